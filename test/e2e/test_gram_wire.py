@@ -199,7 +199,7 @@ def the_option_is_kept_before_and_after_a_socket_is_ours():
             "1", "ENOTSUP", "EINVAL", "ENOPROTOOPT", "EINVAL", "1", "1", "None", "1"]
         p = d.run("env", "RNIC_WIRE=copper", RNICRUN, "--sockets", *python(OPTION, A))
         p.ok()
-        assert "RNIC_WIRE is plain or iwarp, and not copper" in p.stderr(), p.stderr()
+        assert "RNIC_WIRE must be plain or iwarp, not copper" in p.stderr(), p.stderr()
 
 
 @case

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A TCP listener at all addresses, as servers have it usually: the kernel's socket goes on listening below one of
- * rnicd's, which listens at all ports. Where rnicd refuses that one, the kernel's is alone, and the program is told so
- * in one line.
+ * A TCP listener at all addresses, which most servers have: the kernel's socket goes on listening below a socket of
+ * rnicd's, which listens at all ports. If rnicd refuses that, the kernel's socket listens alone, and one line on stderr
+ * says so.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,17 +16,18 @@
 
 static void any_say(const struct ipc_addr *a, int err)
 {
-	static bool said; /* by any thread; a child of fork has it from its parent */
+	static bool said; /* read and written by any thread; a child of fork inherits it */
 	char line[256];
 
 	if (__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
 		return;
 	int n = snprintf(line, sizeof(line),
-			 "librnicsock: the TCP listener at port %u of all addresses stays the kernel's alone, as rnicd "
+			 "librnicsock: the TCP listener at port %u of all addresses is served by the kernel alone, "
+			 "since rnicd "
 			 "refuses it: %s\n",
 			 a->port, strerror(err));
 	if (sock_libc.write(STDERR_FILENO, line, (size_t)n) < 0)
-		return; /* there is nobody to tell */
+		return; /* stderr is closed */
 }
 
 static bool kernels_name(int fd, struct ipc_addr *a)
@@ -49,7 +50,7 @@ static uint32_t families_of(int fd)
 	return only != 0 ? IPC_SOCK_IP6 : IPC_SOCK_IP4 | IPC_SOCK_IP6;
 }
 
-/* rnicd's listener at the kernel's port; *made: its descriptor. 0 or an errno. */
+/* Makes rnicd's listener at the kernel's port; *made: its descriptor. 0 or an errno. */
 static int listen_at_all(struct sock *s, int fd, const struct ipc_addr *a, uint32_t backlog, int *made)
 {
 	struct ipc_addr all = { .port = a->port };
@@ -64,7 +65,7 @@ static int listen_at_all(struct sock *s, int fd, const struct ipc_addr *a, uint3
 	return err;
 }
 
-/* fd's place is s's from now on, and the kernel's listener is below it. 0 or an errno; made is closed then. */
+/* Puts s in fd's place, above the kernel's listener. 0 or an errno; `made` is closed then. */
 static int place_above(int fd, int made, struct sock *s)
 {
 	s->below = sock_libc_aside(fd);
@@ -75,7 +76,7 @@ static int place_above(int fd, int made, struct sock *s)
 	}
 	s->wild = s->below_live = true;
 	int flags = sock_libc.fcntl(fd, F_GETFL), err = sock_replace(fd, made, s);
-	/* from now on nobody waits in it: another process may take what poll() has told of */
+	/* accept() must not block: another process may take the connection that poll() has reported */
 	if (err == 0)
 		(void)sock_libc.fcntl(s->below, F_SETFL, flags | O_NONBLOCK);
 	sock_below_follows(s);

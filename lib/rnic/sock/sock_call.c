@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls that make, change and end sockets, in front of libc's. */
+/* The calls that make, change and close sockets, in front of libc's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -20,7 +20,7 @@ static bool is_tcp(int fd)
 	return sock_option(fd, SO_TYPE) == SOCK_STREAM && sock_option(fd, SO_PROTOCOL) == IPPROTO_TCP;
 }
 
-/* A new socket of rnicd's at this address in place of the kernel's; held. NULL and errno. */
+/* Puts a new socket of rnicd's at this address in place of the kernel's; held. NULL and errno. */
 static struct sock *become(int fd, const struct ipc_addr *local)
 {
 	uint32_t reuse = sock_option(fd, SO_REUSEPORT) > 0 ? IPC_SOCK_REUSE : 0;
@@ -119,9 +119,9 @@ PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 	return rc;
 }
 
-/* The byte of one connection of rnicd's, or a connection of the kernel's. */
+/* Takes the byte of one connection of rnicd's, or a connection of the kernel's. */
 struct waiting {
-	ssize_t token; /* 1, 0: the listener is no more, or -1 and errno */
+	ssize_t token; /* 1; 0: the listener is closed; or -1 and errno */
 	int below;     /* -1: none */
 };
 
@@ -132,7 +132,7 @@ static struct waiting next_waiting(struct sock *l, int fd, struct sockaddr *sa, 
 	uint8_t token;
 
 	for (;;) {
-		bool below_first = ++l->turns % 2 != 0; /* none of both waits for the other's to come to an end */
+		bool below_first = ++l->turns % 2 != 0; /* by turns: rnicd's connections, the kernel's */
 		if (below_first)
 			w.below = sock_accept_below(l, sa, len, flags);
 		if (w.below < 0)
@@ -149,7 +149,7 @@ static struct waiting next_waiting(struct sock *l, int fd, struct sockaddr *sa, 
 	}
 }
 
-/* One connection of the listener's, if the byte for it is still there. -1 and errno. */
+/* Accepts one connection, if the byte for it is still there. -1 and errno. */
 static int accept_one(struct sock *l, int fd, struct sockaddr *sa, socklen_t *len, int flags)
 {
 	int made, err = EAGAIN;
@@ -195,7 +195,7 @@ static int shut(struct sock *s, int fd, int how)
 	case SOCK_LISTENS:
 		if (how == SHUT_WR)
 			return 0;
-		/* it listens no more: to rnicd it is closed */
+		/* the socket listens no more: for rnicd it is closed */
 		s->kind = SOCK_BOUND;
 		(void)sock_libc.shutdown(fd, SHUT_RDWR);
 		if (s->below >= 0)

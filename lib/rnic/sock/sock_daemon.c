@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The session with rnicd: one a process, begun with the first socket that may be ours. */
+/* The session with rnicd: one for each process, begun with the first socket that may be ours. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -13,28 +13,28 @@
 
 #include "rnic/sock/sock.h"
 
-#define FDS 3u /* descriptors of an answer at most */
+#define FDS 3u /* descriptors of an answer, at most */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int session = -1;
-static bool tried;               /* there is no rnicd to be asked again */
-static struct sockaddr_un rnicd; /* where it listens; sun_family 0: not looked up yet */
+static bool tried;               /* rnicd does not run, and is not asked again */
+static struct sockaddr_un rnicd; /* address of rnicd's socket; sun_family 0: not looked up yet */
 static pid_t owner;
 static uint32_t seq;
 static struct ipc_sock_join_ok world;
 
 /*
- * Doorbells of users: of this process's, and of those whose sockets it has from another process. Each stays. A word
- * is released behind what it names.
+ * Doorbells of users: of this process's user, and of users whose sockets it has from another process. An entry is never
+ * removed. The pointer is written with release, after the entry.
  */
 #define USERS_MAX 16u
 static struct sock_bells users[USERS_MAX];
 static uint32_t n_users;
-static const struct sock_bells *bells; /* of the session's user */
+static const struct sock_bells *bells; /* the session's user's */
 
 /*
- * By libc's own calls: those of lib/ipc go by the names that this library stands for. An answer that is no answer, or
- * comes with more descriptors than belong to one, ends the session.
+ * Uses libc's own calls, since lib/ipc would call the functions that this library intercepts. An answer that does not
+ * match the request, or has too many descriptors, ends the session.
  */
 static bool say(const struct ipc_msg *m, int shown)
 {
@@ -78,7 +78,10 @@ static bool hear(struct ipc_msg *m, int fds[FDS])
 	return n >= IPC_MSG_HDR && n == m->len && (mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
 }
 
-/* One request, which shows a descriptor (-1: none), and its answer. fds: -1: none came. 0 or a positive errno. */
+/*
+ * Sends a request, which may show a descriptor (-1: none), and receives the answer. fds: -1: none came. 0 or a positive
+ * errno.
+ */
 static int ask(struct ipc_msg *m, uint16_t len, int shown, int fds[FDS])
 {
 	enum ipc_type type = m->type;
@@ -98,7 +101,7 @@ static void forget(void)
 	session = -1;
 }
 
-/* fd moves to a number that programs do not meet, if there is one. */
+/* Moves fd to a number that is unlikely to meet the program's, if possible. */
 static int moved_aside(int fd)
 {
 	int high = fd < 0 ? -1 : sock_libc_aside(fd);
@@ -109,7 +112,7 @@ static int moved_aside(int fd)
 	return high;
 }
 
-/* The doorbells that two descriptors bring, which are closed or kept; with the lock held. NULL: no memory. */
+/* The doorbells of two received descriptors, which are closed or kept. The lock is held. NULL: no memory. */
 static const struct sock_bells *user_of(int memory, int wake)
 {
 	struct stat st = { 0 };
@@ -148,7 +151,7 @@ static bool join(void)
 	return true;
 }
 
-/* Once: a child may have cleared its environment (nginx). False: the name is too long. */
+/* Looked up once, since a child may have cleared its environment (nginx). False: the name is too long. */
 static bool find_rnicd(void)
 {
 	const char *path = getenv("RNICD_SOCKET");
@@ -162,10 +165,10 @@ static bool find_rnicd(void)
 	return true;
 }
 
-/* With the lock held: there is a session. */
+/* Connects if there is no session. The lock is held. */
 static bool begun_quietly(void)
 {
-	if (owner != getpid()) { /* the first call, or a child's first */
+	if (owner != getpid()) { /* the first call of the process, or of a child after fork */
 		forget();
 		owner = getpid();
 		tried = false;
@@ -184,7 +187,7 @@ static bool begun_quietly(void)
 	return false;
 }
 
-/* The same, and says once that there is none. */
+/* The same; without a session prints a line once. */
 static bool begun(void)
 {
 	static const char no[] = "librnicsock: rnicd does not answer (RNICD_SOCKET): sockets are the kernel's\n";
@@ -206,7 +209,7 @@ static bool begin(void)
 	return ok;
 }
 
-/* Another thread's request may be under way when the process forks: its answer is not the child's. */
+/* Held over fork(): the answer to another thread's request does not belong to the child. */
 void sock_daemon_fork(bool over)
 {
 	if (over)
@@ -286,11 +289,11 @@ const struct ipc_sock_port *sock_port(uint32_t dev)
 	return dev < world.ports && dev < IPC_SOCK_PORTS_MAX ? &world.port[dev] : NULL;
 }
 
-/* The IPv4 networks of the ports, for a look without a lock. */
+/* The IPv4 networks of the ports, which can be read without a lock. */
 static struct net {
-	uint32_t ip, mask; /* as in memory */
+	uint32_t ip, mask; /* in network order */
 } nets[IPC_SOCK_PORTS_MAX];
-static uint32_t n_nets = UINT32_MAX; /* UINT32_MAX: rnicd has not been asked yet. Released behind nets */
+static uint32_t n_nets = UINT32_MAX; /* UINT32_MAX: rnicd has not been asked yet. Written with release, after nets */
 
 static uint32_t learn_nets(void)
 {
@@ -361,7 +364,7 @@ int sock_show(int fd, struct ipc_sock_found *f, int *memory, const struct sock_b
 }
 
 /*
- * A request about a socket. One of another user's, which this process has from before it took its user, is shown to
+ * A request about a socket. A socket of another user's, which this process had before it changed its user, is shown to
  * rnicd first.
  */
 static int request_about(const struct sock *s, struct ipc_msg *m, uint16_t len, int fds[FDS])
@@ -403,7 +406,7 @@ static int take_memory(struct sock *s, int fd)
 		return ENOMEM;
 	s->mem = p;
 	s->kind = SOCK_IS_STREAM;
-	sock_set_linger(s, s->linger); /* what has been asked for before there was a connection */
+	sock_set_linger(s, s->linger); /* set before there was a connection */
 	sock_keep(s);
 	return 0;
 }
@@ -513,5 +516,5 @@ void sock_bell(const struct sock *s)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&b->need_wakeup, __ATOMIC_RELAXED) != 0 &&
 	    sock_libc.write(u->wake_fd, &one, sizeof(one)) < 0)
-		return; /* its counter is full: the worker wakes */
+		return; /* its counter is full: the worker wakes anyway */
 }

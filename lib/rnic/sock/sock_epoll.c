@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sets of epoll's, of which descriptors of ours are members. */
+/* epoll sets of which descriptors of ours are members. */
 #include <errno.h>
 
 #include "rnic/sock/sock.h"
@@ -15,7 +15,7 @@ void sock_keep_true(struct sock *s, int fd)
 		sock_watch(s, fd);
 }
 
-/* The kernel's socket below is in the same set and says the same of itself, but for room to write. */
+/* The kernel's socket below is in the same set with the same events, except writability. */
 static void epoll_below(int ep, int op, int fd, const struct epoll_event *ev)
 {
 	struct sock *s = sock_get(fd);
@@ -34,11 +34,11 @@ static void epoll_below(int ep, int op, int fd, const struct epoll_event *ev)
 }
 
 /*
- * The set that each descriptor was added to last. The descriptor may be closed since, or another file may have its
- * number: then it is in this set no more, which the kernel says when it is taken out.
+ * The set that each descriptor was last added to. Since then the descriptor may have been closed, or its number reused:
+ * then it is no longer in this set, and the kernel says so when it is removed.
  */
 static struct {
-	int set; /* number of its descriptor, and 1; 0: none */
+	int set; /* number of the set's descriptor, plus 1; 0: none */
 	struct epoll_event ev;
 } member[SOCK_FDS];
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * execve() and its kin, and prctl(), in front of libc's. A program that is preloaded finds its sockets itself
- * (sock_found.c). One that is not cannot use them: it is told so in one line, and gets a descriptor that has been reset
- * in the place of each. When it cannot be executed, all is as it was.
+ * (sock_found.c). A program that is not preloaded cannot use them: one line on stderr says so, and each is replaced by
+ * a descriptor that has been reset. If the program cannot be executed, everything is restored.
  *
- * A child of vfork() calls this in its parent's memory: nothing is changed but descriptors, which are its own.
+ * A child of vfork() runs this in its parent's memory, so only descriptors are changed, which are the child's own.
  */
 #include <alloca.h>
 #include <elf.h>
@@ -22,10 +22,10 @@
 
 #define PUBLIC   __attribute__((visibility("default")))
 #define SELF     "librnicsock.so"
-#define DEAD_MAX 128u /* descriptors; what is above stays, and ends with the program before */
+#define DEAD_MAX 128u /* descriptors replaced at most; others stay, and fail */
 #define HEAD     4096u
 
-/* ---- is the next program preloaded? ---- */
+/* ---- whether the next program is preloaded ---- */
 
 static bool env_preloads(char *const env[])
 {
@@ -50,10 +50,10 @@ static bool is_static(const uint8_t *head, size_t n)
 		if (p.p_type == PT_INTERP)
 			return false;
 	}
-	return e.e_type == ET_EXEC; /* of the others, the dynamic linker itself has none either */
+	return e.e_type == ET_EXEC; /* others without an interpreter may be the dynamic linker itself */
 }
 
-/* NULL: the file loads this library when its environment says so. */
+/* NULL: the program loads this library if its environment says so. Else why it does not. */
 static const char *file_refuses(const char *path)
 {
 	uint8_t head[HEAD] = { 0 };
@@ -73,7 +73,7 @@ static const char *file_refuses(const char *path)
 	return is_static(head, (size_t)n) ? "it is linked statically" : NULL;
 }
 
-/* ---- descriptors that it cannot use ---- */
+/* ---- descriptors that the next program cannot use ---- */
 
 struct dead {
 	uint32_t n;
@@ -95,20 +95,22 @@ static uint32_t list_of(struct dead *d)
 	return d->n;
 }
 
-/* A socket whose peer has reset it; -1. */
+/* Makes a socket whose peer has reset it; -1: failed. */
 static int reset_socket(void)
 {
 	int pair[2];
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
 		return -1;
-	/* closed with something unread in it: the other end is told ECONNRESET */
+	/* closed with unread data: the other end gets ECONNRESET */
 	(void)sock_libc.send(pair[0], "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 	sock_libc.close(pair[1]);
 	return pair[0];
 }
 
-/* The peer of a connection that is the program's input, output or both is told, when nobody else has it. */
+/*
+ * The connection is standard input, output or error of the program: its peer gets a reset if no other process has it.
+ */
 static void abort_last(int fd, bool on)
 {
 	struct sock *s = fd <= STDERR_FILENO ? sock_get(fd) : NULL;
@@ -129,7 +131,7 @@ static void kill_all(struct dead *d)
 		d->was[i] = sock_libc.fcntl(d->fd[i], F_DUPFD_CLOEXEC, 0);
 		abort_last(d->fd[i], true);
 		if (made < 0 || d->was[i] < 0)
-			sock_libc.fcntl(d->fd[i], F_SETFD, FD_CLOEXEC); /* none at all, then */
+			sock_libc.fcntl(d->fd[i], F_SETFD, FD_CLOEXEC); /* else exec closes the descriptor */
 		else
 			sock_libc.dup2(made, d->fd[i]);
 		if (made >= 0)
@@ -137,7 +139,7 @@ static void kill_all(struct dead *d)
 	}
 }
 
-/* There was no exec. */
+/* The exec has failed: undoes kill_all(). */
 static void revive(const struct dead *d)
 {
 	int saved = errno;
@@ -157,15 +159,16 @@ static void exec_say(const char *path, const char *why)
 {
 	char line[512];
 	int n = snprintf(line, sizeof(line),
-			 "librnicsock: %.200s runs without this library (%s): the sockets of rnicd that it would have "
+			 "librnicsock: %.200s runs without this library (%s): the sockets of rnicd that it would "
+			 "inherit "
 			 "are reset\n",
 			 path, why);
 
 	if (write(STDERR_FILENO, line, (size_t)n) < 0)
-		return; /* there is nobody to tell */
+		return; /* stderr is closed */
 }
 
-/* What is done before an exec; undone by revive(). Leaves errno as it was. */
+/* Called before an exec; revive() undoes it. Leaves errno unchanged. */
 static void before(const char *path, char *const env[], bool kills, struct dead *d)
 {
 	int saved = errno;
@@ -174,7 +177,7 @@ static void before(const char *path, char *const env[], bool kills, struct dead 
 	sock_ready();
 	d->n = 0;
 	if (path != NULL && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0 && list_of(d) != 0) {
-		why = env_preloads(env) ? file_refuses(path) : "its environment has no LD_PRELOAD with it";
+		why = env_preloads(env) ? file_refuses(path) : "no LD_PRELOAD in its environment names the library";
 		if (why != NULL)
 			exec_say(path, why);
 	}
@@ -184,7 +187,7 @@ static void before(const char *path, char *const env[], bool kills, struct dead 
 	errno = saved;
 }
 
-/* Where execvp() finds it; NULL: nowhere. */
+/* The path at which execvp() finds the program; NULL: nowhere. */
 static const char *search(const char *file, char at[HEAD])
 {
 	const char *path = getenv("PATH");
@@ -252,7 +255,7 @@ PUBLIC int fexecve(int fd, char *const argv[], char *const env[])
 	return rc;
 }
 
-/* The arguments behind the first, to their NULL, and that. */
+/* Collects the arguments after the first, up to their NULL, and what follows. */
 static size_t count(va_list ap)
 {
 	size_t n = 1;
@@ -305,7 +308,7 @@ PUBLIC int execle(const char *path, const char *arg, ...)
 	return execve(path, argv, env);
 }
 
-/* Which descriptors its child gets is known to libc alone: it is told, at most. */
+/* Only libc knows which descriptors the child will inherit, so this only prints the line. */
 PUBLIC int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
 		       const posix_spawnattr_t *attr, char *const argv[], char *const env[])
 {

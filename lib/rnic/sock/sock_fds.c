@@ -29,19 +29,19 @@ PUBLIC int close(int fd)
 	if ((uint32_t)fd < SOCK_FDS && __atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) != NULL && !sock_in_vfork())
 		return close_ours(fd);
 	if (sock_libc_is_aside(fd)) {
-		errno = EBADF; /* the program has no such number */
+		errno = EBADF; /* as for a number that is not open */
 		return -1;
 	}
 	return sock_libc.close(fd);
 }
 
-/* The copy is of the same socket, or of none. */
+/* The copy is the same socket, or none of ours. */
 static int copied(int fd, int copy)
 {
 	if (copy < 0 || copy == fd)
 		return copy;
 	struct sock *s = sock_get(fd);
-	if (sock_in_vfork()) { /* for the next program: this one's table is its parent's */
+	if (sock_in_vfork()) { /* the table is the parent's: only the next program must know */
 		if (s != NULL && s->below >= 0 && (sock_libc.fcntl(copy, F_GETFD) & FD_CLOEXEC) == 0)
 			(void)sock_libc.fcntl(s->below, F_SETFD, 0);
 	} else if (s != NULL ||
@@ -81,7 +81,7 @@ void sock_flagged(int fd)
 
 	if (s == NULL)
 		return;
-	sock_below_follows(s); /* in a child of vfork, too: its descriptors are its own */
+	sock_below_follows(s); /* also in a child of vfork(), whose descriptors are its own */
 	sock_put(s);
 }
 
@@ -114,7 +114,7 @@ PUBLIC int fcntl64(int fd, int cmd, ...)
 	return control(fd, cmd, arg);
 }
 
-/* Numbers that programs do not meet stay open; those between them are closed. */
+/* Descriptors of sock_libc_aside() stay open; those between them are closed. */
 static int range_without_aside(unsigned int first, unsigned int last, int flags)
 {
 	unsigned int from = first;

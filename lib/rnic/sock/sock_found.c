@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sockets that a program has from the one before it, by execve(): their descriptors are there, and rnicd says what they
- * are. What a program has set of a socket stands in the socket's memory; the kernel's sockets below are inherited, too.
+ * Sockets that a program inherits by execve() from the program before it: it has their descriptors, and asks rnicd
+ * which sockets they are. The socket's memory has the settings; the kernel's sockets below are inherited, too.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,12 +15,12 @@
 #include "rnic/sock/sock.h"
 #include "rnic/sock/sock_gram.h"
 
-#define LEAST_SNDBUF 8192 /* bytes: rnicd's descriptors have less, and no other socket has by itself */
-#define NO_PROC      1024 /* descriptors that are looked at where there is no /proc */
+#define LEAST_SNDBUF 8192 /* bytes: the send buffer of rnicd's descriptors is smaller, others' is not by default */
+#define NO_PROC      1024 /* descriptors that are looked at if there is no /proc */
 
 /* ---- the descriptors of this process ---- */
 
-/* Calls each() with all of them, until it says true. */
+/* Calls each() with every descriptor, until it returns true. */
 static void each_descriptor(bool (*each)(int fd, void *arg), void *arg)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -47,8 +47,8 @@ bool sock_looks_ours(int fd)
 }
 
 struct wanted {
-	uint64_t number;           /* of the kernel's; 0: by address */
-	const struct ipc_addr *at; /* a listener's of all addresses */
+	uint64_t number;           /* SO_COOKIE; 0: search by address */
+	const struct ipc_addr *at; /* address of a listener at all addresses */
 	int fd;                    /* -1: not found */
 };
 
@@ -70,7 +70,7 @@ static bool is_it(int fd, void *arg)
 	return w->fd >= 0;
 }
 
-/* The kernel's socket below, which the program before has handed on beside its descriptor. */
+/* The kernel's socket below, which was inherited with the descriptor. */
 static int inherited_below(const struct sock *s)
 {
 	const struct ipc_sock_kept *k = sock_kept_of(s);
@@ -109,7 +109,7 @@ static void found_below(struct sock *s)
 		s->wild = s->below_live = s->below >= 0;
 		return;
 	}
-	if (s->below < 0) { /* all options that it had are as at the beginning */
+	if (s->below < 0) { /* the new one below has all options at their defaults */
 		int fd = socket(s->domain, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 		s->below = sock_libc_aside(fd);
 		s->below_live = false;
@@ -119,7 +119,7 @@ static void found_below(struct sock *s)
 		sock_udp_learn_options(s);
 }
 
-/* The socket, held; NULL: no memory. */
+/* Makes the socket, held; NULL: no memory. */
 static struct sock *found_new(const struct ipc_sock_found *f, int memory)
 {
 	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the FPDUs of a stream are whose CRCs rnicd sums (ipc_stream.h). For the one thread that uses the stream. */
+/*
+ * Tells rnicd where the FPDUs of a stream begin, so that it sums their CRCs (ipc_stream.h). For the single thread that
+ * uses the stream.
+ */
 #include "rnic/sock/sock.h"
 
 static void say_fpdus(struct ipc_stream_fpdus *f, uint32_t at, uint32_t base, uint32_t step)

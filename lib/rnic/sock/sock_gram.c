@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagrams in and out of the shared rings (ipc_gram.h). What no port of rnicd's reaches goes through the kernel's
- * socket below, and comes from there.
+ * Sends and receives datagrams through the shared rings (ipc_gram.h). Datagrams to and from addresses that no port of
+ * rnicd reaches pass through the kernel's socket below.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -16,12 +16,12 @@
 #include "rnic/sock/sock_gram.h"
 
 #define MASK     (IPC_GRAM_RING - 1)
-#define OUT_ROOM (IPC_GRAM_RING / 2) /* rnicd says that there is room when this much is free */
+#define OUT_ROOM (IPC_GRAM_RING / 2) /* rnicd reports writability when this much is free */
 #define LOOKS    64u
 #define LOOK_NS  (50 * RN_NS_PER_US)
-#define TURN_NS  (2 * RN_NS_PER_S) /* a process that keeps its turn for so long has died in another pid namespace */
-#define FAIR     16u               /* of so many datagrams one is looked for in the kernel's socket first */
-#define GSO_MAX  64u               /* segments of one send, as Linux has it */
+#define TURN_NS  (2 * RN_NS_PER_S) /* a process that keeps its turn this long has died in another pid namespace */
+#define FAIR     16u               /* one in this many receives looks at the kernel's socket first */
+#define GSO_MAX  64u               /* segments of one send at most, as in Linux */
 
 /* ---- turns: threads of this process by the mutex, processes by the word ---- */
 
@@ -36,7 +36,7 @@ static void turn_begin(pthread_mutex_t *m, uint32_t *word)
 		if (end == 0)
 			end = now + TURN_NS;
 		if (holder == self || now > end || (kill((pid_t)holder, 0) != 0 && errno == ESRCH)) {
-			/* it was killed in its turn: the index it would have published stands as it was */
+			/* the process was killed in its turn: the index is as before its unfinished change */
 			if (__atomic_compare_exchange_n(word, &holder, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 				return;
 		}
@@ -81,7 +81,7 @@ static bool something_in(const struct sock *s)
 	return gram_unread(s) != 0 || __atomic_load_n(&s->gram->error, __ATOMIC_RELAXED) != 0 || gram_broken(s);
 }
 
-/* Nothing is left to read: the descriptor says so until rnicd has something. False: rnicd is gone. */
+/* Nothing is left to read: makes the descriptor unreadable until a datagram comes. False: rnicd is gone. */
 static bool gram_settle_in(const struct sock *s, int fd)
 {
 	int saved = errno;
@@ -94,7 +94,7 @@ static bool gram_settle_in(const struct sock *s, int fd)
 	return there || gram_shut(s, IPC_GRAM_SHUT_IN);
 }
 
-/* There is no room: the descriptor says so until rnicd has some. False: rnicd is gone. */
+/* There is no room: makes the descriptor unwritable until there is some. False: rnicd is gone. */
 static bool gram_settle_out(const struct sock *s, int fd)
 {
 	static const uint8_t block[IPC_STREAM_BLOCK];
@@ -162,7 +162,7 @@ int sock_gram_below_fd(const struct sock *s)
 	return s->kind == SOCK_IS_GRAM && s->below_live && (!s->has_peer || s->peer_below) ? s->below : -1;
 }
 
-/* Sleeps until there may be something here or in the kernel's socket. 0 or an errno. */
+/* Sleeps until there may be a datagram in the ring or in the kernel's socket. 0 or an errno. */
 static int sleep_for(const struct sock *s, int fd, short events, int ms)
 {
 	struct pollfd p[2] = { { .fd = fd, .events = events }, { .fd = sock_gram_below_fd(s), .events = POLLIN } };
@@ -202,16 +202,16 @@ uint32_t sock_gram_next(const struct sock *s)
 	return rec.len <= UINT16_MAX ? rec.len : 0;
 }
 
-/* ---- received ---- */
+/* ---- receiving ---- */
 
-/* Bytes of a record to the program's buffers; pos: in the ring, or of a record with a slot in that. */
+/* Copies a record's bytes to the program's buffers. pos: offset in the ring, or in the slot of a record with one. */
 static uint32_t gram_copy_out(const struct sock *s, uint32_t pos, const struct ipc_gram_rec *rec,
 			      const struct msghdr *m)
 {
 	const uint8_t *ring = (const uint8_t *)s->gram + IPC_GRAM_RX_OFF;
 	uint32_t done = 0, n = rec->len;
 
-	if (rec->slot != 0) { /* of the ring's length from its beginning on there is memory: slots never wrap */
+	if (rec->slot != 0) { /* memory continues to the ring's length from the slot's start: slots never wrap */
 		ring = (const uint8_t *)s->gram + IPC_GRAM_SLOT_OFF;
 		pos = (rec->slot - 1u) * IPC_GRAM_SLOT;
 	}
@@ -267,7 +267,7 @@ static void put_controls(const struct sock *s, const struct ipc_gram_rec *rec, s
 	m->msg_controllen = c.used;
 }
 
-/* The record at the head of the ring. Bytes, or -1 and errno. */
+/* Receives the record at the head of the ring. Bytes, or -1 and errno. */
 static ssize_t take_record(struct sock *s, int fd, struct msghdr *m, int flags)
 {
 	uint32_t head = s->gram->rx_head, there = gram_unread(s);
@@ -280,7 +280,7 @@ static ssize_t take_record(struct sock *s, int fd, struct msghdr *m, int flags)
 	}
 	memcpy(&rec, (const uint8_t *)s->gram + IPC_GRAM_RX_OFF + (head & MASK), sizeof(rec));
 	if (rec.len > UINT16_MAX || ipc_gram_rec_need(&rec) > there || rec.slot > IPC_GRAM_SLOTS) {
-		errno = EIO; /* another process of this user has scribbled over the ring */
+		errno = EIO; /* another process of this user has overwritten the ring's contents */
 		return -1;
 	}
 	uint32_t done = gram_copy_out(s, head + (uint32_t)sizeof(rec), &rec, m);
@@ -290,7 +290,7 @@ static ssize_t take_record(struct sock *s, int fd, struct msghdr *m, int flags)
 	if (m->msg_name != NULL)
 		sock_addr_out(s, &from, m->msg_name, &m->msg_namelen);
 	put_controls(s, &rec, m);
-	if (s->wild && sock_port(rec.dev) != NULL) { /* the answer goes the way that the question came */
+	if (s->wild && sock_port(rec.dev) != NULL) { /* an answer leaves by the port that the question came in by */
 		pthread_mutex_lock(&s->tx);
 		memcpy(s->last_ip, rec.ip, sizeof(s->last_ip));
 		s->last_dev = rec.dev;
@@ -328,7 +328,7 @@ static ssize_t take_below(struct sock *s, struct msghdr *m, int flags)
 	return -1;
 }
 
-/* Nothing is there. 0: there may be something now, else an errno. */
+/* The ring is empty: waits if it may. 0: a datagram may be there now; else an errno. */
 static int gram_wait_in(struct sock *s, int fd, int flags)
 {
 	bool there = true;
@@ -370,7 +370,7 @@ ssize_t sock_gram_recv(struct sock *s, int fd, struct msghdr *m, int flags)
 		if (gram_broken(s))
 			err = EIO;
 		else if (gram_shut(s, IPC_GRAM_SHUT_IN) && !sock_does_not_block(fd, flags))
-			return nothing(m); /* where it does not block Linux says EAGAIN */
+			return nothing(m); /* Linux returns EAGAIN for a non-blocking one */
 		else
 			err = gram_wait_in(s, fd, flags);
 	}
@@ -378,19 +378,19 @@ ssize_t sock_gram_recv(struct sock *s, int fd, struct msghdr *m, int flags)
 	return -1;
 }
 
-/* ---- sent ---- */
+/* ---- sending ---- */
 
-/* Where a datagram goes. */
+/* The destination of a datagram. */
 struct way {
 	struct ipc_addr to;
 	uint32_t dev;
-	uint32_t segment; /* bytes of each datagram; 0: one takes all */
+	uint32_t segment; /* bytes of each datagram; 0: all bytes go in one */
 	uint8_t tos, ttl;
 	bool below;
-	bool whole; /* rnicd must not cut it into fragments */
+	bool whole; /* rnicd must not fragment it */
 };
 
-/* What control messages say. 0 or an errno. */
+/* Reads the control messages of a send. 0 or an errno. */
 static int read_controls(const struct sock *s, const struct msghdr *m, struct way *w)
 {
 	struct msghdr *all = (struct msghdr *)(uintptr_t)m; /* CMSG_NXTHDR writes nothing */
@@ -428,7 +428,7 @@ static int read_controls(const struct sock *s, const struct msghdr *m, struct wa
 	return 0;
 }
 
-/* The way to an address, from the socket's own. The last one is remembered. 0 or an errno. */
+/* Finds the route to an address, from the socket's own. The last result is remembered. 0 or an errno. */
 static int find_way(struct sock *s, const struct ipc_addr *to, struct way *w)
 {
 	struct ipc_addr from;
@@ -460,7 +460,7 @@ static int way_of(struct sock *s, const struct msghdr *m, struct way *w)
 	} else if (to.port == 0) {
 		return EINVAL;
 	}
-	pthread_mutex_lock(&s->tx); /* the remembered way is of all threads */
+	pthread_mutex_lock(&s->tx); /* all threads share the remembered route */
 	err = find_way(s, &to, w);
 	pthread_mutex_unlock(&s->tx);
 	if (err == 0 && !w->below && m->msg_control != NULL)
@@ -477,7 +477,7 @@ static void ring_in(const struct sock *s, uint32_t pos, const void *p, uint32_t 
 	memcpy(ring, (const uint8_t *)p + first, len - first);
 }
 
-/* The bytes [skip, skip + len) of the program's buffers. */
+/* Copies the bytes [skip, skip + len) of the program's buffers. */
 static void gather(const struct sock *s, uint32_t pos, const struct msghdr *m, size_t skip, uint32_t len)
 {
 	for (size_t i = 0; i < m->msg_iovlen && len > 0; i++) {
@@ -491,7 +491,7 @@ static void gather(const struct sock *s, uint32_t pos, const struct msghdr *m, s
 	}
 }
 
-/* All datagrams of one send, or none. False: there is no room. */
+/* Puts all datagrams of one send into the ring, or none. False: there is no room. */
 static bool gram_put(struct sock *s, const struct msghdr *m, const struct way *w, uint32_t total)
 {
 	uint32_t step = w->segment != 0 ? w->segment : total, need = 0, pos = s->gram->tx_tail;
@@ -566,6 +566,6 @@ ssize_t sock_gram_send(struct sock *s, int fd, const struct msghdr *m, int flags
 		err = send_ours(s, fd, m, flags, &w);
 	if (err == 0)
 		return (ssize_t)sock_bytes(m->msg_iov, m->msg_iovlen);
-	errno = err; /* EPIPE is no signal here: that is the streams' */
+	errno = err; /* without SIGPIPE, which only streams raise */
 	return -1;
 }

@@ -12,31 +12,31 @@ ssize_t sock_gram_send(struct sock *s, int fd, const struct msghdr *m, int flags
 void sock_gram_watch(struct sock *s, int fd);
 void sock_gram_settle(struct sock *s, int fd);            /* as sock_settle */
 short sock_gram_events(const struct sock *s, short told); /* as sock_stream_events */
-/* The error that waits to be told, once. */
+/* Returns and clears the pending error. */
 int sock_gram_error(struct sock *s);
-/* One that could not be told now. */
+/* Puts back an error that could not be returned. */
 void sock_gram_error_back(struct sock *s, int error);
 uint32_t sock_gram_next(const struct sock *s); /* bytes of the next datagram */
-/* The kernel's socket, where it may have something for the program; -1: it has not. */
+/* The kernel's socket, if it may have something for the program; -1: no. */
 int sock_gram_below_fd(const struct sock *s);
 
 /* ---- sock_udp.c ---- */
-/* True: fd is UDP and its bind() is done, with this result. */
+/* True: fd is a UDP socket and its bind() has been done, with *rc as result. */
 bool sock_udp_bind(int fd, const struct ipc_addr *a, const struct sockaddr *sa, socklen_t len, int *rc);
 /*
- * fd, not ours, is about to connect or send to an address. When it is UDP and a port reaches that, it becomes ours.
- * Held; NULL: it is the kernel's.
+ * fd, which is not ours, is about to connect or send to an address. If it is UDP and a port reaches the address, it
+ * becomes ours. Held; NULL: it stays the kernel's.
  */
 struct sock *sock_udp_sends(int fd, const struct sockaddr *sa, socklen_t len);
 /* As connect; puts s. */
 int sock_udp_connect(struct sock *s, const struct sockaddr *sa, socklen_t len);
 int sock_udp_shutdown(struct sock *s, int fd, int how); /* 0 or an errno */
-/* What the kernel's socket below has been asked for. */
+/* An option that was set on the kernel's socket below. */
 void sock_udp_learn_options(struct sock *s);
 int sock_udp_getopt(struct sock *s, int level, int name, void *to, socklen_t *len);
 int sock_udp_setopt(struct sock *s, int level, int name, const void *from, socklen_t len);
 /* ---- sock_wire.c ---- */
-/* The option SOL_RNIC (rnic/sock.h) of a descriptor, ours or not, as setsockopt and getsockopt. */
+/* The option SOL_RNIC (rnic/sock.h) of any descriptor, as setsockopt and getsockopt. */
 int sock_wire_set(int fd, int name, const void *from, socklen_t len);
 int sock_wire_get(int fd, int name, void *to, socklen_t *len);
 /* By which wire a socket is to send whose kernel's socket this is: IPC_GRAM_*. */

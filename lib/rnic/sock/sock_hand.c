@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program's stream, shown to the library that runs iWARP over it (rnicd's design host). */
+/* Shows a program's stream to the library that runs iWARP over it (rnicd's design host). */
 #include <errno.h>
 
 #include "rnic/sock/sock.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bytes in and out of the shared rings, and how a program waits for them: it looks for a while, then says in `want`
- * what it waits for, looks once more, and sleeps at its descriptor.
+ * Sends and receives bytes through the shared rings, and waits for them: looks for a while, then sets in `want` what it
+ * waits for, looks once more, and sleeps at the descriptor.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,18 +14,18 @@
 #include "rnic/sock/sock.h"
 
 #define MASK     (IPC_STREAM_RING - 1)
-#define LOOKS    64u /* between two yields */
+#define LOOKS    64u /* looks between two yields of the CPU */
 #define LOOK_NS  (50 * RN_NS_PER_US)
-#define OUT_ROOM (IPC_STREAM_RING / 4) /* rnicd says that there is room when this much is free */
+#define OUT_ROOM (IPC_STREAM_RING / 4) /* rnicd reports writability when this much is free */
 
 static uint32_t fin_of(const struct sock *s) { return __atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED); }
 
-/* connect() has told what became of it, in whichever process. */
+/* connect() has reported its result, in any process. */
 static bool connect_told(const struct sock *s) { return (fin_of(s) & IPC_STREAM_TOLD) != 0; }
 
 static uint32_t state_of(const struct sock *s) { return __atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE); }
 
-/* Bytes to read; UINT32_MAX: somebody has scribbled over the indices. */
+/* Bytes to read; UINT32_MAX: the indices are impossible. */
 static uint32_t unread(const struct sock *s)
 {
 	uint32_t n = __atomic_load_n(&s->mem->rx_tail, __ATOMIC_ACQUIRE) - s->mem->rx_head;
@@ -57,7 +57,7 @@ uint32_t sock_unread(const struct sock *s)
 
 bool sock_empty(int fd)
 {
-	uint8_t sink[64]; /* bytes that say "readable" */
+	uint8_t sink[64]; /* bytes that make the descriptor readable */
 	ssize_t n;
 
 	do
@@ -66,7 +66,7 @@ bool sock_empty(int fd)
 	return n > 0 || (n < 0 && errno == EAGAIN);
 }
 
-/* Nothing is left to read: the descriptor says so until rnicd has something. */
+/* Nothing is left to read: makes the descriptor unreadable until bytes come. */
 static void settle_in(const struct sock *s, int fd)
 {
 	int saved = errno;
@@ -78,13 +78,13 @@ static void settle_in(const struct sock *s, int fd)
 	errno = saved;
 }
 
-/* There is no room: the descriptor says so until rnicd has some. */
+/* There is no room: makes the descriptor unwritable until there is some. */
 static void settle_out(const struct sock *s, int fd)
 {
 	static const uint8_t block[IPC_STREAM_BLOCK];
 	int saved = errno;
 
-	/* where it finds no place, the descriptor is not writable already */
+	/* if the byte does not fit, the descriptor is unwritable already */
 	if (sock_libc_put(fd, block, sizeof(block)) < 0)
 		errno = saved;
 	__atomic_fetch_or(&s->mem->want, IPC_STREAM_WANT_OUT, __ATOMIC_SEQ_CST);
@@ -110,7 +110,7 @@ short sock_bound_events(const struct sock *s)
 	return (short)(in | POLLOUT | POLLWRNORM | POLLHUP);
 }
 
-/* rnicd has closed its end of the descriptor: it is gone, and so is the connection. */
+/* rnicd has closed its end of the descriptor, so the connection is gone. */
 static void lost(const struct sock *s)
 {
 	if ((state_of(s) & IPC_STREAM_ENDED) != 0)
@@ -119,7 +119,7 @@ static void lost(const struct sock *s)
 	__atomic_fetch_or(&s->mem->state, IPC_STREAM_ENDED, __ATOMIC_RELEASE);
 }
 
-/* As Linux says it of TCP. */
+/* The poll() events, as Linux's TCP has them. */
 short sock_stream_events(const struct sock *s, short told)
 {
 	if ((told & POLLHUP) != 0)
@@ -127,7 +127,7 @@ short sock_stream_events(const struct sock *s, short told)
 	uint32_t state = state_of(s), fin = fin_of(s);
 	bool ended = (state & IPC_STREAM_ENDED) != 0, connected = (state & IPC_STREAM_CONNECTED) != 0;
 	bool none = ended && !connected &&
-		    (fin & IPC_STREAM_TOLD) != 0; /* connect() has failed and said so: as if never tried */
+		    (fin & IPC_STREAM_TOLD) != 0; /* connect() has failed and reported that: as if never tried */
 	bool in_shut = (fin & IPC_STREAM_DEAF) != 0 || (ended && !none) || (state & IPC_STREAM_PEER_FIN) != 0;
 	bool out_shut = ended || (fin & (IPC_STREAM_FIN | IPC_STREAM_RESET)) != 0;
 	bool room_there = room(s) > 0 && (__atomic_load_n(&s->mem->want, __ATOMIC_RELAXED) & IPC_STREAM_WANT_OUT) == 0;
@@ -199,8 +199,8 @@ uint64_t sock_now(void)
 }
 
 /*
- * What a ping-pong waits for comes in microseconds, and to sleep costs more. A waiting thread gives the CPU away in
- * between: the worker, or the peer, may be the one that needs it.
+ * In a request/response dialogue the next bytes come within microseconds, and sleeping would cost more. The waiting
+ * thread yields the CPU in between: the worker, or the peer, may need it.
  */
 static bool look_for_bytes(const struct sock *s)
 {
@@ -216,9 +216,9 @@ static bool look_for_bytes(const struct sock *s)
 	return false;
 }
 
-/* ---- received ---- */
+/* ---- receiving ---- */
 
-/* Copies n bytes to behind the first `skip` of iov; fewer where that is full. */
+/* Copies n bytes into iov behind its first `skip` bytes; fewer if iov is full. */
 static size_t copy_out(const struct sock *s, uint32_t n, const struct iovec *iov, int count, size_t skip)
 {
 	const uint8_t *ring = (const uint8_t *)s->mem + IPC_STREAM_RX_OFF;
@@ -259,7 +259,7 @@ int sock_pending_error(struct sock *s)
 	return __atomic_exchange_n(&s->mem->error, 0, __ATOMIC_RELAXED);
 }
 
-/* The first n unread bytes are the program's: their room is rnicd's again. */
+/* The program has taken the first n unread bytes: their room is rnicd's again. */
 static void give_back(struct sock *s, uint32_t n)
 {
 	uint32_t head = s->mem->rx_head + n;
@@ -294,11 +294,11 @@ void sock_took(struct sock *s, int fd, uint32_t n)
 	pthread_mutex_unlock(&s->rx);
 }
 
-/* Bytes, 0 at the end of the stream, -1 and errno. EAGAIN: nothing yet. */
+/* Returns bytes, 0 at the end of the stream, -1 and errno. EAGAIN: nothing has come yet. */
 static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size_t skip, int flags)
 {
 	uint32_t state = state_of(s),
-		 there = unread(s); /* in this order: what ended the stream came behind its bytes */
+		 there = unread(s); /* read before the state: bytes come before what ends the stream */
 
 	if (there == UINT32_MAX) {
 		errno = EIO;
@@ -315,21 +315,21 @@ static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size
 		return (ssize_t)got;
 	}
 	if ((state & IPC_STREAM_PEER_FIN) != 0 || (skip > 0 && (state & IPC_STREAM_ENDED) != 0))
-		return 0; /* behind bytes of the same call an error is the next one's */
-	/* an error is told before the end that the program has made itself: tcp_recvmsg of Linux */
+		return 0; /* after bytes in the same call, the next call returns the error */
+	/* an error is returned before the end by the program's own shutdown: tcp_recvmsg of Linux */
 	int err = sock_pending_error(s);
 	if (err == 0 && (fin_of(s) & IPC_STREAM_DEAF) != 0)
 		return 0;
 	if (err == 0 && (state & IPC_STREAM_ENDED) != 0) {
 		if ((state & IPC_STREAM_CONNECTED) != 0 || !connect_told(s))
 			return 0;
-		err = ENOTCONN; /* connect() has failed and said so: as if it had not been tried */
+		err = ENOTCONN; /* connect() has failed and reported that: as if it had not been tried */
 	}
 	errno = err != 0 ? err : EAGAIN;
 	return -1;
 }
 
-/* Waits until there may be something. False and errno: not now. */
+/* Waits until there may be bytes. False and errno: the call must not wait, or the wait failed. */
 static bool wait_in(struct sock *s, int fd, int flags)
 {
 	if (sock_does_not_block(fd, flags)) {
@@ -345,8 +345,8 @@ static bool wait_in(struct sock *s, int fd, int flags)
 }
 
 /*
- * MSG_PEEK with MSG_WAITALL, which is rare: waits until as much is there, or nothing more comes. The descriptor cannot
- * say this; it tells of the first byte.
+ * MSG_PEEK with MSG_WAITALL, which is rare: waits until that many bytes are there, or no more will come. The descriptor
+ * cannot report this, only the first byte.
  */
 static void wait_for_all(const struct sock *s, int fd, size_t want, int flags)
 {
@@ -358,7 +358,7 @@ static void wait_for_all(const struct sock *s, int fd, size_t want, int flags)
 	while (unread(s) < want && (state_of(s) & (IPC_STREAM_PEER_FIN | IPC_STREAM_ENDED)) == 0 &&
 	       (fin_of(s) & IPC_STREAM_DEAF) == 0 && !sock_does_not_block(fd, flags) && sock_now() < end)
 		if (nanosleep(&nap, NULL) != 0)
-			return; /* a signal */
+			return; /* interrupted by a signal */
 }
 
 ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int flags)
@@ -376,7 +376,7 @@ ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 	pthread_mutex_lock(&s->rx);
 	if ((flags & (MSG_WAITALL | MSG_PEEK)) == (MSG_WAITALL | MSG_PEEK))
 		wait_for_all(s, fd, want, flags);
-	do { /* once where nothing is asked for: Linux says what there is to say then, too */
+	do { /* once for length 0: Linux reports the state then, too */
 		r = take(s, fd, iov, n, got, flags);
 		if (r > 0)
 			got += (size_t)r;
@@ -384,12 +384,12 @@ ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 			break;
 	} while (got < want);
 	if (want == 0 && r < 0 && errno == EAGAIN && !sock_does_not_block(fd, flags))
-		r = 0; /* it has waited once */
+		r = 0; /* has waited once */
 	pthread_mutex_unlock(&s->rx);
 	return got > 0 ? (ssize_t)got : r;
 }
 
-/* ---- sent ---- */
+/* ---- sending ---- */
 
 static size_t copy_in(const struct sock *s, uint32_t n, const struct iovec *iov, int count, size_t skip)
 {
@@ -414,7 +414,7 @@ static size_t copy_in(const struct sock *s, uint32_t n, const struct iovec *iov,
 	return done;
 }
 
-/* 0: it may be written. Else an errno; EAGAIN: not yet. */
+/* 0: writing is possible. Else an errno; EAGAIN: not yet. */
 static int may_send(struct sock *s)
 {
 	uint32_t state = state_of(s);
@@ -444,10 +444,10 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 	} else {
 		pthread_mutex_lock(&s->tx);
 	}
-	/* once where nothing is to be sent: Linux says then, too, that the socket is at its end */
+	/* once for length 0: Linux then reports that the socket is at its end */
 	for (bool empty = want == 0 && s->kind == SOCK_IS_STREAM; put < want || empty;) {
 		if (put > 0 && (state_of(s) & IPC_STREAM_ENDED) != 0)
-			break; /* the next call tells why */
+			break; /* the next call returns the error */
 		err = may_send(s);
 		if (empty && (err == 0 || sock_is_connected(s)))
 			err = err == EAGAIN ? 0 : err;
@@ -494,10 +494,10 @@ int sock_shut(struct sock *s, int fd, int how)
 	bool ended = (state_of(s) & IPC_STREAM_ENDED) != 0;
 
 	if (sock_is_connected(s))
-		(void)sock_tell_connect(s); /* Linux tells it here, too: a connect() after it is one too many */
+		(void)sock_tell_connect(s); /* Linux reports it here, too: a later connect() is one too many */
 	if (how != SHUT_WR) {
 		__atomic_fetch_or(&s->mem->fin, IPC_STREAM_DEAF, __ATOMIC_RELEASE);
-		(void)sock_libc.shutdown(fd, SHUT_RD); /* whoever waits at the descriptor wakes */
+		(void)sock_libc.shutdown(fd, SHUT_RD); /* wakes threads that wait at the descriptor */
 	}
 	if (how != SHUT_RD && !ended)
 		sock_finish(s);
@@ -530,7 +530,7 @@ void sock_linger(struct sock *s)
 	uint64_t end = sock_now() + (uint64_t)s->linger.l_linger * RN_NS_PER_S;
 	int saved = errno;
 
-	/* Its descriptor is closed: there is nothing to sleep at. A peer that is near answers before the first nap. */
+	/* Its descriptor is closed, so there is nothing to sleep at. A near peer acknowledges before the first nap. */
 	while (room(s) != IPC_STREAM_RING && (state_of(s) & IPC_STREAM_ENDED) == 0 && sock_now() < end) {
 		sched_yield();
 		if (room(s) != IPC_STREAM_RING)
@@ -544,7 +544,7 @@ int sock_connected(struct sock *s, int fd, bool first)
 	bool block = !sock_does_not_block(fd, 0);
 
 	if (first && !block) {
-		errno = EINPROGRESS; /* as the kernel says it, however soon the peer has answered */
+		errno = EINPROGRESS; /* as the kernel returns, however soon the peer answers */
 		return -1;
 	}
 	for (;;) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the program that is executed next needs of a socket: what this one has set of it, in the socket's memory, and
- * the kernel's socket below.
+ * What the program that exec starts needs of a socket: this program's settings, in the socket's memory, and the
+ * kernel's socket below.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ void sock_keep(const struct sock *s)
 
 void sock_learn_kept(struct sock *s)
 {
-	const struct ipc_sock_kept k = *sock_kept_of(s); /* other processes may write it */
+	const struct ipc_sock_kept k = *sock_kept_of(s); /* a copy, since other processes may write it */
 
 	if (k.domain != AF_INET && k.domain != AF_INET6)
 		return;

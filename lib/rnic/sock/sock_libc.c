@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libc's own functions, which this room calls by another way than their names. */
+/* libc's own functions, which this room cannot call by their names. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -95,7 +95,7 @@ int sock_libc_take_aside(int fd)
 
 bool sock_libc_is_aside(int fd) { return (uint32_t)fd < SOCK_FDS && __atomic_load_n(&aside[fd], __ATOMIC_RELAXED); }
 
-/* ---- a process that has forbidden itself most system calls ---- */
+/* ---- a process that has confined itself by seccomp ---- */
 
 static bool confined, blocks_not[SOCK_FDS];
 
@@ -116,7 +116,7 @@ bool sock_libc_blocks_not(int fd)
 	return (sock_libc.fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
 }
 
-/* poll() says first that the call behind it does not wait. */
+/* poll() first makes sure that the call after it does not wait. */
 static bool ready_now(int fd, short events)
 {
 	struct pollfd p = { .fd = fd, .events = events };

@@ -10,7 +10,7 @@
 #include "rnic/sock/sock_gram.h"
 
 #define PUBLIC   __attribute__((visibility("default")))
-#define SEND_MAX 1024u /* entries of one sendmmsg that Linux looks at */
+#define SEND_MAX 1024u /* Linux takes at most this many entries of a sendmmsg */
 
 static uint64_t clock_ns(void)
 {
@@ -20,7 +20,7 @@ static uint64_t clock_ns(void)
 	return (uint64_t)ts.tv_sec * RN_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/* Writes to *limit the time until `end`; false: that time has come. */
+/* Writes the time until `end` to *limit; false: that time has come. */
 static bool time_left(uint64_t end, struct timespec *limit)
 {
 	uint64_t now = clock_ns(), left = now < end ? end - now : 0;
@@ -30,7 +30,7 @@ static bool time_left(uint64_t end, struct timespec *limit)
 	return left > 0;
 }
 
-/* The next call tells the error. */
+/* Keeps the error for the next call. */
 static void error_back(struct sock *s, int error)
 {
 	if (s->kind == SOCK_IS_GRAM)
@@ -39,7 +39,7 @@ static void error_back(struct sock *s, int error)
 		__atomic_store_n(&s->mem->error, error, __ATOMIC_RELAXED);
 }
 
-/* The time limit is looked at behind each entry, as Linux does it: a wait for bytes does not end with it. */
+/* The time limit is checked after each entry, as in Linux: a wait for bytes does not end with it. */
 static int entries_in(struct sock *s, int fd, struct mmsghdr *v, unsigned int n, int flags, struct timespec *limit)
 {
 	uint64_t end = limit != NULL ? clock_ns() + (uint64_t)limit->tv_sec * RN_NS_PER_S + (uint64_t)limit->tv_nsec
@@ -75,7 +75,7 @@ PUBLIC int recvmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags, struct
 	return rc;
 }
 
-/* Ends at the first entry of which not all bytes were taken: what follows would stand in front of the rest. */
+/* Ends at the first entry that was not sent whole: later bytes would come before its rest. */
 static int entries_out(struct sock *s, int fd, struct mmsghdr *v, unsigned int n, int flags)
 {
 	for (unsigned int i = 0; i < n; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names and options. What rnicd's TCP does anyway (no delay, keepalive as the port is configured), or what cannot
- * matter to it, may be set and has no effect. Options of other levels are refused.
+ * Names and options. Options for what rnicd's TCP does anyway (no delay, keepalive as the port is configured), or for
+ * what has no meaning there, can be set without effect. Options of other levels are refused.
  */
 #include <errno.h>
 #include <netinet/in.h>

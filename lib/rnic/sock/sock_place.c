@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One of our sockets takes the place of a socket of the kernel's, with what the program has set of that one. */
+/* Puts one of our sockets in place of a socket of the kernel's, with that one's settings. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -15,7 +15,7 @@ int sock_option(int fd, int which)
 	return sock_libc.getsockopt(fd, SOL_SOCKET, which, &value, &len) == 0 ? value : -1;
 }
 
-/* -1: no limit. */
+/* -1: no limit */
 static int ms_of(const struct timeval *tv)
 {
 	return tv->tv_sec == 0 && tv->tv_usec == 0 ? -1 : (int)(tv->tv_sec * 1000 + (tv->tv_usec + 999) / 1000);

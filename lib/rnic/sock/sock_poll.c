@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for several descriptors. What a socket of ours is ready for stands in its memory; its descriptor wakes who
- * waits, and is kept true for epoll from the first time on. Lists without a socket of ours are the kernel's alone.
+ * Waiting for several descriptors. The memory of a socket of ours tells what the socket is ready for. Its descriptor
+ * wakes waiting threads; from the first epoll on its readiness is kept up to date. Lists without a socket of ours are
+ * passed to the kernel.
  */
 #include <errno.h>
 #include <signal.h>
@@ -12,7 +13,7 @@
 #include "rnic/sock/sock_gram.h"
 
 #define PUBLIC __attribute__((visibility("default")))
-#define FEW    64u /* descriptors for which no memory is asked of libc */
+#define FEW    64u /* descriptors for which no memory is allocated */
 #define ALWAYS (POLLERR | POLLHUP | POLLNVAL)
 
 static bool is_ours(int fd)
@@ -28,7 +29,7 @@ static bool some_ours(const struct pollfd *p, nfds_t n)
 	return false;
 }
 
-/* What a socket is ready for. told: what its descriptor says, 0 before it has been asked. */
+/* The events of a socket. told: the events of its descriptor, 0 if that has not been polled. */
 static short events_of(const struct sock *s, short told)
 {
 	switch (s->kind) {
@@ -42,12 +43,12 @@ static short events_of(const struct sock *s, short told)
 
 /* One look at a list. */
 struct look {
-	struct pollfd *all; /* the program's list, then the kernel's sockets below some of them */
-	nfds_t *of;         /* of those: which entry of the program's */
+	struct pollfd *all; /* the program's list, followed by the kernel's sockets below some of its entries */
+	nfds_t *of;         /* for each of those sockets: the index of the program's entry */
 	nfds_t n, below;
 };
 
-/* Fills the list. True: the memory of some socket says already that there is something. */
+/* Fills the list. True: the memory of a socket already shows an event. */
 static bool look_first(struct look *l, struct pollfd *p)
 {
 	bool some = false;
@@ -81,7 +82,7 @@ static void settle(struct sock *s, int fd)
 		sock_settle(s, fd);
 }
 
-/* What is told of the program's descriptors; how many have something. */
+/* Writes the results for the program's descriptors; returns how many have events. */
 static int look_behind(const struct look *l, struct pollfd *p)
 {
 	int ready = 0;
@@ -92,7 +93,7 @@ static int look_behind(const struct look *l, struct pollfd *p)
 		if (s != NULL) {
 			p[i].revents = (short)(events_of(s, l->all[i].revents) & (p[i].events | ALWAYS));
 			if ((l->all[i].revents & POLLIN) != 0 && (events_of(s, l->all[i].revents) & POLLIN) == 0)
-				settle(s, p[i].fd); /* the byte in the descriptor was of what has been read since */
+				settle(s, p[i].fd); /* the descriptor's byte was for bytes that have been read since */
 			sock_put(s);
 		}
 	}
@@ -210,7 +211,7 @@ static int put_set(fd_set *s, int fd, bool ready)
 	return ready;
 }
 
-/* Which events are which set's: select(2), "Correspondence between select() and poll() notifications". */
+/* Which events belong to which set: select(2), "Correspondence between select() and poll() notifications". */
 static int select_ours(const struct sets *t, const struct timespec *ts, const sigset_t *mask)
 {
 	struct pollfd p[FD_SETSIZE];

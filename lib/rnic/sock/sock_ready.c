@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What each call does before anything else, and what fork and vfork leave to do. */
+/* What each call does first, and what fork and vfork need. */
 #include <unistd.h>
 
 #include "rnic/sock/sock.h"
 
 static pid_t self;
-static __thread pid_t vfork_of; /* the process whose thread has called vfork(); 0: it has not, or is back */
+static __thread pid_t vfork_of; /* the process whose thread has called vfork(); 0: none, or vfork() has returned */
 
 pid_t sock_pid(void)
 {
@@ -20,7 +20,7 @@ pid_t sock_pid(void)
 
 static void before_fork(void)
 {
-	(void)sock_in_vfork(); /* a thread that has come back from vfork() forgets of it */
+	(void)sock_in_vfork(); /* clears vfork_of in a thread that has come back from vfork() */
 	sock_daemon_fork(false);
 	sock_tab_fork(false);
 }
@@ -35,7 +35,7 @@ static void after_fork(void)
 static void make_ready(void)
 {
 	sock_libc_find();
-	/* where there is no memory for it, a child of a process with threads may wait for good */
+	/* without memory for the handlers, a child of a multithreaded process may wait forever */
 	(void)pthread_atfork(before_fork, after_fork, after_fork);
 }
 

@@ -10,7 +10,7 @@
 #include "rnic/sock/sock_gram.h"
 
 #define PUBLIC __attribute__((visibility("default")))
-#define PIECE  65536u /* of a file, at a time */
+#define PIECE  65536u /* bytes of a file that are copied at a time */
 
 ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags)
 {
@@ -38,7 +38,7 @@ static ssize_t in(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 	return rc;
 }
 
-/* As a file is read: without a byte of room nothing is looked at. */
+/* As in reading a file: a read of length 0 does not look at the socket. */
 static ssize_t file_in(struct sock *s, int fd, const struct iovec *iov, int n)
 {
 	if (sock_bytes(iov, (size_t)n) != 0)
@@ -96,7 +96,7 @@ PUBLIC ssize_t recvfrom(int fd, void *p, size_t n, int flags, struct sockaddr *s
 	}
 	ssize_t rc = sock_recv_msg(s, fd, &m, flags);
 	if (rc >= 0 && sa != NULL && len != NULL)
-		*len = m.msg_namelen; /* a stream's bytes have no address */
+		*len = m.msg_namelen; /* data of a stream has no address */
 	sock_put(s);
 	return rc;
 }
@@ -172,7 +172,7 @@ PUBLIC ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 	return rc;
 }
 
-/* By copy: from the file's own position, or from *at, which moves then. */
+/* Copies from the file's own position, or from *at, which is moved. */
 static ssize_t copy_file(struct sock *s, int fd, int file, off_t *at, size_t n)
 {
 	static __thread uint8_t piece[PIECE];
@@ -222,7 +222,7 @@ PUBLIC ssize_t __recv_chk(int fd, void *p, size_t n, size_t size, int flags)
 	return recv(fd, p, n < size ? n : size, flags);
 }
 
-/* Its last argument is the address's length; it has more than this project's functions may. */
+/* Its last argument is the address's length, a seventh: more than this project's functions may have. */
 ssize_t __recvfrom_chk(int fd, void *p, size_t n, size_t size, int flags, struct sockaddr *sa, ...);
 PUBLIC ssize_t __recvfrom_chk(int fd, void *p, size_t n, size_t size, int flags, struct sockaddr *sa, ...)
 {

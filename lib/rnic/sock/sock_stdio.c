@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams of stdio on sockets. libc's own streams read and write by calls that nobody can stand in front of; so a
- * socket gets a stream whose calls are this library's (fopencookie). The standard streams are variables, and change
- * with their descriptors.
+ * stdio streams on sockets. libc's own streams read and write by calls that cannot be intercepted, so a socket gets a
+ * stream whose functions are this library's (fopencookie). The standard streams are variables, and are replaced when
+ * their descriptors become sockets.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -16,13 +16,15 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-/* One of our streams. Entries stay, so that nobody has to lock them; one whose file is NULL is free. */
+/*
+ * A stream of ours. Entries are never freed, so that they can be read without a lock; one whose file is NULL is free.
+ */
 struct stream {
 	FILE *file; /* atomic */
 	int fd;
 	struct stream *next;
 };
-static struct stream *streams; /* atomic: grows at its head */
+static struct stream *streams; /* atomic: new entries are put at the head */
 
 static struct stream *stream_new(int fd)
 {
@@ -54,11 +56,11 @@ static int descriptor_of(const FILE *f)
 	return e != NULL ? e->fd : -1;
 }
 
-/* ---- what such a stream calls ---- */
+/* ---- the functions of such a stream ---- */
 
 static ssize_t stream_read(void *cookie, char *to, size_t n) { return read(((struct stream *)cookie)->fd, to, n); }
 
-/* All of it: to libc, less is an error. */
+/* Writes everything: libc takes less for an error. */
 static ssize_t stream_write(void *cookie, const char *from, size_t n)
 {
 	size_t done = 0;
@@ -94,7 +96,7 @@ static FILE *stream_open(int fd, const char *mode)
 	return f;
 }
 
-/* A socket of ours, or one of the kernel's that may still become one. */
+/* Whether the descriptor is a socket of ours, or a kernel's socket that may become one. */
 static bool may_be_ours(int fd)
 {
 	struct sockaddr_storage sa;
@@ -115,7 +117,7 @@ static bool may_be_ours(int fd)
 
 /* ---- the standard streams ---- */
 
-/* What has been put into a stream of libc's and has not left yet leaves by the socket, as it would by any file. */
+/* Data in a libc stream's buffer is sent through the socket, as it would have been written to the file. */
 static void move_unwritten(FILE *from, FILE *to)
 {
 	size_t n = __fpending(from);
@@ -159,7 +161,7 @@ PUBLIC int fileno(FILE *f)
 
 PUBLIC int fileno_unlocked(FILE *f) { return fileno(f); }
 
-/* To a descriptor, without a stream. */
+/* Writes to a descriptor, without a stream. */
 PUBLIC int vdprintf(int fd, const char *format, va_list ap)
 {
 	char *text = NULL;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which descriptors are ours. Looking is one load; a socket lives until its last descriptor and call are done. */
+/*
+ * The table of descriptors that are ours. A lookup is one load; a socket lives until its last descriptor and call have
+ * ended.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A stream of another copy of this code in the same process. */
+/* Takes over a stream of another copy of this code in the same process. */
 #include <sys/mman.h>
 
 #include "rnic/sock/sock.h"
 
 bool sock_take(struct sock *s, const struct sock_seen *seen)
 {
-	/* of a shared mapping, no old bytes to move means: a second mapping of the same memory (mremap(2)) */
+	/* mremap(2): old size 0 of a shared mapping makes a second mapping of the same memory */
 	void *p = mremap(seen->mem, 0, IPC_STREAM_SIZE, MREMAP_MAYMOVE);
 
 	if (p == MAP_FAILED)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UDP sockets: when they become rnicd's, and what is asked of them beside datagrams. The kernel's socket stays below:
- * it keeps all options, and carries what no port reaches. Where rnicd refuses one, the socket stays the kernel's, and
- * the program is told so in one line.
+ * UDP sockets: when they become rnicd's, and all calls except those for datagrams. The kernel's socket stays below: it
+ * keeps all options, and carries datagrams to addresses that no port reaches. If rnicd refuses a socket, it stays the
+ * kernel's, and one line on stderr says so.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,18 +23,18 @@ static bool is_udp(int fd)
 
 static void udp_say(const struct ipc_addr *a, int err)
 {
-	static bool said; /* by any thread; a child of fork has it from its parent */
+	static bool said; /* read and written by any thread; a child of fork inherits it */
 	char ip[INET_ADDRSTRLEN] = "", line[256];
 
 	if (__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
 		return;
 	inet_ntop(AF_INET, a->ip + 12, ip, sizeof(ip));
 	int n = snprintf(line, sizeof(line),
-			 "librnicsock: a UDP socket with the address %s and port %u stays the kernel's, as rnicd "
+			 "librnicsock: the UDP socket with address %s and port %u stays the kernel's, since rnicd "
 			 "refuses it: %s\n",
 			 ip, a->port, strerror(err));
 	if (sock_libc.write(STDERR_FILENO, line, (size_t)n) < 0)
-		return; /* there is nobody to tell */
+		return; /* stderr is closed */
 }
 
 /* ---- from the kernel's socket to ours ---- */
@@ -61,7 +61,7 @@ void sock_udp_learn_options(struct sock *s)
 	__atomic_store_n(&s->gram->rx_room, (uint32_t)number(s->below, SOL_SOCKET, SO_RCVBUF), __ATOMIC_RELAXED);
 }
 
-/* A socket of rnicd's with this address; *made: its descriptor. NULL and errno. */
+/* Makes a socket of rnicd's with this address; *made: its descriptor. NULL and errno. */
 static struct sock *make_new(int fd, const struct ipc_addr *local, bool wild, int *made)
 {
 	static const uint8_t none[16];
@@ -86,7 +86,7 @@ static struct sock *make_new(int fd, const struct ipc_addr *local, bool wild, in
 	return NULL;
 }
 
-/* The socket takes fd's place, and what was there is below it. False and errno; s is put then. */
+/* Puts the socket in fd's place, above the socket that was there. False and errno; s is put then. */
 static bool take_place(int fd, int made, struct sock *s)
 {
 	int err = 0;
@@ -109,7 +109,7 @@ static bool take_place(int fd, int made, struct sock *s)
 	return false;
 }
 
-/* The address of one of rnicd's ports: rnicd alone has it. */
+/* Binds to the address of one of rnicd's ports: only rnicd has this address. */
 static int bind_port(int fd, const struct ipc_addr *a)
 {
 	int made;
@@ -124,7 +124,7 @@ static int bind_port(int fd, const struct ipc_addr *a)
 	return 0;
 }
 
-/* All addresses: the port is taken at rnicd's first, then at the kernel's. */
+/* Binds to all addresses: takes the port at rnicd first, then at the kernel's socket. */
 static int bind_any(int fd, const struct ipc_addr *a, const struct sockaddr *sa, socklen_t len)
 {
 	int made;
@@ -170,7 +170,7 @@ bool sock_udp_bind(int fd, const struct ipc_addr *a, const struct sockaddr *sa, 
 	return true;
 }
 
-/* The kernel's name of a socket that is bound to no address in particular. False: it has a peer, or an address. */
+/* The kernel's name of a socket that is bound to no particular address. False: it has a peer, or an address. */
 static bool kernels_port(int fd, struct ipc_addr *a)
 {
 	struct sockaddr_storage sa;
@@ -191,7 +191,7 @@ static struct sock *becomes(int fd, const struct ipc_addr *to)
 	if (!kernels_port(fd, &local))
 		return NULL;
 	struct sock *s = make_new(fd, &local, true, &made);
-	if (s == NULL && local.port != 0) { /* another program of rnicd's has it: the peer sees another number */
+	if (s == NULL && local.port != 0) { /* another program has the port at rnicd: the peer sees another number */
 		struct ipc_addr other = local;
 		other.port = 0;
 		s = make_new(fd, &other, true, &made);
@@ -228,16 +228,16 @@ void sock_gram_below(struct sock *s)
 	if (s->below_live)
 		return;
 	sock_addr_out(s, &any, (struct sockaddr *)&sa, &len);
-	/* where the number is taken the kernel chooses another one */
+	/* if the port is taken the kernel chooses another one */
 	(void)sock_libc.bind(s->below, (struct sockaddr *)&sa, len);
-	s->below_live = s->named = true; /* to the kernel, bind() has named the port */
+	s->below_live = s->named = true; /* for the kernel, bind() has named the port */
 	sock_keep(s);
 	errno = saved;
 }
 
 /* ---- peers ---- */
 
-/* From anybody again; a socket that was bound to all addresses is so again. 0 or an errno. */
+/* The socket has no peer any more; one that was bound to all addresses is so again. 0 or an errno. */
 static int no_peer(struct sock *s)
 {
 	const struct sockaddr none = { .sa_family = AF_UNSPEC };
@@ -254,8 +254,8 @@ static int no_peer(struct sock *s)
 }
 
 /*
- * As Linux has it, a socket that was never bound gives its port back: all its descriptors in this process are the
- * kernel's socket again, as it was.
+ * A socket that was never bound gives its port back, as in Linux: all its descriptors in this process become the
+ * kernel's socket again.
  */
 static int as_it_was(struct sock *s)
 {
@@ -320,7 +320,7 @@ int sock_udp_shutdown(struct sock *s, int fd, int how)
 		__atomic_fetch_or(&s->gram->shut, IPC_GRAM_SHUT_IN, __ATOMIC_RELAXED);
 	if (how != SHUT_RD)
 		__atomic_fetch_or(&s->gram->shut, IPC_GRAM_SHUT_OUT, __ATOMIC_RELAXED);
-	if (how != SHUT_WR) /* whoever waits at the descriptor wakes */
+	if (how != SHUT_WR) /* wakes threads that wait at the descriptor */
 		(void)sock_libc.shutdown(fd, SHUT_RD);
 	return s->has_peer ? 0 : ENOTCONN;
 }

@@ -22,8 +22,8 @@ _Static_assert(RNIC_WIRE_PORT == (int)IPC_GRAM_AS_PORT && RNIC_WIRE_PLAIN == (in
 	       "the option is what records say");
 
 /*
- * Number of a socket << 8 | wire + 1; 0: free. A seat is one word, so nobody waits for anybody. Sockets that have gone
- * leave theirs to others: the seat of a number is one of WAYS, and the next of them is taken when none is free.
+ * SO_COOKIE of a socket << 8 | wire + 1; 0: free. An entry is one word, so no lock is needed. A socket's entry is one
+ * of WAYS; when none is free the next one is replaced, since its socket may be gone.
  */
 static uint64_t seat[SEATS];
 static uint32_t turn;
@@ -61,7 +61,7 @@ static uint8_t usual_wire(void)
 	if (strcmp(v, "iwarp") == 0)
 		return RNIC_WIRE_IWARP;
 	if (strcmp(v, "plain") != 0 && !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
-		fprintf(stderr, "librnicsock: RNIC_WIRE is plain or iwarp, and not %s: its sockets are plain\n", v);
+		fprintf(stderr, "librnicsock: RNIC_WIRE must be plain or iwarp, not %s: sockets stay plain\n", v);
 	return RNIC_WIRE_PLAIN;
 }
 
