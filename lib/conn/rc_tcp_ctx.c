@@ -82,7 +82,7 @@ void rc_tcp_give_mem(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 	if (ctx->cfg.rates)
 		m->tcp.sent = carve(&p, n * sizeof(struct tcpl_sent));
 	m->tcp.hold = carve(&p, holds_of(n) * sizeof(struct tcpl_hold));
-	(void)tcpl_set_mem(&c->tcp, &m->tcp); /* it has none, so nothing lies in it */
+	(void)tcpl_set_mem(&c->tcp, &m->tcp); /* TCP has no memory now, so nothing lies in it */
 }
 
 /* ---- prefetching the next connections ---- */

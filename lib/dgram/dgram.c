@@ -238,8 +238,8 @@ static uint32_t put_headers(const struct qp *qp, const struct qp_send *s, uint32
 }
 
 /*
- * The next bytes of the message behind the headers, summed as they are copied: what the client changes meanwhile is
- * sent with a good CRC.
+ * Copies the next bytes of the message behind the headers and sums them in the same pass, so that the CRC is right even
+ * if the client changes the bytes meanwhile.
  */
 static enum qp_wc_status put_bytes(struct qp *qp, struct qp_send *s, uint32_t bytes, uint8_t *to, uint32_t *sum)
 {

@@ -5,7 +5,7 @@
  * It consumes no receive. Memory, bounds and rights are checked with each segment, so that an STag that is invalidated
  * in the middle stops the rest.
  *
- * A record to a group names a tag in place of an STag, as members have none in common. Each member has bound the tag to
+ * A record to a group names a tag in place of an STag, as the members share no STag. Each member has bound the tag to
  * memory of its own.
  */
 #include <string.h>

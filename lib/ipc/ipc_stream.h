@@ -43,7 +43,7 @@
 enum {
 	IPC_STREAM_CONNECTED = 1u << 0,
 	IPC_STREAM_PEER_FIN = 1u << 1, /* no bytes follow after rx_tail */
-	IPC_STREAM_ENDED = 1u << 2,    /* nothing goes out any more; `error` says why */
+	IPC_STREAM_ENDED = 1u << 2,    /* nothing is sent any more; `error` says why */
 	IPC_STREAM_SUMS = 1u << 3,     /* FPDUs that came in are summed: rx_summed is valid */
 };
 

@@ -182,7 +182,7 @@ struct tcpl_mem {
 
 /*
  * What the engine may know of its owner's turns; written by the owner, read by all of its connections. A deadline that
- * passes while nobody runs says nothing of the peer: its answer may be waiting to be received.
+ * passes while the owner does not run says nothing of the peer: its answer may wait in a queue.
  */
 struct tcpl_turns {
 	uint64_t lost; /* ns in which the owner did not run although it wanted to; grows */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The datagram transport: what stands in a UDP datagram between two queue pairs that have no connection. Instead of
- * MPA, whose framing and markers exist for the sake of a stream, there is one header, one DDP segment and its CRC:
+ * The datagram transport: the contents of a UDP datagram between two queue pairs without a connection. MPA's framing
+ * and markers serve streams; here there is one header, one DDP segment and its CRC:
  *
  *	 0  version 1 (high nibble), 0 | kind | flags | of a segment: its message's unit, in 64 octets; else 0
  *	 4  0 | destination QPN (24 bits)

@@ -42,7 +42,7 @@ int sock_wire_get(int fd, int name, void *to, socklen_t *len);
 /* By which wire a socket is to send whose kernel's socket this is: IPC_GRAM_*. */
 uint8_t sock_wire_of(int below);
 
-/* The kernel's socket below gets the port, as far as it is free there: something is sent through it. */
+/* Binds the kernel's socket below to the port, if it is free there: a datagram is sent through it. */
 void sock_gram_below(struct sock *s);
 
 #endif

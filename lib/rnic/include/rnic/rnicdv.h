@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs that standard verbs have no type for: datagrams beyond one packet; and of the standard types such as
- * choose their design. All else about them is standard:
+ * Queue pairs of types that standard verbs do not have: datagrams of more than one packet, reliable datagrams. Also
+ * queue pairs of a standard type that choose their design. Everything else about these queue pairs is standard:
  * ibv_modify_qp(), ibv_post_send(), ibv_wr_*, ibv_poll_cq(), address handles. Safe from any thread.
  *
- * RDMA Write-Record (doc/datagram-iwarp.md): ibv_wr_rdma_write() and ibv_wr_rdma_write_imm() with
- * ibv_wr_set_ud_addr() on a queue pair of RNICDV_QPT_UD, of 1 to max_ud_msg bytes. The target's memory needs
+ * RDMA Write-Record (doc/datagram-iwarp.md): ibv_wr_rdma_write() and ibv_wr_rdma_write_imm() with ibv_wr_set_ud_addr()
+ * on a queue pair of RNICDV_QPT_UD. A record has 1 to max_ud_msg bytes. The target's memory needs
  * IBV_ACCESS_REMOTE_WRITE and the protection domain of the target's queue pair. No receive is consumed. Each segment is
- * written as it comes, whatever else is lost. Completions of opcode IBV_WC_DRIVER1 in the target's receive CQ say which
- * bytes are valid: one completion as soon as all have come, else one for each range when `record-timeout` has passed
- * since the last segment. Bytes that no completion names are unknown. Of a record of which nothing has come no
- * completion tells. Records take half of a CQ at most; a completion that finds no room there comes when there is some.
+ * written when it arrives, even if others are lost. Completions of opcode IBV_WC_DRIVER1 in the target's receive CQ say
+ * which bytes are valid: one completion as soon as all bytes have arrived, or one for each valid range when
+ * `record-timeout` has passed since the last segment. The contents of bytes that no completion names are undefined. A
+ * record of which no segment arrives has no completion. Completions of records take at most half of a CQ; a completion
+ * that finds no room there waits until there is room.
  *
  * A completion of IBV_WC_DRIVER1 in ibv_poll_cq(): wr_id is the address of the first valid byte as the sender named it,
- * byte_len how many are valid from there on, src_qp the sender; wc_flags has RNICDV_WC_RECORD_* and IBV_WC_WITH_IMM.
- * With ibv_start_poll(): rnicdv_wc_read_record().
+ * byte_len the number of valid bytes from there on, src_qp the sender's QPN; wc_flags has RNICDV_WC_RECORD_* and
+ * IBV_WC_WITH_IMM. Programs that use ibv_start_poll() call rnicdv_wc_read_record().
  *
  * RDMA Read-Record: ibv_wr_rdma_read() with ibv_wr_set_ud_addr() and one SGE. The memory that is read needs
- * IBV_ACCESS_REMOTE_READ, and the reader's own memory IBV_ACCESS_REMOTE_WRITE, for the answer is a Write-Record of the
- * peer. The work request completes when the request is sent; what comes of the answer is told as of any record, in the
- * reader's receive CQ. When request or answer are lost, nothing comes: rnicdv_poll_cq() has a time-out.
+ * IBV_ACCESS_REMOTE_READ, and the reader's own memory IBV_ACCESS_REMOTE_WRITE, because the peer answers with a
+ * Write-Record. The work request completes when the request is sent; completions in the reader's receive CQ tell of the
+ * answer, as of any record. When the request or the answer is lost, no completion comes: use the time-out of
+ * rnicdv_poll_cq().
  *
- * Functions that return an int return 0 or an errno. EOPNOTSUPP: the device is another vendor's.
+ * Unless said otherwise, functions that return an int return 0 or an errno. EOPNOTSUPP: the device is another vendor's.
  */
 #ifndef RNIC_RNICDV_H
 #define RNIC_RNICDV_H
@@ -109,11 +111,13 @@ struct rnicdv_qp_attr {
 };
 
 /*
- * As ibv_create_qp_ex(), with attr->qp_type IBV_QPT_UD unless type is RNICDV_QPT_VERBS. NULL and errno: EOPNOTSUPP:
- * another type, unknown bits in a comp_mask or in flags, a design that the process cannot have beside its own (a line
- * on stderr says which it has), a device that has no such queue pairs, or another vendor's; EINVAL; ENOMEM. The queue
- * pair ends with ibv_destroy_qp(), which lets a message that is half sent end there. A connected one goes to an id of
- * rdma_cm as id->qp, once ibv_modify_qp() has taken it to INIT.
+ * As ibv_create_qp_ex(); attr->qp_type is IBV_QPT_UD unless type is RNICDV_QPT_VERBS. ibv_destroy_qp() ends the queue
+ * pair, and a message that is half sent with it. A connected queue pair is given to an rdma_cm id as id->qp, once
+ * ibv_modify_qp() has taken it to INIT.
+ *
+ * On failure NULL and errno: EINVAL; ENOMEM; EOPNOTSUPP: another type, unknown bits in a comp_mask or in flags, a
+ * design that the process cannot have beside its own (a line on stderr names the latter), a device without such queue
+ * pairs, or another vendor's device.
  */
 struct ibv_qp *rnicdv_create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
 				const struct rnicdv_qp_attr *dv);
@@ -124,7 +128,7 @@ struct rnicdv_device_attr {
 	uint32_t max_ud_msg;
 };
 
-/* In wc_flags of IBV_WC_DRIVER1. */
+/* In wc_flags of an IBV_WC_DRIVER1 completion. */
 enum {
 	RNICDV_WC_RECORD_WHOLE = 1 << 6, /* the record is whole, and this is all of it */
 	RNICDV_WC_RECORD_MORE = 1 << 7   /* more ranges of the same record follow, in ascending order */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sockets of programs under rnicrun --sockets: what a program may ask of one of them with setsockopt(), beside all that
- * it asks of any socket. A program that runs without rnicrun gets ENOPROTOOPT, as for every option that the kernel does
- * not know.
+ * Socket options that sockets of programs under rnicrun --sockets have beside the standard ones. A program that runs
+ * without rnicrun gets ENOPROTOOPT, as for every option that the kernel does not know.
  *
  *	int wire = RNIC_WIRE_IWARP;
  *	setsockopt(fd, SOL_RNIC, RNIC_WIRE, &wire, sizeof(wire));
