@@ -78,6 +78,11 @@ struct dgram_msgs {
 	 * receive stays there for a message that comes later.
 	 */
 	struct qp_recv recv[DGRAM_OPEN];
+	/*
+	 * struct qp_record_map, for records that end incomplete; slots NULL: each valid range has a completion of its
+	 * own instead.
+	 */
+	struct spsc_prod maps;
 	/* Read-Records of others, in the order of their requests. */
 	struct dgram_answer answer[DGRAM_ANSWERS];
 	uint32_t answer_head, answer_tail; /* free running */
@@ -92,6 +97,11 @@ struct dgram_msgs {
  * udpl_unit() says of DGRAM_INNER_MAX; qp_attr.max_msg is dgram_max(unit) at most.
  */
 void dgram_msgs_init(struct dgram_msgs *g, struct qp *qp, uint32_t unit);
+/*
+ * Likewise, behind dgram_msgs_init: a record that ends incomplete is told of by one completion and a map in this ring,
+ * whose slots have QP_MAP_SIZE bytes.
+ */
+RN_NODISCARD enum spsc_verdict dgram_msgs_maps(struct dgram_msgs *g, const struct spsc_place *at);
 static inline struct dgram_msgs *dgram_msgs_of(const struct qp *qp) { return qp->beside; }
 static inline uint32_t dgram_max(uint32_t unit) { return rn_min_u32(unit * UDPL_SEGS_MAX, DGRAM_MSG_MAX); }
 
@@ -179,7 +189,7 @@ bool dgram_read_allowed(const struct qp *qp, const struct qp_send *s, uint32_t b
 /* dgram_record.c */
 /* Takes a segment of an RDMA Write-Record; header and CRC are checked already. */
 void dgram_record_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx);
-/* Completions for what is valid of the record, as far as the CQ has room; true: all is told. */
+/* Completions for what is valid of the record, as far as CQ and ring of maps have room; true: all is told. */
 bool dgram_record_tell(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m);
 
 #endif

@@ -3,7 +3,8 @@
  * RDMA Write-Record: a Write over datagrams, whose segments are placed each by itself as it comes, and whose target
  * hears by completions which octets are valid: one when the record is whole, else one for each range after d->timeout.
  * It consumes no receive. Memory, bounds and rights are checked with each segment, so that an STag that is invalidated
- * in the middle stops the rest.
+ * in the middle stops the rest. A queue pair with a ring of maps hears of an incomplete record by one completion, and
+ * by a map that says which segments have come.
  *
  * A record to a group names a tag in place of an STag, as the members share no STag. Each member has bound the tag to
  * memory of its own.
@@ -12,6 +13,34 @@
 
 #include "dgram/dgram.h"
 
+_Static_assert(QP_MAP_SEGS == UDPL_SEGS_MAX, "a bit for each segment of a record");
+
+enum spsc_verdict dgram_msgs_maps(struct dgram_msgs *g, const struct spsc_place *at)
+{
+	return spsc_prod_attach(&g->maps, at);
+}
+
+/* The map is the client's before the completion is: it is published at once, the completion at the turn's end. */
+static bool tell_map(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m, struct qp_cqe *cqe)
+{
+	struct spsc_prod *ring = &dgram_msgs_of(qp)->maps;
+
+	if (qp_extra_room(d->qp, qp) == 0 || spsc_prod_free(ring, 1) == 0)
+		return false;
+	struct qp_record_map *map = spsc_prod_slot(ring, 0);
+	*map = (struct qp_record_map){
+		.to = m->to, .unit = m->unit, .total = m->total, .valid = m->valid, .src_qp = m->key.src_qpn
+	};
+	memcpy(map->seg, m->map, sizeof(map->seg));
+	spsc_prod_publish(ring, 1);
+	cqe->wr_id = m->to;
+	cqe->byte_len = m->valid;
+	cqe->flags = QP_WCF_RECORD_MAP | (m->has_imm ? QP_WCF_WITH_IMM : 0);
+	qp_extra_cqe(d->qp, qp, cqe, m->key.src);
+	m->told = m->total;
+	return true;
+}
+
 bool dgram_record_tell(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m)
 {
 	struct qp_cqe cqe = { .op = QP_WC_RECORD, .src_qp = m->key.src_qpn };
@@ -19,6 +48,8 @@ bool dgram_record_tell(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m)
 
 	if (m->has_imm)
 		memcpy(&cqe.aux, m->imm, sizeof(m->imm));
+	if (dgram_msgs_of(qp)->maps.slots != NULL && m->valid > 0 && m->valid < m->total)
+		return tell_map(d, qp, m, &cqe);
 	for (len = dgram_msg_valid(m, &off); len > 0; len = dgram_msg_valid(m, &off)) {
 		uint32_t next = off + len;
 

@@ -308,8 +308,9 @@ struct ipc_create_qp {
 	uint32_t hold;     /* of a connected queue pair: IPC_HOLD_* */
 	uint64_t hold_off; /* struct qp_hold_shm */
 	uint64_t hold_seed;
-	uint32_t design; /* enum ipc_design */
-	uint32_t rsv;
+	uint32_t design;   /* enum ipc_design */
+	uint32_t maps;     /* of IPC_UD_LONG: entries of its ring of maps, a power of two; 0: it has none */
+	uint64_t maps_off; /* spsc ring of QP_MAP_SIZE slots */
 };
 struct ipc_create_qp_ok {
 	uint32_t handle;

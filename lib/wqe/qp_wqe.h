@@ -192,14 +192,16 @@ enum {
 	QP_WCF_WITH_IMM = 1 << 1, /* aux = the 4 bytes as they came from the wire */
 	QP_WCF_WITH_INV = 1 << 3, /* aux = the STag that was invalidated */
 	/* of QP_WC_RECORD, as in <rnic/rnicdv.h>; no numbers of ibv_wc_flags that other completions have */
+	QP_WCF_RECORD_MAP = 1 << 5,   /* an entry of the queue pair's ring of maps says which octets are valid */
 	QP_WCF_RECORD_WHOLE = 1 << 6, /* the record is whole, and this is all of it */
 	QP_WCF_RECORD_MORE = 1 << 7   /* more ranges of the same record follow */
 };
 
 struct qp_cqe {
-	uint64_t wr_id; /* QP_WC_RECORD: the tagged offset of the first valid octet */
+	uint64_t wr_id; /* QP_WC_RECORD: the tagged offset of the first valid octet; with a map of the record's first */
 	uint32_t qpn;
-	uint32_t byte_len; /* receive and Read completions; of an immediate behind a Write: of the Write */
+	/* receive and Read completions; of an immediate behind a Write: of the Write; with a map: all valid octets */
+	uint32_t byte_len;
 	uint32_t aux;
 	uint8_t op;        /* enum qp_wc_op */
 	uint8_t status;    /* enum qp_wc_status */
@@ -220,6 +222,24 @@ struct qp_cqe_wide {
 	uint8_t rsv[16];
 };
 _Static_assert(sizeof(struct qp_cqe_wide) == QP_CQE_WIDE, "one completion a cache line");
+
+/*
+ * Which octets of an RDMA Write-Record that has ended incomplete are valid: an entry of the ring that a queue pair may
+ * have for these, in the order of its completions with QP_WCF_RECORD_MAP. The daemon writes, the client reads.
+ */
+#define QP_MAP_SIZE 256
+#define QP_MAP_SEGS 1024u
+#define QP_MAPS_MAX 4096u /* entries of a ring */
+struct qp_record_map {
+	uint64_t to;                    /* tagged offset of the record's first octet */
+	uint32_t unit;                  /* octets that a bit stands for; the last bit for what is left of the total */
+	uint32_t total;                 /* octets of the record */
+	uint32_t valid;                 /* of them, those that are valid */
+	uint32_t src_qp;                /* the sender's QPN */
+	uint64_t seg[QP_MAP_SEGS / 64]; /* bit i % 64 of seg[i / 64] is set: the octets from i * unit on are valid */
+	uint8_t rsv[QP_MAP_SIZE - 24 - QP_MAP_SEGS / 8];
+};
+_Static_assert(sizeof(struct qp_record_map) == QP_MAP_SIZE, "an entry of the ring");
 
 /*
  * One completion queue in shared memory: a control block and one spsc ring per worker (each worker is the only

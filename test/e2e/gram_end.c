@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct end e;
-uint32_t gram_flags;
+uint32_t gram_flags, gram_maps;
 int gram_rnr = -1;
 struct ibv_srq *gram_srq;
 
@@ -28,7 +28,10 @@ static int rnr_retry_of(struct ibv_qp *qp)
 
 struct ibv_qp *gram_qp(struct ibv_cq *cq, enum rnicdv_qp_type type, struct ibv_qp_cap cap, uint64_t ops)
 {
-	struct rnicdv_qp_attr dv = { .comp_mask = RNICDV_QP_ATTR_FLAGS, .type = type, .flags = gram_flags };
+	struct rnicdv_qp_attr dv = { .comp_mask = RNICDV_QP_ATTR_FLAGS | RNICDV_QP_ATTR_MAPS,
+				     .type = type,
+				     .flags = gram_flags,
+				     .maps = gram_maps };
 	struct ibv_qp_init_attr_ex init = { .send_cq = cq,
 					    .recv_cq = cq,
 					    .srq = gram_srq,

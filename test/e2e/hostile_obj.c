@@ -151,6 +151,16 @@ static int qps(struct raw *r, uint32_t pd, const struct raw_cq *cq, const struct
 	REFUSED("no such part of XRC, 2^32-1", m.create_qp.xrc = 0xffffffff);
 	REFUSED("an initiator of datagrams",
 		(m.create_qp.xrc = IPC_XRC_INITIATOR, m.create_qp.datagram = IPC_UD_PLAIN));
+#define WITH_MAPS(n, off) (m.create_qp.datagram = IPC_UD_LONG, m.create_qp.maps = (n), m.create_qp.maps_off = (off))
+	REFUSED("maps of a connected one", m.create_qp.maps = 4);
+	REFUSED("3 maps", WITH_MAPS(3, at + 131072));
+	REFUSED("2^31 maps", WITH_MAPS(0x80000000, at + 131072));
+	REFUSED("maps outside", WITH_MAPS(4, RAW_QUEUES));
+	REFUSED("maps that wrap", WITH_MAPS(4, WRAPS(64)));
+	REFUSED("maps off their line", WITH_MAPS(4, at + 131072 + 8));
+	REFUSED("maps in the SQ", WITH_MAPS(4, good.sq_off));
+	REFUSED("maps in the state block", WITH_MAPS(4, good.shm_off));
+#undef WITH_MAPS
 	for (unsigned i = 0; i < N_NO_HANDLES; i++)
 		REFUSED("target of nobody's domain",
 			(m.create_qp.xrc = IPC_XRC_TARGET, m.create_qp.xrcd = no_handles[i]));

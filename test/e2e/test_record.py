@@ -11,9 +11,9 @@ A, B = "10.77.0.1", "10.77.0.2"
 MIB = 1 << 20
 
 
-def ends(d, count, lens, stag=lambda s: s):
+def ends(d, count, lens, stag=lambda s: s, maps=()):
     """Target, and a writer that has written `count` records."""
-    target = d.run(helper("ud_record"), B, "target", str(count), str(max(lens)))
+    target = d.run(helper("ud_record"), B, "target", str(count), str(max(lens)), *maps)
     _, qpn, where, rkey = target.wait_line("target").split()
     writer = d.run(helper("ud_record"), A, "writer", B, qpn, where, str(stag(int(rkey))), str(max(lens)),
                    *map(str, lens))
@@ -59,12 +59,11 @@ def an_independent_reader_puts_a_record_together():
         assert len({(g.to - g.offset, g.stag, g.msn, g.imm) for g in parts}) == 1 and parts[0].imm == 0
 
 
-@case
-def what_is_told_over_a_bad_wire_is_right():
+def told_over_a_bad_wire(maps=()):
     bad = "loss = 2%\nduplicate = 2%\nreorder = 5%\ncorrupt = 1%"
     lens, count = [30000, 65536], 100
     with Daemon(pair_conf(a=bad, rnicd="record-timeout = 1s")) as d:
-        target, writer = ends(d, count, lens)
+        target, writer = ends(d, count, lens, maps=maps)
         records, whole, valid = told(target)
         writer.ok()
         assert records == count and 0 < whole < count, (records, whole)
@@ -72,6 +71,16 @@ def what_is_told_over_a_bad_wire_is_right():
         assert 0.9 * sum(lens) * count / 2 < valid < sum(lens) * count / 2, valid
         assert counters(d)["incomplete"] > 0
         nothing_is_left(d)
+
+
+@case
+def what_is_told_over_a_bad_wire_is_right():
+    told_over_a_bad_wire()
+
+
+@case
+def what_a_map_tells_over_a_bad_wire_is_right_and_all_that_came():
+    told_over_a_bad_wire(("2",))  # records wait for the maps of those before
 
 
 GROUP, TAG = "239.7.7.7", "9"

@@ -3,8 +3,9 @@
  * One end of RDMA Write-Records; each end is a process of its own. Record m is written to piece m of the target's
  * memory, where each byte follows from m and its place; m is the immediate too.
  *
- * usage: ud_record ADDRESS target COUNT MAX
- *		says its QPN, address and STag; checks each range that it is told of; ends after COUNT records
+ * usage: ud_record ADDRESS target COUNT MAX [MAPS]
+ *		says its QPN, address and STag; checks each range that it is told of; ends after COUNT records.
+ *		MAPS: its queue pair has as many maps: the ranges are those of the map, and nothing lies between
  *        ud_record ADDRESS member COUNT MAX GROUP TAG
  *		is a target in the group, whose memory is what others write to as address 0 of the STag TAG
  *        ud_record ADDRESS writer TO QPN WHERE STAG MAX LEN...
@@ -76,6 +77,29 @@ static void enter(struct ibv_qp *qp, char **argv, struct ibv_mr *mr)
 	printf("target %u 0 %u\n", 0xffffff, tag);
 }
 
+/* The ranges of record m's map, each as check() has it. Returns the valid bytes. */
+static uint32_t check_map(struct ibv_qp *qp, const struct rnicdv_record *r, const uint8_t *p, uint32_t m)
+{
+	struct rnicdv_map map;
+	uint32_t valid = 0;
+
+	must(gram_maps != 0 && rnicdv_read_map(qp, &map) == 0, "rnicdv_read_map");
+	must(map.addr == r->addr && map.valid == r->length && map.valid < map.length, "the map is of another record");
+	for (uint32_t off = 0, i = 0; off < map.length; off += map.unit, i++) {
+		const uint32_t len = map.length - off < map.unit ? map.length - off : map.unit;
+
+		if ((map.segment[i / 64] >> i % 64 & 1) != 0) {
+			check(p, m, off, len);
+			valid += len;
+			continue;
+		}
+		for (uint32_t k = off; k < off + len; k++)
+			must(p[k] == 0, "a byte that is not told as valid has been written");
+	}
+	must(valid == map.valid, "the map's sum");
+	return valid;
+}
+
 /* argv: as of enter(), or NULL. */
 static int target(uint32_t count, uint32_t max, char **argv)
 {
@@ -110,7 +134,11 @@ static int target(uint32_t count, uint32_t max, char **argv)
 		ibv_end_poll(cq);
 		const uint64_t off = r.addr - (uintptr_t)at - (uint64_t)m * max;
 		must(off + r.length <= max, "place");
-		check(at + (size_t)m * max, m, off, r.length);
+		if ((r.flags & RNICDV_WC_RECORD_MAP) != 0)
+			must(check_map(qp, &r, at + (size_t)m * max, m) == r.length, "valid bytes");
+		else
+			check(at + (size_t)m * max, m, off, r.length);
+		must(gram_maps == 0 || (r.flags & RNICDV_WC_RECORD_MORE) == 0, "more than one completion of a record");
 		valid += r.length;
 		whole += (r.flags & RNICDV_WC_RECORD_WHOLE) != 0;
 		if ((r.flags & RNICDV_WC_RECORD_MORE) == 0) {
@@ -119,6 +147,8 @@ static int target(uint32_t count, uint32_t max, char **argv)
 			fflush(stdout);
 		}
 	}
+	struct rnicdv_map none_left;
+	must(rnicdv_read_map(qp, &none_left) == ENOENT, "a map without completion");
 	printf("told %u whole %u valid %lu\n", records, whole, valid);
 	return ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mr) == 0 && ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0 ? 0 : 1;
 }
@@ -249,13 +279,15 @@ static int reader(char **argv, uint32_t n_lens)
 int main(int argc, char **argv)
 {
 	if (argc < 5) {
-		fprintf(stderr, "usage: ud_record ADDRESS target COUNT MAX\n"
+		fprintf(stderr, "usage: ud_record ADDRESS target COUNT MAX [MAPS]\n"
 				"       ud_record ADDRESS store COUNT MAX\n"
 				"       ud_record ADDRESS member COUNT MAX GROUP TAG\n"
 				"       ud_record ADDRESS writer|reader TO QPN WHERE STAG MAX LEN...\n");
 		return 2;
 	}
 	end_open(&e, argv[1]);
+	if (strcmp(argv[2], "target") == 0 && argc == 6)
+		gram_maps = (uint32_t)atoi(argv[5]);
 	if (strcmp(argv[2], "target") == 0)
 		return target((uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]), NULL);
 	if (strcmp(argv[2], "member") == 0 && argc == 7)

@@ -4,7 +4,7 @@
  * from several senders, whose numbers, lengths and order the input chooses, some of them bent, and time that passes
  * between them. What each octet of a good datagram must be follows from its place, so whatever a completion names can
  * be looked at. Nothing may be written outside the receives and the region that records may be written to, each receive
- * completes once, and an answer is whole.
+ * completes once, and an answer is whole. The input's length says whether incomplete records have maps.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +26,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define FILL    0xeeu
 #define TAG     7u /* of a group, bound to the region of records */
 
+#define MAPS 2u /* entries of the ring of maps, when there is one */
+
 static struct dgram_msgs msgs;
 
 struct play {
+	struct spsc_cons maps; /* slots NULL: records tell of ranges */
 	struct rig *r;
 	uint32_t rkey;
 	uint32_t posted, completed;
@@ -86,6 +89,41 @@ static void open_target(struct play *y)
 		post_recv_at(y, i);
 }
 
+static void give_maps(struct play *y)
+{
+	static RN_ALIGNED(RN_CACHE_LINE) uint8_t ring[sizeof(struct spsc_hdr) + MAPS * QP_MAP_SIZE];
+	const struct spsc_place at = {
+		.region = ring, .region_size = sizeof(ring), .nslots = MAPS, .slot_size = QP_MAP_SIZE
+	};
+
+	memset(ring, 0, sizeof(ring));
+	must(dgram_msgs_maps(&msgs, &at) == SPSC_OK && spsc_cons_attach(&y->maps, &at) == SPSC_OK);
+}
+
+/* The completion's map, and what each of its bits names. */
+static void look_map(struct play *y, const struct qp_cqe *c)
+{
+	struct qp_record_map m;
+	uint32_t valid = 0;
+
+	must(spsc_cons_avail(&y->maps, 1) > 0);
+	memcpy(&m, spsc_cons_slot(&y->maps, 0), sizeof(m));
+	spsc_cons_release(&y->maps, 1);
+	must(m.to == c->wr_id && m.valid == c->byte_len && m.src_qp == c->src_qp && m.valid < m.total);
+	for (uint32_t off = 0, i = 0; off < m.total; off += m.unit, i++) {
+		const uint32_t len = rn_min_u32(m.unit, m.total - off);
+		const uint64_t at = m.to + off - RIG_IOVA(1);
+
+		if ((m.seg[i / 64] >> i % 64 & 1) == 0)
+			continue;
+		valid += len;
+		must(at >= REC_AT && at + len <= REC_AT + REC_LEN);
+		for (uint32_t k = 0; k < len && !y->bent; k++)
+			must(target(y)->mem[at + k] == record_byte(m.to + off + k));
+	}
+	must(valid == m.valid);
+}
+
 /* What a completion names is what was sent. */
 static void look(struct play *y, const struct qp_cqe *c)
 {
@@ -95,6 +133,11 @@ static void look(struct play *y, const struct qp_cqe *c)
 		const uint64_t at = c->wr_id - RIG_IOVA(1);
 
 		must(c->status == QP_WC_SUCCESS && c->byte_len > 0);
+		if ((c->flags & QP_WCF_RECORD_MAP) != 0) {
+			look_map(y, c);
+			return;
+		}
+		must(y->maps.slots == NULL || (c->flags & QP_WCF_RECORD_WHOLE) != 0);
 		must(at >= REC_AT && at + c->byte_len <= REC_AT + REC_LEN);
 		for (uint32_t i = 0; i < c->byte_len && !y->bent; i++)
 			must(mem[at + i] == record_byte(c->wr_id + i));
@@ -242,6 +285,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size > 8192)
 		return 0;
 	open_target(&y);
+	if (size % 2 != 0)
+		give_maps(&y);
 	struct rig_node *n = target(&y);
 	for (; size >= STEP; data += STEP, size -= STEP)
 		step(&y, data);

@@ -337,11 +337,117 @@ static void a_write_of_nothing_or_beyond_the_end_fails(void **state)
 	}
 }
 
+/* ---- maps ---- */
+
+#define MAPS 4u
+
+static RN_ALIGNED(RN_CACHE_LINE) uint8_t ring_of_maps[sizeof(struct spsc_hdr) + MAPS * QP_MAP_SIZE];
+
+/* B's queue pair has maps; *c is the client's end of their ring. */
+static struct rig *pair_with_maps(struct spsc_cons *c)
+{
+	const struct spsc_place at = {
+		.region = ring_of_maps, .region_size = sizeof(ring_of_maps), .nslots = MAPS, .slot_size = QP_MAP_SIZE
+	};
+	struct rig *r = pair();
+
+	memset(ring_of_maps, 0, sizeof(ring_of_maps));
+	assert_int_equal(dgram_msgs_maps(&msgs[1], &at), SPSC_OK);
+	assert_int_equal(spsc_cons_attach(c, &at), SPSC_OK);
+	return r;
+}
+
+/* Of the completion of record m, which has segs segments: a bit for each valid one. */
+static uint32_t map_of(struct rig *r, struct spsc_cons *maps, const struct qp_cqe *c, uint32_t m, uint32_t total)
+{
+	struct qp_record_map map;
+	uint32_t valid = 0;
+
+	assert_true(c->op == QP_WC_RECORD && c->status == QP_WC_SUCCESS && c->src_qp == 10);
+	assert_int_equal(c->flags, QP_WCF_RECORD_MAP);
+	assert_true(spsc_cons_avail(maps, 1) > 0);
+	memcpy(&map, spsc_cons_slot(maps, 0), sizeof(map));
+	spsc_cons_release(maps, 1);
+	assert_true(map.to == there(m) && c->wr_id == there(m) && map.unit == UNIT && map.total == total);
+	assert_true(map.valid == c->byte_len && map.src_qp == 10);
+	for (uint32_t i = 1; i < QP_MAP_SEGS / 64; i++)
+		assert_true(map.seg[i] == 0);
+	for (uint32_t i = 0; i * UNIT < total; i++) {
+		const uint32_t len = rn_min_u32(UNIT, total - i * UNIT);
+		const bool there_is = (map.seg[0] >> i & 1) != 0;
+
+		valid += there_is ? len : 0;
+		for (uint32_t k = i * UNIT; k < i * UNIT + len; k++)
+			assert_int_equal(B->mem[FROM + m % SLOTS * SLOT + k], there_is ? byte_of(m, k) : 0xee);
+	}
+	assert_int_equal(valid, map.valid);
+	return (uint32_t)map.seg[0];
+}
+
+static void an_incomplete_record_has_one_completion_and_a_map_of_what_came(void **state)
+{
+	const uint32_t segs = 7, total = 7 * UNIT - 5, all = (1u << segs) - 1;
+	struct spsc_cons maps;
+	struct rig *r = pair_with_maps(&maps);
+
+	(void)state;
+	for (uint32_t came = 1; came <= all; came++) {
+		n_wire = 0;
+		memset(B->mem + FROM + came % SLOTS * SLOT, 0xee, SLOT);
+		post(r, came, total);
+		send_all(r);
+		got(&A->scq_client);
+		for (uint32_t i = segs; i-- > 0;)
+			if (came >> i & 1)
+				in(r, &wire[i]);
+		clock_on(r, TIMEOUT);
+		const struct qp_cqe c = got(&B->rcq_client);
+		if (came == all)
+			assert_true(c.flags == QP_WCF_RECORD_WHOLE && c.byte_len == total);
+		else
+			assert_int_equal(map_of(r, &maps, &c, came, total), came);
+		for (uint32_t i = 0; i < segs; i++) /* too late */
+			in(r, &wire[i]);
+		clock_on(r, TIMEOUT);
+		none(&B->rcq_client);
+		assert_int_equal(spsc_cons_avail(&maps, 1), 0);
+		clock_on(r, 2 * RN_NS_PER_S);
+	}
+	assert_true(rn_list_empty(&B->dgram.open) && stats(r)->ud_incomplete == all - 1);
+	rig_free(r);
+}
+
+static void a_record_waits_until_a_map_has_been_read(void **state)
+{
+	const uint32_t total = 2 * UNIT;
+	struct spsc_cons maps;
+	struct rig *r = pair_with_maps(&maps);
+
+	(void)state;
+	for (uint32_t m = 0; m < MAPS + 2; m++) {
+		n_wire = 0;
+		post(r, m, total);
+		send_all(r);
+		got(&A->scq_client);
+		in(r, &wire[m % 2]);
+	}
+	clock_on(r, TIMEOUT);
+	for (uint32_t m = 0; m < MAPS + 2; m++) {
+		const struct qp_cqe c = got(&B->rcq_client); /* from MAPS on at the place that a map has left */
+		assert_int_equal(map_of(r, &maps, &c, m, total), 1u << m % 2);
+		clock_on(r, TIMEOUT);
+	}
+	none(&B->rcq_client);
+	assert_true(rn_list_empty(&B->dgram.open) && stats(r)->cq_overruns == 0);
+	rig_free(r);
+}
+
 /* ---- the seeds ---- */
 
 struct play {
 	struct rig *r;
 	struct rn_rng rng;
+	struct spsc_cons maps; /* of every third seed */
 	uint32_t len[SLOTS];
 	uint8_t seen[SLOTS][SLOT / UNIT + 1]; /* segments that a completion has named */
 	uint64_t bytes;
@@ -353,8 +459,19 @@ static void take_completions(struct play *y)
 	struct qp_cqe c;
 
 	while (rig_poll(&B->rcq_client, &c)) {
-		const uint32_t m = (uint32_t)((c.wr_id - there(0)) / SLOT), off = told(r, &c, m);
+		const uint32_t m = (uint32_t)((c.wr_id - there(0)) / SLOT);
 
+		if ((c.flags & QP_WCF_RECORD_MAP) != 0) {
+			const uint32_t bits = map_of(r, &y->maps, &c, m, y->len[m]);
+
+			for (uint32_t i = 0; i <= SLOT / UNIT; i++) {
+				assert_int_equal(y->seen[m][i], 0);
+				y->seen[m][i] = i < 32 && (bits >> i & 1) != 0;
+			}
+			y->bytes += c.byte_len;
+			continue;
+		}
+		const uint32_t off = told(r, &c, m);
 		assert_true(off % UNIT == 0 && off + c.byte_len <= y->len[m]);
 		assert_int_equal((c.flags & QP_WCF_RECORD_WHOLE) != 0, c.byte_len == y->len[m]);
 		for (uint32_t i = off; i < off + c.byte_len; i += UNIT)
@@ -370,7 +487,7 @@ static void no_seed_names_a_byte_that_is_not_valid(void **state)
 
 	(void)state;
 	for (uint32_t seed = 1; seed <= 1000; seed++) {
-		struct rig *r = y.r = pair();
+		struct rig *r = y.r = seed % 3 == 0 ? pair_with_maps(&y.maps) : pair();
 		uint32_t sent = 0;
 
 		rn_rng_seed(&y.rng, seed);
@@ -389,8 +506,10 @@ static void no_seed_names_a_byte_that_is_not_valid(void **state)
 			take_completions(&y);
 			clock_on(r, rn_rng_u64(&y.rng) % (seed % 2 == 0 ? TIMEOUT / 64 : 100));
 		}
-		clock_on(r, TIMEOUT);
-		take_completions(&y);
+		for (uint32_t k = 0; k <= SLOTS / MAPS; k++) { /* records wait for maps */
+			clock_on(r, TIMEOUT);
+			take_completions(&y);
+		}
 		assert_true(rn_list_empty(&B->dgram.open) && stats(r)->cq_overruns == 0);
 		incomplete += stats(r)->ud_incomplete;
 		rig_free(r);
@@ -435,6 +554,8 @@ int main(void)
 		cmocka_unit_test(a_segment_of_another_record_is_dropped),
 		cmocka_unit_test(a_full_cq_delays_what_is_told),
 		cmocka_unit_test(a_write_of_nothing_or_beyond_the_end_fails),
+		cmocka_unit_test(an_incomplete_record_has_one_completion_and_a_map_of_what_came),
+		cmocka_unit_test(a_record_waits_until_a_map_has_been_read),
 		cmocka_unit_test(no_seed_names_a_byte_that_is_not_valid),
 		cmocka_unit_test(what_is_over_is_known_until_as_many_others_are),
 	};

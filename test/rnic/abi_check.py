@@ -12,7 +12,7 @@ LIBRARIES = ('libibverbs.so.1', 'librdmacm.so.1', 'libefa.so.1')
 # Left to the stock libraries: they take none of our objects (conversions for librdmacm, sysfs).
 LEFT_OUT = re.compile(r'^(ibv_copy_(ah_attr|path_rec|qp_attr)_(from|to)_kern|ibv_get_sysfs_path|ibv_read_sysfs_file)$')
 OWN = {'rnic_alloc', 'rnic_free', 'rnicdv_await_socket', 'rnicdv_create_qp', 'rnicdv_group_bind', 'rnicdv_poll_cq',
-       'rnicdv_query_device', 'rnicdv_resolve_socket', 'rnicdv_wc_read_record'}
+       'rnicdv_query_device', 'rnicdv_read_map', 'rnicdv_resolve_socket', 'rnicdv_wc_read_record'}
 OWN |= {'rnic_sock_' + call for call in (
     'close', 'deregister', 'error', 'post_recv', 'post_send', 'prepare', 'qp', 'read', 'recv', 'recv_done', 'register',
     'send', 'send_done', 'shutdown', 'start', 'switch', 'write', 'writev')}

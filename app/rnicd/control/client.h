@@ -190,7 +190,7 @@ struct client_qp {
 	struct rn_slist groups; /* struct client_member, those that it is in: client_group.c */
 	enum client_qp_state state;
 	uint32_t target; /* worker it moves to */
-	struct span shm, sq, rq, held;
+	struct span shm, sq, rq, held, maps;
 	struct qp_hold *hold;              /* NULL: the peer's Writes are not held back */
 	void (*then)(struct client_qp *q); /* LEAVING, ARRIVING: when it is there; ENDING: when it is over */
 	void *borrower;                    /* of client_qp_lend */
@@ -329,6 +329,11 @@ void client_resize_cq(struct client *c);
 void client_destroy_cq(struct client *c);
 void client_cq_free(struct client_cq *q);
 
+/* client_gram.c: NULL, or why there is no such queue pair and its errno; bytes of one; false: it cannot be there. */
+const char *client_gram_refusal(const struct ipc_create_qp *r, uint32_t dev, int *err);
+size_t client_gram_size(const struct ipc_create_qp *r);
+bool client_gram_begin(struct client_qp *q, const struct ipc_create_qp *r);
+void client_gram_end(struct client_qp *q);
 /* client_hold.c: NULL, or why not; false: no memory, or it cannot be there; the queue pair goes. */
 const char *client_hold_refusal(const struct ipc_create_qp *r);
 bool client_hold_begin(struct client_qp *q, const struct ipc_create_qp *r);

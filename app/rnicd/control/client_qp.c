@@ -120,6 +120,7 @@ static void forget(struct client_qp *q)
 	if (q->datagram)
 		user_give(c->user, USER_UDS, q->worker, 1);
 	give_spans(q);
+	client_gram_end(q);
 	client_hold_end(q);
 	client_qp_unplace(q);
 	free(q->qp);
@@ -161,12 +162,6 @@ static void created(struct cmd *cmd)
 			     "no room for another datagram queue pair: raise 'flows' in rnicd's configuration");
 }
 
-static const char no_port[] =
-	"there are no datagram queue pairs on the device: set 'datagram-port' in rnicd's configuration";
-static const char no_socket[] =
-	"there are no datagram queue pairs on the device: another program or user has its UDP port. "
-	"Choose another one on all hosts (RNIC_EMBEDDED_KEYS=datagram-port=PORT)";
-
 static const char *qp_refusal(const struct client *c, const struct ipc_create_qp *r, struct client_chan **async)
 {
 	const struct client_pd *pd = client_pd_get(c, r->pd);
@@ -189,25 +184,11 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 	const char *held = client_hold_refusal(r);
 	if (held != NULL)
 		return held;
-	if (r->datagram != IPC_UD_NONE && ud_mtu(rnicd.port[pd->dev]) == 0)
-		return rnicd.own ? no_socket : no_port;
-	if ((r->rd_flags & ~(uint32_t)(r->datagram == IPC_RD ? IPC_RD_FLAGS : 0)) != 0)
-		return "only reliable datagrams may be unordered, or fail as a whole";
 	if (!rn_is_pow2(r->sq_slots) || r->sq_slots > DEV_MAX_SLOTS || r->rq_slots > DEV_MAX_SLOTS ||
 	    (srq == NULL ? !rn_is_pow2(r->rq_slots) : r->rq_slots != 0))
 		return "the sizes of its queues must be powers of two within the device's limit";
 	if (!client_chan_find(c, r->async, IPC_CHANNEL_ASYNC, pd->dev, async))
 		return "there is no such channel for asynchronous events";
-	return NULL;
-}
-
-/* Why the device has no queue pairs of reliable datagrams; NULL: it has some. */
-static const char *no_reliable(uint32_t dev)
-{
-	if (rnicd.own)
-		return "reliable datagrams are rnicd's alone: start it, and run the program without --embedded";
-	if (rnicd.port[dev]->mtu < RD_MTU_MIN)
-		return "reliable datagrams need an MTU of 1500: set 'mtu' of the device in rnicd's configuration";
 	return NULL;
 }
 
@@ -304,19 +285,12 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 {
 	struct client_qp *q = calloc(1, sizeof(*q));
 	const struct rnicd_port *port = rnicd.port[client_pd_get(c, r->pd)->dev];
-	const bool many = r->datagram == IPC_UD_LONG;
-	/* a connected one is smaller than either kind of datagrams */
-	const size_t least = r->datagram == IPC_RD ? sizeof(struct rd_qp)
-			     : many                ? sizeof(struct ud_long_qp)
-						   : sizeof(struct ud_qp);
-	const size_t size = (least + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1);
+	const size_t size = (client_gram_size(r) + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1);
 	struct qp *qp = aligned_alloc(RN_CACHE_LINE, size);
-
-	struct rd_port *rd = r->datagram == IPC_RD ? rd_memory(port->index) : NULL;
 
 	*v = QP_OK;
 	const uint32_t qpn = client_qp_number(port, r->datagram != IPC_UD_NONE);
-	if (q == NULL || qp == NULL || qpn == 0 || (r->datagram == IPC_RD && rd == NULL))
+	if (q == NULL || qp == NULL || qpn == 0 || (r->datagram == IPC_RD && rd_memory(port->index) == NULL))
 		goto fail;
 	memset(qp, 0, size);
 	*q = (struct client_qp){ .c = c,
@@ -340,12 +314,8 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	const struct qp_tune t = client_qp_tune(q);
 	if (*v == QP_OK)
 		qp_set(qp, &t); /* no worker knows it yet */
-	if (*v == QP_OK && many)
-		dgram_msgs_init(&rn_container_of(ud_of(qp), struct ud_long_qp, u)->msgs, qp, ud_unit(port));
-	if (*v == QP_OK && rd != NULL)
-		*v = rd_qp_init(qp, rd,
-				(struct rd_manner){ .loose = (r->rd_flags & IPC_RD_UNORDERED) != 0,
-						    .strict = (r->rd_flags & IPC_RD_STRICT) != 0 });
+	if (*v == QP_OK && !client_gram_begin(q, r))
+		*v = QP_BAD_ATTR;
 	enum span_verdict taken = *v == QP_OK ? take_spans(q, &a) : SPAN_OVERLAPS;
 	if (taken == SPAN_OK && !client_hold_begin(q, r))
 		taken = SPAN_OVERLAPS;
@@ -364,6 +334,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 fail:
 	if (q != NULL && q->c != NULL) {
 		give_spans(q);
+		client_gram_end(q);
 		client_hold_end(q);
 	}
 	free(q);
@@ -377,14 +348,12 @@ void client_create_qp(struct client *c)
 	struct client_chan *async;
 	enum qp_verdict v;
 	const char *no = qp_refusal(c, &r, &async);
+	int err = EINVAL;
 
+	if (no == NULL)
+		no = client_gram_refusal(&r, client_pd_get(c, r.pd)->dev, &err);
 	if (no != NULL) {
-		client_error(c, EINVAL, "queue pair: %s", no);
-		return;
-	}
-	no = r.datagram == IPC_RD ? no_reliable(client_pd_get(c, r.pd)->dev) : NULL;
-	if (no != NULL) {
-		client_error(c, EOPNOTSUPP, "queue pair: %s", no);
+		client_error(c, err, "queue pair: %s", no);
 		return;
 	}
 	if (c->qp.live >= rnicd.cfg.quota_qps || c->slots + r.sq_slots + r.rq_slots > rnicd.cfg.quota_wrs) {

@@ -41,9 +41,12 @@ static struct ibv_qp *dv_refuse(int err)
 
 struct ibv_qp *rnicdv_create_qp(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, const struct rnicdv_qp_attr *dv)
 {
-	const uint32_t bits = RNICDV_QP_ATTR_FLAGS | RNICDV_QP_ATTR_DESIGN;
+	const uint32_t bits = RNICDV_QP_ATTR_FLAGS | RNICDV_QP_ATTR_DESIGN | RNICDV_QP_ATTR_MAPS;
 	const uint32_t flags = dv->comp_mask & RNICDV_QP_ATTR_FLAGS ? dv->flags : 0;
 	const uint32_t design = dv->comp_mask & RNICDV_QP_ATTR_DESIGN ? dv->design : 0;
+	struct rnic_qp_kind k = { .rd_flags = flags,
+				  .maps = dv->comp_mask & RNICDV_QP_ATTR_MAPS ? dv->maps : 0,
+				  .design = IPC_DESIGN_ANY };
 	const uint32_t known = dv->type == RNICDV_QPT_RD ? RNICDV_QP_UNORDERED | RNICDV_QP_STRICT : 0;
 
 	_Static_assert((int)IPC_RD_UNORDERED == (int)RNICDV_QP_UNORDERED && (int)IPC_RD_STRICT == (int)RNICDV_QP_STRICT,
@@ -54,14 +57,16 @@ struct ibv_qp *rnicdv_create_qp(struct ibv_context *c, struct ibv_qp_init_attr_e
 			       (int)IPC_DESIGN_EMBEDDED == (int)RNICDV_DESIGN_EMBEDDED,
 		       "the daemon's numbers");
 	if (!rnic_ours(c) || (dv->comp_mask & ~bits) != 0 || (flags & ~known) != 0 || dv->type > RNICDV_QPT_RD ||
-	    (dv->type != RNICDV_QPT_VERBS && a->qp_type != IBV_QPT_UD) ||
-	    !design_served(rnic_ctx(c)->s, design, a->qp_type))
+	    (dv->type != RNICDV_QPT_VERBS && a->qp_type != IBV_QPT_UD) || (k.maps != 0 && dv->type != RNICDV_QPT_UD) ||
+	    k.maps > QP_MAPS_MAX || !design_served(rnic_ctx(c)->s, design, a->qp_type))
 		return dv_refuse(EOPNOTSUPP);
-	if (dv->type != RNICDV_QPT_VERBS)
-		return rnic_create_qp_as(c, a, dv->type == RNICDV_QPT_RD ? IPC_RD : IPC_UD_LONG, flags, IPC_DESIGN_ANY);
-	if (a->qp_type == IBV_QPT_RC || a->qp_type == IBV_QPT_UC)
-		return rnic_create_qp_as(c, a, IPC_UD_NONE, 0, (enum ipc_design)design);
-	return rnic_create_qp_ex(c, a); /* the process's design */
+	if (dv->type == RNICDV_QPT_VERBS && a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC)
+		return rnic_create_qp_ex(c, a); /* the process's design */
+	if (dv->type == RNICDV_QPT_VERBS)
+		k.design = (enum ipc_design)design;
+	else
+		k.datagram = dv->type == RNICDV_QPT_RD ? IPC_RD : IPC_UD_LONG;
+	return rnic_create_qp_as(c, a, &k);
 }
 
 int rnicdv_query_device(struct ibv_context *c, struct rnicdv_device_attr *a)
@@ -128,7 +133,8 @@ int rnicdv_wc_read_record(struct ibv_cq_ex *ex, struct rnicdv_record *r)
 {
 	_Static_assert((int)QP_WC_RECORD == (int)IBV_WC_DRIVER1 &&
 			       (int)QP_WCF_RECORD_WHOLE == (int)RNICDV_WC_RECORD_WHOLE &&
-			       (int)QP_WCF_RECORD_MORE == (int)RNICDV_WC_RECORD_MORE,
+			       (int)QP_WCF_RECORD_MORE == (int)RNICDV_WC_RECORD_MORE &&
+			       (int)QP_WCF_RECORD_MAP == (int)RNICDV_WC_RECORD_MAP,
 		       "the daemon's numbers");
 	if (!rnic_ours(ex->context))
 		return EOPNOTSUPP;
@@ -139,7 +145,23 @@ int rnicdv_wc_read_record(struct ibv_cq_ex *ex, struct rnicdv_record *r)
 	*r = (struct rnicdv_record){
 		.addr = e->wr_id,
 		.length = e->byte_len,
-		.flags = e->flags & (QP_WCF_RECORD_WHOLE | QP_WCF_RECORD_MORE),
+		.flags = e->flags & (QP_WCF_RECORD_WHOLE | QP_WCF_RECORD_MORE | QP_WCF_RECORD_MAP),
 	};
+	return 0;
+}
+
+int rnicdv_read_map(struct ibv_qp *qp, struct rnicdv_map *to)
+{
+	_Static_assert(QP_MAP_SEGS == RNICDV_MAP_SEGMENTS && QP_MAPS_MAX == RNICDV_MAPS_MAX, "the daemon's numbers");
+	struct qp_record_map m;
+
+	if (!rnic_ours(qp->context))
+		return EOPNOTSUPP;
+	if (!rnic_qp_map(rnic_qp(qp), &m))
+		return ENOENT;
+	*to = (struct rnicdv_map){
+		.addr = m.to, .length = m.total, .unit = m.unit, .valid = m.valid, .src_qp = m.src_qp
+	};
+	memcpy(to->segment, m.seg, sizeof(to->segment));
 	return 0;
 }

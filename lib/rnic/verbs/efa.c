@@ -69,7 +69,8 @@ struct ibv_qp *efadv_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr
 		return rnic_create_qp_ex(c, a);
 	if (a->qp_type != IBV_QPT_DRIVER || efa->driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD || a->srq != NULL)
 		return refuse(EOPNOTSUPP);
-	return rnic_create_qp_as(c, a, IPC_RD, 0, IPC_DESIGN_ANY);
+	const struct rnic_qp_kind srd = { .datagram = IPC_RD };
+	return rnic_create_qp_as(c, a, &srd);
 }
 
 struct ibv_qp *efadv_create_driver_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init, uint32_t driver_qp_type)

@@ -131,11 +131,13 @@ struct rnic_qp {
 	struct rnic_sq sq;
 	struct rnic_rq rq;
 	struct ibv_qp_cap cap;
-	struct ibv_qp_attr attr; /* what was set and only needs to be told again */
-	bool is_ex;              /* created with send ops */
-	enum inject_side side;   /* of its connection, as the connection manager has made it */
-	struct rnic_xrcd *xrcd;  /* of an XRC target; else NULL */
-	uint64_t hold_off;       /* of `hold`; 0: the peer's Writes are not held back */
+	struct ibv_qp_attr attr;      /* what was set and only needs to be told again */
+	bool is_ex;                   /* created with send ops */
+	enum inject_side side;        /* of its connection, as the connection manager has made it */
+	struct rnic_xrcd *xrcd;       /* of an XRC target; else NULL */
+	uint64_t maps_off, maps_size; /* of the ring of `maps`; 0: there is none */
+	struct spsc_cons maps;        /* of records that ended incomplete; under rq.lock */
+	uint64_t hold_off;            /* of `hold`; 0: the peer's Writes are not held back */
 	struct qp_hold_shm *hold;
 	uint32_t hold_seen;    /* target.c: records below this number have been veiled */
 	uint32_t hold_allowed; /* under watch.c's lock: records below this are free to use by a polled completion */
@@ -202,9 +204,17 @@ void rnic_cq_idle(struct rnic_cq *cq);                     /* after a poll that 
 void rnic_qp_list(struct rnic_qp *qp);
 void rnic_qp_unlist(struct rnic_qp *qp);
 void rnic_qp_each(void (*fn)(struct rnic_qp *qp, void *arg), void *arg); /* under the list's lock */
-/* What ibv_create_qp_ex() does, for a queue pair of datagrams of either kind too; rd_flags: IPC_RD_*. */
-struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind,
-				 uint32_t rd_flags, enum ipc_design design);
+/* What standard verbs have no field for. All zero: nothing of it. */
+struct rnic_qp_kind {
+	enum ipc_ud datagram;
+	uint32_t rd_flags; /* IPC_RD_* */
+	enum ipc_design design;
+	uint32_t maps; /* of incomplete records that wait to be read, at most; 0: each valid range completes */
+};
+/* What ibv_create_qp_ex() does, for a queue pair of datagrams of either kind too. */
+struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, const struct rnic_qp_kind *k);
+/* The next map of the queue pair. False: no map waits. */
+bool rnic_qp_map(struct rnic_qp *qp, struct qp_record_map *map);
 int rnic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int rnic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int rnic_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

@@ -74,6 +74,38 @@ static int qp_rings_make(struct rnic_qp *qp, uint32_t sq_slots, uint32_t rq_slot
 	return spsc_prod_attach(&qp->rq.ring, &at) == SPSC_OK ? 0 : EINVAL;
 }
 
+static int maps_make(struct rnic_qp *qp, uint32_t maps, struct ipc_create_qp *arg)
+{
+	struct spsc_place at = { .region = qp->s->queues, .region_size = IPC_QUEUES_SIZE, .slot_size = QP_MAP_SIZE };
+
+	if (maps == 0)
+		return 0;
+	arg->maps = at.nslots = rnic_slots_for(maps, 1);
+	qp->maps_size = spsc_size(at.nslots, QP_MAP_SIZE);
+	arg->maps_off = at.off = qp->maps_off = rnic_shm_alloc(qp->s->shm, qp->maps_size);
+	if (qp->maps_off == 0)
+		return ENOMEM;
+	return spsc_cons_attach(&qp->maps, &at) == SPSC_OK ? 0 : EINVAL;
+}
+
+static void maps_free(struct rnic_qp *qp)
+{
+	if (qp->maps_off != 0)
+		rnic_shm_free(qp->s->shm, qp->maps_off, qp->maps_size);
+}
+
+bool rnic_qp_map(struct rnic_qp *qp, struct qp_record_map *map)
+{
+	rnic_spin_lock(&qp->rq.lock);
+	const bool there = qp->maps_off != 0 && spsc_cons_avail(&qp->maps, 1) > 0;
+	if (there) {
+		memcpy(map, spsc_cons_slot(&qp->maps, 0), sizeof(*map));
+		spsc_cons_release(&qp->maps, 1);
+	}
+	rnic_spin_unlock(&qp->rq.lock);
+	return there;
+}
+
 static int qp_tell(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, struct ipc_msg *m)
 {
 	int rc;
@@ -169,9 +201,16 @@ static uint32_t max_message(const struct ipc_dev_info *dev, enum ipc_ud kind)
  */
 static void attr_begin(struct rnic_qp *qp) { qp->attr = (struct ibv_qp_attr){ .rnr_retry = qp->sq.many ? 7 : 0 }; }
 
-static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind, uint32_t rd_flags,
-			      enum ipc_design design)
+static void qp_shm_free(struct rnic_qp *qp)
 {
+	rnic_target_free(qp);
+	maps_free(qp);
+	rnic_shm_free(qp->s->shm, qp->shm_off, qp->shm_size);
+}
+
+static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, const struct rnic_qp_kind *k)
+{
+	const enum ipc_ud kind = k->datagram;
 	struct rnic_ctx *ctx = rnic_ctx(c);
 	struct ipc_msg m = { .type = IPC_CREATE_QP, .len = IPC_MSG_LEN(create_qp) };
 	uint32_t sq_each = 0, rq_each = 0;
@@ -194,17 +233,18 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	qp->sq.ud_mtu = max_message(&ctx->info, kind);
 	qp->sq.many = kind == IPC_RD;
 	m.create_qp.datagram = kind;
-	m.create_qp.rd_flags = rd_flags;
-	m.create_qp.design = design;
+	m.create_qp.rd_flags = k->rd_flags;
+	m.create_qp.design = k->design;
 	rc = qp_rings_make(qp, rnic_slots_for(a->cap.max_send_wr, sq_each),
 			   srq_of(a) != NULL ? 0 : rnic_slots_for(a->cap.max_recv_wr, rq_each), &m.create_qp);
+	if (rc == 0)
+		rc = maps_make(qp, k->maps, &m.create_qp);
 	if (rc == 0 && rn_unlikely(rnic_sanitizing) && kind == IPC_UD_NONE && receives(a))
 		rc = rnic_target_ask(qp, &m.create_qp);
 	if (rc == 0)
 		rc = qp_tell(qp, a, &m);
 	if (rc != 0) {
-		rnic_target_free(qp);
-		rnic_shm_free(qp->s->shm, qp->shm_off, qp->shm_size);
+		qp_shm_free(qp);
 		free(qp->sq.ends);
 		free(qp);
 		errno = rc;
@@ -221,27 +261,30 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 }
 
 /* Of an Elastic Fabric Adapter a datagram is as long as a port's max_msg_sz, whatever the MTU is. */
-static enum ipc_ud kind_of(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a)
+static struct rnic_qp_kind kind_of(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a)
 {
-	if (a->qp_type != IBV_QPT_UD)
-		return IPC_UD_NONE;
-	return rnic_ctx(c)->info.efa && a->srq == NULL ? IPC_UD_LONG : IPC_UD_PLAIN;
+	struct rnic_qp_kind k = { .datagram = IPC_UD_NONE };
+
+	if (a->qp_type == IBV_QPT_UD)
+		k.datagram = rnic_ctx(c)->info.efa && a->srq == NULL ? IPC_UD_LONG : IPC_UD_PLAIN;
+	return k;
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
 	RNIC_BESIDE(ibv_create_qp, pd->context, NULL, pd, init);
 	struct ibv_qp_init_attr_ex a = rnic_qp_attr_ex(pd, init);
-	struct ibv_qp *qp = qp_make(pd->context, &a, kind_of(pd->context, &a), 0, IPC_DESIGN_ANY);
+	const struct rnic_qp_kind k = kind_of(pd->context, &a);
+	struct ibv_qp *qp = qp_make(pd->context, &a, &k);
 
 	if (qp != NULL)
 		init->cap = a.cap;
 	return qp;
 }
 
-struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, enum ipc_ud kind,
-				 uint32_t rd_flags, enum ipc_design design)
+struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, const struct rnic_qp_kind *k)
 {
+	const enum ipc_ud kind = k->datagram;
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	bool ops = (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
 	const uint64_t there_are = kind == IPC_RD                   ? RNIC_SEND_OPS_RD
@@ -263,7 +306,7 @@ struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_
 		errno = EINVAL;
 		return NULL;
 	}
-	qp = qp_make(c, a, kind, rd_flags, design);
+	qp = qp_make(c, a, k);
 	if (qp != NULL && ops) {
 		if (posix_memalign((void **)&rnic_qp(qp)->sq.aside, RN_CACHE_LINE, QP_WQE_MAX_SLOTS * QP_SLOT_SIZE) !=
 		    0) {
@@ -281,7 +324,8 @@ struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_
 {
 	if (a->qp_type == IBV_QPT_XRC_RECV)
 		return rnic_target_create(c, a);
-	return rnic_create_qp_as(c, a, kind_of(c, a), 0, IPC_DESIGN_ANY);
+	const struct rnic_qp_kind k = kind_of(c, a);
+	return rnic_create_qp_as(c, a, &k);
 }
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
@@ -416,6 +460,8 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 		cqs_clean(ibqp);
 		rnic_spin_lock(&qp->rq.lock);
 		qp->rq.held = 0;
+		if (qp->maps_off != 0) /* their completions are gone */
+			spsc_cons_release(&qp->maps, spsc_cons_avail(&qp->maps, UINT32_MAX));
 		rnic_spin_unlock(&qp->rq.lock);
 		if (qp->sq.watch != NULL)
 			rnic_watch_reset(qp);
@@ -462,12 +508,6 @@ static bool qp_async_of(const void *slot, void *arg)
 	const struct ipc_async_event *ev = slot;
 
 	return ev->type != IBV_EVENT_CQ_ERR && ev->cookie == (uintptr_t)arg;
-}
-
-static void qp_shm_free(struct rnic_qp *qp)
-{
-	rnic_target_free(qp);
-	rnic_shm_free(qp->s->shm, qp->shm_off, qp->shm_size);
 }
 
 int ibv_destroy_qp(struct ibv_qp *ibqp)

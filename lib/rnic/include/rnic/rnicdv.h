@@ -17,6 +17,10 @@
  * byte_len the number of valid bytes from there on, src_qp the sender's QPN; wc_flags has RNICDV_WC_RECORD_* and
  * IBV_WC_WITH_IMM. Programs that use ibv_start_poll() call rnicdv_wc_read_record().
  *
+ * A queue pair with RNICDV_QP_ATTR_MAPS hears of a record that is not whole by one completion instead, whatever number
+ * of ranges came. It has RNICDV_WC_RECORD_MAP: wr_id is the address of the record's first byte, and byte_len says how
+ * many bytes of the record are valid. rnicdv_read_map() says which.
+ *
  * RDMA Read-Record: ibv_wr_rdma_read() with ibv_wr_set_ud_addr() and one SGE. The memory that is read needs
  * IBV_ACCESS_REMOTE_READ, and the reader's own memory IBV_ACCESS_REMOTE_WRITE, because the peer answers with a
  * Write-Record. The work request completes when the request is sent; completions in the reader's receive CQ tell of the
@@ -71,8 +75,9 @@ enum rnicdv_qp_type {
 };
 
 enum {
-	RNICDV_QP_ATTR_FLAGS = 1 << 0, /* in comp_mask: flags is set */
-	RNICDV_QP_ATTR_DESIGN = 1 << 1 /* design is set */
+	RNICDV_QP_ATTR_FLAGS = 1 << 0,  /* in comp_mask: flags is set */
+	RNICDV_QP_ATTR_DESIGN = 1 << 1, /* design is set */
+	RNICDV_QP_ATTR_MAPS = 1 << 2    /* maps is set */
 };
 
 /*
@@ -108,7 +113,14 @@ struct rnicdv_qp_attr {
 	uint32_t type;      /* enum rnicdv_qp_type */
 	uint32_t flags;     /* RNICDV_QP_* */
 	uint32_t design;    /* enum rnicdv_design; 0: that of the process */
+	/*
+	 * RNICDV_QPT_UD: how many maps of incomplete records may wait for rnicdv_read_map(), RNICDV_MAPS_MAX at most;
+	 * rounded up to a power of two. A further record waits with its completion until a map has been read. 0: each
+	 * valid range has a completion, and there are no maps.
+	 */
+	uint32_t maps;
 };
+#define RNICDV_MAPS_MAX 4096
 
 /*
  * As ibv_create_qp_ex(); attr->qp_type is IBV_QPT_UD unless type is RNICDV_QPT_VERBS. ibv_destroy_qp() ends the queue
@@ -130,6 +142,7 @@ struct rnicdv_device_attr {
 
 /* In wc_flags of an IBV_WC_DRIVER1 completion. */
 enum {
+	RNICDV_WC_RECORD_MAP = 1 << 5,   /* the record is not whole, and rnicdv_read_map() says what is valid */
 	RNICDV_WC_RECORD_WHOLE = 1 << 6, /* the record is whole, and this is all of it */
 	RNICDV_WC_RECORD_MORE = 1 << 7   /* more ranges of the same record follow, in ascending order */
 };
@@ -140,6 +153,26 @@ struct rnicdv_record {
 	uint32_t length; /* bytes */
 	uint32_t flags;  /* RNICDV_WC_RECORD_* */
 };
+
+/*
+ * Which bytes of a record are valid. Segment i is the bytes from i * unit on: `unit` bytes, or what is left of the
+ * length. It is valid when bit i % 64 of segment[i / 64] is 1.
+ */
+#define RNICDV_MAP_SEGMENTS 1024
+struct rnicdv_map {
+	uint64_t addr;   /* of the record's first byte, as the sender named it */
+	uint32_t length; /* bytes of the record */
+	uint32_t unit;   /* bytes of a segment */
+	uint32_t valid;  /* bytes that are valid in all */
+	uint32_t src_qp; /* of the sender */
+	uint64_t segment[RNICDV_MAP_SEGMENTS / 64];
+};
+
+/*
+ * The next map of a queue pair with RNICDV_QP_ATTR_MAPS. Its completions with RNICDV_WC_RECORD_MAP have one map each,
+ * in their order: it is called once for each of these completions, after that has been polled. ENOENT: no map waits.
+ */
+int rnicdv_read_map(struct ibv_qp *qp, struct rnicdv_map *map);
 
 /* Reads the completion at hand, from ibv_start_poll() to ibv_end_poll(). EINVAL: its opcode is not IBV_WC_DRIVER1. */
 int rnicdv_wc_read_record(struct ibv_cq_ex *cq, struct rnicdv_record *record);

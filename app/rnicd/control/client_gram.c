@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs of datagrams: which there are, and what one has beside a connected one. */
+#include <errno.h>
+
+#include "border/policy.h"
+#include "control/client.h"
+#include "control/rd_memory.h"
+
+static const char no_port[] =
+	"there are no datagram queue pairs on the device: set 'datagram-port' in rnicd's configuration";
+static const char no_socket[] =
+	"there are no datagram queue pairs on the device: another program or user has its UDP port. "
+	"Choose another one on all hosts (RNIC_EMBEDDED_KEYS=datagram-port=PORT)";
+
+const char *client_gram_refusal(const struct ipc_create_qp *r, uint32_t dev, int *err)
+{
+	const struct rnicd_port *port = rnicd.port[dev];
+
+	*err = EINVAL;
+	if (r->datagram != IPC_UD_NONE && ud_mtu(port) == 0)
+		return rnicd.own ? no_socket : no_port;
+	if ((r->rd_flags & ~(uint32_t)(r->datagram == IPC_RD ? IPC_RD_FLAGS : 0)) != 0)
+		return "only reliable datagrams may be unordered, or fail as a whole";
+	if (r->maps != 0 && r->datagram != IPC_UD_LONG)
+		return "only queue pairs that records are written to have maps of them";
+	if (r->maps > QP_MAPS_MAX)
+		return "it asks for more maps of records than a queue pair may have";
+	*err = EOPNOTSUPP;
+	if (r->datagram == IPC_RD && rnicd.own)
+		return "reliable datagrams are rnicd's alone: start it, and run the program without --embedded";
+	if (r->datagram == IPC_RD && port->mtu < RD_MTU_MIN)
+		return "reliable datagrams need an MTU of 1500: set 'mtu' of the device in rnicd's configuration";
+	return NULL;
+}
+
+size_t client_gram_size(const struct ipc_create_qp *r)
+{
+	/* a connected one is smaller than either kind of datagrams */
+	return r->datagram == IPC_RD        ? sizeof(struct rd_qp)
+	       : r->datagram == IPC_UD_LONG ? sizeof(struct ud_long_qp)
+					    : sizeof(struct ud_qp);
+}
+
+static bool begin_long(struct client_qp *q, const struct ipc_create_qp *r)
+{
+	const struct client_region *at = &q->c->region[IPC_REGION_QUEUES];
+	struct dgram_msgs *g = &rn_container_of(ud_of(q->qp), struct ud_long_qp, u)->msgs;
+	const struct spsc_place ring = { .region = at->base,
+					 .region_size = at->size,
+					 .off = r->maps_off,
+					 .nslots = r->maps,
+					 .slot_size = QP_MAP_SIZE };
+
+	dgram_msgs_init(g, q->qp, ud_unit(rnicd.port[q->pd->dev]));
+	if (r->maps == 0)
+		return true;
+	if (dgram_msgs_maps(g, &ring) != SPSC_OK)
+		return false;
+	q->maps = (struct span){ .off = r->maps_off, .len = spsc_size(r->maps, QP_MAP_SIZE) };
+	return spans_take(&q->c->spans, &q->maps) == SPAN_OK;
+}
+
+bool client_gram_begin(struct client_qp *q, const struct ipc_create_qp *r)
+{
+	const struct rd_manner manner = { .loose = (r->rd_flags & IPC_RD_UNORDERED) != 0,
+					  .strict = (r->rd_flags & IPC_RD_STRICT) != 0 };
+
+	if (r->datagram == IPC_UD_LONG)
+		return begin_long(q, r);
+	return r->datagram != IPC_RD || rd_qp_init(q->qp, rd_memory(q->pd->dev), manner) == QP_OK;
+}
+
+void client_gram_end(struct client_qp *q) { spans_give(&q->c->spans, &q->maps); }
