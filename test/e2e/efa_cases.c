@@ -381,6 +381,115 @@ static bool a_plain_queue_pair_and_queue(void)
 	return true;
 }
 
+/* ---- many Sends at a time ---- */
+
+#define PIECE    6000u
+#define BURST    8u
+#define MESSAGES 300u
+
+static struct burst {
+	bool used[BURST];                           /* pieces of the client's buffer, */
+	uint32_t of[BURST], given, done, overtaken; /* of: and their messages */
+	bool seen[MESSAGES];
+	uint32_t came;
+} burst;
+
+/* The wr_id of the next completion, if there is one; UINT64_MAX: it has failed. */
+static bool polled(struct end *e, uint64_t *wr_id)
+{
+	struct ibv_poll_cq_attr none = { 0 };
+
+	if (ibv_start_poll(e->cq, &none) != 0)
+		return false;
+	*wr_id = e->cq->status == IBV_WC_SUCCESS ? e->cq->wr_id : UINT64_MAX;
+	ibv_end_poll(e->cq);
+	return true;
+}
+
+static bool receive_piece(uint64_t i)
+{
+	struct ibv_sge sge = { (uintptr_t)srv.buf + i * PIECE, PIECE, srv.mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	return ibv_post_recv(srv.qp, &wr, &bad) == 0;
+}
+
+/* As many Sends as there are free pieces. */
+static bool burst_give(struct burst *b)
+{
+	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(cli.qp);
+
+	for (uint32_t i = 0; i < BURST && b->given < MESSAGES; i++) {
+		if (b->used[i])
+			continue;
+		b->used[i] = true;
+		b->of[i] = b->given;
+		fill(cli.buf + (size_t)i * PIECE, b->given, PIECE);
+		memcpy(cli.buf + (size_t)i * PIECE, &b->given, sizeof(b->given));
+		ibv_wr_start(x);
+		x->wr_id = b->given++;
+		x->wr_flags = IBV_SEND_SIGNALED;
+		ibv_wr_send(x);
+		ibv_wr_set_sge(x, cli.mr->lkey, (uintptr_t)cli.buf + (uintptr_t)i * PIECE, PIECE);
+		ibv_wr_set_ud_addr(x, cli.ah, srv.qp->qp_num, QKEY);
+		CHECK(ibv_wr_complete(x) == 0);
+	}
+	return true;
+}
+
+static bool burst_done(struct burst *b, uint64_t wr_id)
+{
+	bool mine = false, older = false;
+
+	for (uint32_t i = 0; i < BURST; i++) {
+		older |= b->used[i] && b->of[i] < wr_id;
+		if (!b->used[i] || b->of[i] != wr_id)
+			continue;
+		b->used[i] = false;
+		mine = true;
+	}
+	CHECK(mine);
+	b->overtaken += older;
+	b->done++;
+	return true;
+}
+
+static bool burst_came(struct burst *b, uint64_t i)
+{
+	uint8_t *p = srv.buf + i * PIECE;
+	uint32_t m;
+
+	CHECK(i < BURST);
+	memcpy(&m, p, sizeof(m));
+	CHECK(m < MESSAGES && !b->seen[m]);
+	for (uint32_t k = sizeof(m); k < PIECE; k++)
+		CHECK(p[k] == byte_of(m, k));
+	b->seen[m] = true;
+	b->came++;
+	return receive_piece(i);
+}
+
+/* On a wire that loses. */
+static bool messages_of_srd_overtake_one_that_waits_for_a_lost_packet(void)
+{
+	const time_t end = time(NULL) + PATIENCE;
+	uint64_t id;
+
+	CHECK(both_open(IBV_QPT_DRIVER));
+	for (uint64_t i = 0; i < BURST; i++)
+		CHECK(receive_piece(i));
+	while (burst.done < MESSAGES || burst.came < MESSAGES) {
+		CHECK(time(NULL) < end && burst_give(&burst));
+		while (polled(&cli, &id))
+			CHECK(burst_done(&burst, id));
+		while (polled(&srv, &id))
+			CHECK(burst_came(&burst, id));
+		sched_yield();
+	}
+	CHECK(burst.overtaken > 0);
+	return both_close();
+}
+
 /* As long as the port says, whatever the MTU is. */
 static bool datagrams_are_as_long_as_the_port_says(void)
 {
@@ -437,6 +546,7 @@ static const struct {
 	CASE(a_sender_is_told_by_its_handle_or_by_its_address),
 	CASE(one_address_has_one_number),
 	CASE(a_plain_queue_pair_and_queue),
+	CASE(messages_of_srd_overtake_one_that_waits_for_a_lost_packet),
 	CASE(datagrams_are_as_long_as_the_port_says),
 	CASE(what_is_not_known_is_refused),
 };

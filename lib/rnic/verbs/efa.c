@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The calls of libefa (<infiniband/efadv.h>) for devices with `personality = efa`, whose SRD queue pairs are reliable
- * datagrams (RNICDV_QPT_RD): what is delivered in order is a case of what SRD allows. A context of any other device
- * is the stock library's, or gets EOPNOTSUPP as there.
+ * datagrams in any order (RNICDV_QPT_RD with RNICDV_QP_UNORDERED). A context of any other device is the stock
+ * library's, or gets EOPNOTSUPP as there.
  */
 #include <infiniband/efadv.h>
 
@@ -69,7 +69,7 @@ struct ibv_qp *efadv_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr
 		return rnic_create_qp_ex(c, a);
 	if (a->qp_type != IBV_QPT_DRIVER || efa->driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD || a->srq != NULL)
 		return refuse(EOPNOTSUPP);
-	const struct rnic_qp_kind srd = { .datagram = IPC_RD };
+	const struct rnic_qp_kind srd = { .datagram = IPC_RD, .rd_flags = IPC_RD_UNORDERED };
 	return rnic_create_qp_as(c, a, &srd);
 }
 
