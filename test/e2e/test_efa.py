@@ -20,7 +20,7 @@ NOT_BY_SHM = {"FI_EFA_ENABLE_SHM_TRANSFER": "0"}  # both devices are of one host
 
 cases_of("efa_cases", pair_conf(both=EFA), under=(RNICRUN,),
          without=("messages_of_srd_overtake_one_that_waits_for_a_lost_packet",))
-cases_of("efa_cases", pair_conf(both=BAD), "_on_a_bad_wire", under=(RNICRUN,),
+cases_of("efa_cases", pair_conf(both=BAD, rnicd="workers = 0,0"), "_on_a_bad_wire", under=(RNICRUN,),
          without=("datagrams_are_as_long_as_the_port_says",))
 
 

@@ -160,8 +160,8 @@ def an_ordered_queue_pair_completes_in_order_over_the_same_wire():
 
 
 @case
-def all_that_a_queue_pair_does_is_right_when_it_is_unordered():
-    with Daemon(pair_conf(both=LOSSY)) as d:
+def all_that_a_queue_pair_does_is_right_when_it_is_unordered_with_three_workers():
+    with Daemon(pair_conf(rnicd="workers = 0,0,0", both=LOSSY)) as d:
         for length in (8, 20000, 1 << 18):
             verified(d, length, 20, how=ANY_ORDER)
         nothing_is_left(d)
@@ -202,8 +202,8 @@ def a_send_waits_for_a_receive_and_holds_up_nobody_else():
 
 
 @case
-def a_shared_receive_queue_serves_reliable_datagrams_too():
-    with Daemon(pair_conf(both=LOSSY)) as d:
+def a_shared_receive_queue_serves_reliable_datagrams_of_two_workers_too():
+    with Daemon(pair_conf(rnicd="workers = 0,0", both=LOSSY)) as d:
         verified(d, 20000, 20, how=("shared",))
         verified(d, 20000, 20, how=("shared", "unordered"))
         late_receive(d, lambda _: until(lambda: d.telemetry("/rnic/counters")["rnr_waits"] > 0,
@@ -241,7 +241,7 @@ def a_strict_queue_pair_ends_with_its_first_failure():
 
 @case
 def a_killed_end_fails_what_goes_there_and_nothing_else():
-    with Daemon(pair_conf()) as d:
+    with Daemon(pair_conf(rnicd="workers = 0,0")) as d:
         dead, alive, client = Store(d, B, 20000), Store(d, B, 20000), Client(d, A, 20000)
         client.to(dead)
         assert client.go(5) == (5, SUCCESS)

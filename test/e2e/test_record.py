@@ -59,10 +59,10 @@ def an_independent_reader_puts_a_record_together():
         assert len({(g.to - g.offset, g.stag, g.msn, g.imm) for g in parts}) == 1 and parts[0].imm == 0
 
 
-def told_over_a_bad_wire(maps=()):
+def told_over_a_bad_wire(workers, maps=()):
     bad = "loss = 2%\nduplicate = 2%\nreorder = 5%\ncorrupt = 1%"
     lens, count = [30000, 65536], 100
-    with Daemon(pair_conf(a=bad, rnicd="record-timeout = 1s")) as d:
+    with Daemon(pair_conf(a=bad, rnicd=f"workers = {workers}\nrecord-timeout = 1s")) as d:
         target, writer = ends(d, count, lens, maps=maps)
         records, whole, valid = told(target)
         writer.ok()
@@ -75,12 +75,12 @@ def told_over_a_bad_wire(maps=()):
 
 @case
 def what_is_told_over_a_bad_wire_is_right():
-    told_over_a_bad_wire()
+    told_over_a_bad_wire("0")
 
 
 @case
 def what_a_map_tells_over_a_bad_wire_is_right_and_all_that_came():
-    told_over_a_bad_wire(("2",))  # records wait for the maps of those before
+    told_over_a_bad_wire("0,0", ("100",))
 
 
 GROUP, TAG = "239.7.7.7", "9"
@@ -138,7 +138,7 @@ def records_are_read():
 @case
 def what_is_read_over_a_bad_wire_is_right():
     bad = "loss = 2%\nduplicate = 2%\nreorder = 5%\ncorrupt = 1%"
-    with Daemon(pair_conf(both=bad, rnicd="record-timeout = 20ms")) as d:
+    with Daemon(pair_conf(both=bad, rnicd="workers = 0,0,0\nrecord-timeout = 20ms")) as d:
         records, whole, lost, valid = read_from_store(d, 40, [30000, 65536])
         assert records == 40 and 0 < whole < records and lost < records / 2 and valid > 0, (records, whole, lost, valid)
 
