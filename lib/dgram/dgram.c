@@ -334,6 +334,8 @@ uint32_t dgram_out(struct dgram_ctx *d, struct qp *qp, uint8_t *buf, struct dgra
 	const uint32_t left = s->total - s->sent, bytes = g != NULL ? rn_min_u32(left, g->unit) : left;
 	memcpy(to->addr, s->w.dgram.addr, QP_UD_ADDR_LEN);
 	to->hop_limit = s->w.hop_limit;
+	to->dst_qpn = s->w.ud.qpn & UDPL_QPN_MAX;
+	to->src_qpn = qp->qpn;
 	const uint32_t len = rn_unlikely(read) ? put_read(qp, s, buf) : put_headers(qp, s, bytes, buf);
 	uint32_t sum = crc32c(0, buf, len);
 	const bool gone = g != NULL && g->answering && !dgram_read_allowed(qp, s, bytes);

@@ -130,10 +130,11 @@ void dgram_put(struct dgram_ctx *d, struct qp *qp);
 /* Whether dgram_out has something to do. */
 bool dgram_waits(struct qp *qp);
 
-/* Where a datagram goes; hop_limit as in struct qp_wqe. */
+/* Where a datagram goes, and from which queue pair to which; hop_limit as in struct qp_wqe. */
 struct dgram_to {
 	uint8_t addr[16];
 	uint8_t hop_limit;
+	uint32_t dst_qpn, src_qpn;
 };
 
 /*

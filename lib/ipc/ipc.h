@@ -311,6 +311,8 @@ struct ipc_create_qp {
 	uint32_t design;   /* enum ipc_design */
 	uint32_t maps;     /* of IPC_UD_LONG: entries of its ring of maps, a power of two; 0: it has none */
 	uint64_t maps_off; /* spsc ring of QP_MAP_SIZE slots */
+	uint32_t udp_port; /* of IPC_UD_LONG: its own; 0: it shares the device's */
+	uint32_t rsv;
 };
 struct ipc_create_qp_ok {
 	uint32_t handle;

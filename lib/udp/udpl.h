@@ -16,7 +16,8 @@
  *
  * doc/datagram-iwarp.md writes the format down for other implementations, with rules and vectors.
  *
- * Numbers are big endian. All queue pairs of a device share one UDP port: a QPN has more bits than a port number has.
+ * Numbers are big endian. The queue pairs of a device share one UDP port: a QPN has more bits than a port number has.
+ * One may have a port of its own, which its number tells then.
  * Pure functions over the caller's bytes, safe from any thread. Lengths are octets.
  */
 #ifndef UDPL_H
@@ -52,6 +53,12 @@ enum udpl_kind {
 /* QPNs of datagram sockets: this number plus a UDP port. No queue pair has one of them. */
 #define UDPL_QPN_SOCKS UINT32_C(0xfe0000)
 static inline bool udpl_is_sock(uint32_t qpn) { return qpn >> 16 == UDPL_QPN_SOCKS >> 16; }
+
+/* Numbers of queue pairs with a UDP port of their own, where their datagrams come from and go to: this and the port. */
+#define UDPL_QPN_PORTS UINT32_C(0xfd0000)
+static inline bool udpl_has_port(uint32_t qpn) { return qpn >> 16 == UDPL_QPN_PORTS >> 16; }
+/* The UDP port of a queue pair; common: that of those that have none of their own. */
+static inline uint16_t udpl_port(uint32_t qpn, uint16_t common) { return udpl_has_port(qpn) ? (uint16_t)qpn : common; }
 
 /* flags */
 #define UDPL_F_IMM 0x01u /* the immediate is in the DDP header's word for the ULP, or in struct udpl_record */

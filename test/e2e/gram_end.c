@@ -7,6 +7,7 @@
 
 struct end e;
 uint32_t gram_flags, gram_maps;
+uint16_t gram_port;
 int gram_rnr = -1;
 struct ibv_srq *gram_srq;
 
@@ -28,10 +29,11 @@ static int rnr_retry_of(struct ibv_qp *qp)
 
 struct ibv_qp *gram_qp(struct ibv_cq *cq, enum rnicdv_qp_type type, struct ibv_qp_cap cap, uint64_t ops)
 {
-	struct rnicdv_qp_attr dv = { .comp_mask = RNICDV_QP_ATTR_FLAGS | RNICDV_QP_ATTR_MAPS,
+	struct rnicdv_qp_attr dv = { .comp_mask = RNICDV_QP_ATTR_FLAGS | RNICDV_QP_ATTR_MAPS | RNICDV_QP_ATTR_UDP_PORT,
 				     .type = type,
 				     .flags = gram_flags,
-				     .maps = gram_maps };
+				     .maps = gram_maps,
+				     .udp_port = gram_port };
 	struct ibv_qp_init_attr_ex init = { .send_cq = cq,
 					    .recv_cq = cq,
 					    .srq = gram_srq,
@@ -47,6 +49,7 @@ struct ibv_qp *gram_qp(struct ibv_cq *cq, enum rnicdv_qp_type type, struct ibv_q
 		init.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	struct ibv_qp *qp = rnicdv_create_qp(e.verbs, &init, &dv);
 	must(qp != NULL, "rnicdv_create_qp");
+	must(gram_port == 0 || qp->qp_num == RNICDV_QPN_OF_PORT(gram_port), "the number is not the port's");
 	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0, "RESET");
 	must(rnr_retry_of(qp) == (type == RNICDV_QPT_RD ? 7 : 0), "rnr_retry in RESET");
 	a.qp_state = IBV_QPS_INIT;

@@ -12,6 +12,7 @@
 extern struct end e;             /* the device and what is made on it */
 extern uint32_t gram_flags;      /* RNICDV_QP_* of the queue pairs that are made */
 extern uint32_t gram_maps;       /* maps of records that they have */
+extern uint16_t gram_port;       /* the UDP port of the queue pair that is made; 0: the device's */
 extern struct ibv_srq *gram_srq; /* of the queue pairs that are made; NULL: each has its own receive queue */
 extern int gram_rnr;             /* their rnr_retry; -1: what a new queue pair has */
 

@@ -161,6 +161,9 @@ static int qps(struct raw *r, uint32_t pd, const struct raw_cq *cq, const struct
 	REFUSED("maps in the SQ", WITH_MAPS(4, good.sq_off));
 	REFUSED("maps in the state block", WITH_MAPS(4, good.shm_off));
 #undef WITH_MAPS
+	REFUSED("a UDP port of a connected one", m.create_qp.udp_port = 7000);
+	REFUSED("a UDP port of plain datagrams", (m.create_qp.datagram = IPC_UD_PLAIN, m.create_qp.udp_port = 7000));
+	REFUSED("UDP port 65536", (m.create_qp.datagram = IPC_UD_LONG, m.create_qp.udp_port = 65536));
 	for (unsigned i = 0; i < N_NO_HANDLES; i++)
 		REFUSED("target of nobody's domain",
 			(m.create_qp.xrc = IPC_XRC_TARGET, m.create_qp.xrcd = no_handles[i]));

@@ -4,20 +4,21 @@
 Datagram messages of any size between two processes: over a good wire, whose capture an independent checker reads and
 puts together; over a wire that loses, repeats, reorders and bends datagrams; and with one end killed in the middle.
 """
+import sys
 from collections import defaultdict
 
 import wire_ud
-from rig import PATIENCE, Daemon, case, helper, main, nothing_is_left, pair_conf, until
+from rig import PATIENCE, RNICRUN, Daemon, case, helper, main, nothing_is_left, pair_conf, until
 
 A, B = "10.77.0.1", "10.77.0.2"
 MIB = 1 << 20
 UNIT = 1408  # of an MTU of 1500
 
 
-def ends(d, count, lens):
-    sink = d.run(helper("ud_long"), B, "sink", str(count), str(max(lens)))
+def ends(d, count, lens, sink_is=(), source_is=()):
+    sink = d.run(helper("ud_long"), B, "sink", str(count), str(max(lens)), *sink_is)
     qpn = sink.wait_line("qpn").split()[1]
-    return sink, d.run(helper("ud_long"), A, "source", B, qpn, *map(str, lens))
+    return sink, d.run(helper("ud_long"), A, "source", B, qpn, *map(str, lens), *source_is)
 
 
 def end_source(source):
@@ -70,6 +71,66 @@ def an_independent_reader_puts_the_messages_together():
             assert (len(parts) > 1) == (len(body) > UNIT) == (parts[0].kind == 4), msn
             m = int.from_bytes(body[:4], "little")
             assert all(body[i] == (m * 31 + i * 7 + (i >> 8) * 13) & 255 for i in range(4, len(body))), msn
+
+
+def port_number(port):
+    return 0xfd0000 | port
+
+
+@case
+def a_queue_pair_with_a_udp_port_is_named_by_the_port():
+    for workers in ("0", "0,0"):
+        with Daemon(pair_conf(rnicd=f"workers = {workers}", a="capture = {dir}/a.pcapng")) as d:
+            lens = [4, 30000]
+            for sink_is, source_is in ((7000, 7000), (7001, None), (None, 7002)):
+                how = [() if p is None else (f"port={p}",) for p in (sink_is, source_is)]
+                sink, source = ends(d, 10, lens, *how)
+                assert sink_is is None or sink.out[0] == f"qpn {port_number(sink_is)}", sink.tail()
+                came_from = int(sink.ok(PATIENCE).split()[-1])
+                assert came_from == port_number(source_is) if source_is else came_from >> 16 != 0xfd, sink.tail()
+                end_source(source)
+            nothing_is_left(d)
+            assert counters(d)["bad"] == 0, counters(d)
+            d.end()
+            ports = {(g.sport, g.dport) for g in wire_ud.datagrams(d.dir + "/a.pcapng", None)}
+            assert ports == {(7000, 7000), (4793, 7001), (7002, 4793)}, ports
+
+
+@case
+def a_udp_port_is_one_queue_pairs_or_sockets_and_not_rnicds():
+    def refused(port, what):
+        p = d.run(helper("ud_long"), B, "sink", "1", "4", f"port={port}")
+        assert p.wait() != 0 and what in p.tail(), p.tail()
+
+    with Daemon(pair_conf()) as d:
+        sink, source = ends(d, 1 << 30, [100], ("port=7000",), ("port=7000",))  # of two devices
+        refused(7000, "another queue pair or socket has the UDP port")
+        refused(4793, "it is datagram-port, which is rnicd's own")
+        sink.p.kill()
+        end_source(source)
+        nothing_is_left(d)
+        sink, source = ends(d, 1, [100], ("port=7000",))  # the port is free again
+        sink.ok(PATIENCE)
+        end_source(source)
+        bind = f"import socket; s = socket.socket(2, 2); s.bind(('{B}', 7000)); print('bound', flush=True); input()"
+        s = d.run(RNICRUN, "--sockets", sys.executable, "-c", bind)
+        s.wait_line("bound")
+        refused(7000, "another queue pair or socket has the UDP port")
+        s.stop()
+        sink, source = ends(d, 1 << 30, [100], ("port=7000",))
+        s = d.run(RNICRUN, "--sockets", sys.executable, "-c", bind)
+        assert s.wait() != 0 and "in use" in s.tail(), s.tail()
+        source.p.kill()
+        sink.p.kill()
+        nothing_is_left(d)
+
+
+@case
+def a_user_has_a_share_of_the_udp_ports():
+    with Daemon(pair_conf(rnicd="user-share = 2\nflows = 8192")) as d:
+        out = d.run(helper("ud_long"), A, "ports", "20000").ok(PATIENCE)
+        assert out.startswith("ports 81: "), out  # of 4096
+        nothing_is_left(d)
 
 
 @case

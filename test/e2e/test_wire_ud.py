@@ -59,13 +59,14 @@ def reply(ident, status, port, qpn=0, qkey=0):
 class Wire:
     """The peer's socket."""
 
-    def __init__(self):
+    def __init__(self, port=wire_ud.PORT):
         daemon()
         self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.s.bind((HOST, wire_ud.PORT))
+        self.s.bind((HOST, port))
+        self.port = port
 
-    def put(self, data, crc=None):
-        self.s.sendto(data + struct.pack("<I", crc32c(data) if crc is None else crc), (ADDR, wire_ud.PORT))
+    def put(self, data, crc=None, port=wire_ud.PORT):
+        self.s.sendto(data + struct.pack("<I", crc32c(data) if crc is None else crc), (ADDR, port))
 
     def rest(self):
         """Takes what has come and nobody looks at."""
@@ -79,8 +80,8 @@ class Wire:
     def get(self, timeout=PATIENCE):
         self.s.settimeout(timeout)
         data, peer = self.s.recvfrom(2000)
-        assert peer == (ADDR, wire_ud.PORT), peer
-        return wire_ud.decode("", ADDR, HOST, data)
+        assert peer[0] == ADDR, peer
+        return wire_ud.decode("", ADDR, HOST, data, (peer[1], self.port))
 
 
 def peer():
@@ -179,6 +180,30 @@ def segments_of_one_message_in_any_order():
             w.put(part)
     p.ok()
     assert counters()["again"] == before["again"] + 3, counters()
+
+
+@case
+def a_number_that_tells_a_udp_port_goes_with_this_port_alone():
+    w, own, theirs = peer(), Wire(7007), 0xfd0000 | 7000
+    mine, body = 0xfd0000 | own.port, text_of(1, 100)
+    p = daemon().run(helper("ud_long"), ADDR, "sink", "2", "200", "port=7000")
+    assert p.wait_line("qpn") == f"qpn {theirs}", p.tail()
+    good = message(theirs, body, WIRE_KEY)
+    for sock, data, port in ((w, good, wire_ud.PORT),  # another port than the destination's
+                             (w, message(0xfd0000 | 7001, body, WIRE_KEY), 7000), (w, message(5, body, WIRE_KEY), 7000),
+                             (w, message(theirs, body, WIRE_KEY, src=mine), 7000),  # or than the source's
+                             (w, question(9), 7000), (w, struct.pack(">BB", 0x10, 32) + bytes(42), 7000)):
+        before = counters()
+        sock.put(data, port=port)
+        counted("bad", before)
+    w.put(good, port=7000)
+    own.put(message(theirs, body, WIRE_KEY, src=mine), port=7000)
+    assert p.ok().endswith(f"whole 2 from {mine}"), p.tail()
+    p = daemon().run(helper("ud_long"), ADDR, "source", HOST, str(mine), "100", "port=7003")
+    d = own.get()
+    assert (d.src_qpn, d.sport, d.dport, len(d.body)) == (0xfd0000 | 7003, 7003, 7007, 100), d
+    p.p.stdin.close()
+    p.ok()
 
 
 @case

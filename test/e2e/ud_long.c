@@ -3,10 +3,14 @@
  * One end of datagram messages of any size; each end is a process of its own. Every byte of a message follows from the
  * message's number, which stands in its first four.
  *
- * usage: ud_long ADDRESS sink COUNT MAX
- *		says its QPN, ends when COUNT whole messages of at most MAX bytes have come
- *        ud_long ADDRESS source TO QPN LEN...
+ * usage: ud_long ADDRESS sink COUNT MAX [port=N]
+ *		says its QPN, ends when COUNT whole messages of at most MAX bytes have come, and says the last one's
+ *		sender
+ *        ud_long ADDRESS source TO QPN LEN... [port=N]
  *		sends messages of these lengths in turn until its stdin ends
+ *        ud_long ADDRESS ports FIRST
+ *		makes queue pairs with the UDP ports from FIRST on until one is refused, and says how many there are
+ * port: the UDP port of the queue pair.
  */
 #include "gram_end.h"
 
@@ -52,13 +56,38 @@ static void check(const uint8_t *p, uint32_t len)
 	}
 }
 
+static int ports(uint16_t first)
+{
+	struct ibv_qp *qp[4096];
+	uint32_t n = 0;
+
+	for (gram_port = first; n < 4096; gram_port++) {
+		struct rnicdv_qp_attr dv = { .comp_mask = RNICDV_QP_ATTR_UDP_PORT,
+					     .type = RNICDV_QPT_UD,
+					     .udp_port = gram_port };
+		struct ibv_qp_init_attr_ex init = { .send_cq = e.cq,
+						    .recv_cq = e.cq,
+						    .qp_type = IBV_QPT_UD,
+						    .pd = e.pd,
+						    .cap = { 1, 1, 1, 1, 0 },
+						    .comp_mask = IBV_QP_INIT_ATTR_PD };
+		if ((qp[n] = rnicdv_create_qp(e.verbs, &init, &dv)) == NULL)
+			break;
+		n++;
+	}
+	printf("ports %u: %s\n", n, strerror(errno));
+	for (uint32_t i = 0; i < n; i++)
+		must(ibv_destroy_qp(qp[i]) == 0, "ibv_destroy_qp");
+	return 0;
+}
+
 static int sink(uint32_t count, uint32_t max)
 {
 	const uint32_t each = GRH + max;
 	struct ibv_mr *mr;
 	uint8_t *at = gram_memory((size_t)RECVS * each, IBV_ACCESS_LOCAL_WRITE, &mr);
 	struct ibv_qp *qp = make_qp();
-	struct ibv_wc wc;
+	struct ibv_wc wc = { .src_qp = 0 };
 
 	for (uint32_t i = 0; i < RECVS; i++)
 		recv_again(qp, mr, at, i, each);
@@ -74,7 +103,7 @@ static int sink(uint32_t count, uint32_t max)
 		recv_again(qp, mr, at, (uint32_t)wc.wr_id, each);
 		n++;
 	}
-	printf("whole %u\n", count);
+	printf("whole %u from %u\n", count, wc.src_qp);
 	return ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mr) == 0 ? 0 : 1;
 }
 
@@ -134,11 +163,17 @@ static int source(const char *to, uint32_t qpn, char **lens, uint32_t n_lens)
 
 int main(int argc, char **argv)
 {
-	if (argc < 5) {
-		fprintf(stderr, "usage: ud_long ADDRESS sink COUNT MAX | ADDRESS source TO QPN LEN...\n");
+	if (argc > 4 && strncmp(argv[argc - 1], "port=", 5) == 0)
+		gram_port = (uint16_t)atoi(argv[--argc] + 5);
+	if (argc < 4 || (argc < 5 && strcmp(argv[2], "ports") != 0)) {
+		fprintf(stderr,
+			"usage: ud_long ADDRESS sink COUNT MAX [port=N] | ADDRESS source TO QPN LEN... [port=N] | "
+			"ADDRESS ports FIRST\n");
 		return 2;
 	}
 	end_open(&e, argv[1]);
+	if (strcmp(argv[2], "ports") == 0)
+		return ports((uint16_t)atoi(argv[3]));
 	if (strcmp(argv[2], "sink") == 0)
 		return sink((uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
 	return source(argv[3], (uint32_t)atoi(argv[4]), argv + 5, (uint32_t)(argc - 5));

@@ -17,15 +17,21 @@ PORT = 4793
 HEADER, DDP, RECORD, CRC = 20, 18, 26, 4
 SEND, SEND_SE = 3, 5
 
-Datagram = namedtuple("Datagram", "src dst kind dst_qpn src_qpn qkey unit total imm solicited msn offset stag to body")
+Datagram = namedtuple("Datagram", "src dst kind dst_qpn src_qpn qkey unit total imm solicited msn offset stag to body "
+                      "sport dport", defaults=(PORT, PORT))
 
 
 def be32(data, off):
     return struct.unpack_from(">I", data, off)[0]
 
 
+def port_of(qpn, common=PORT):
+    """A queue pair's UDP port: its own, which its number tells, or that of all others."""
+    return qpn & 0xffff if qpn >> 16 == 0xfd else common
+
+
 def packets(path, port):
-    """Source, destination and payload of each UDP packet to the port."""
+    """Source, destination, payload and ports of each UDP packet to or from the port; None: of all of them."""
     for n, frame in enumerate(frames(path), 1):
         if struct.unpack_from(">H", frame, 12)[0] != 0x0800 or frame[23] != 17:
             continue
@@ -34,16 +40,16 @@ def packets(path, port):
         header = (ip[0] & 15) * 4
         udp = ip[header:]
         sport, dport, length = struct.unpack_from(">HHH", udp)
-        if dport != port:
+        if port not in (None, sport, dport):
             continue
         where = f"frame {n}: "
         if ones_sum(ip[:header]) != 0xFFFF:
             raise WireError(where + "IPv4 header checksum")
-        if length != len(udp) or sport != port:
-            raise WireError(where + f"UDP length {length} of {len(udp)} bytes, source port {sport}")
+        if length != len(udp):
+            raise WireError(where + f"UDP length {length} of {len(udp)} bytes")
         if udp[6:8] != b"\0\0" and ones_sum(ip[12:20] + struct.pack(">HH", 17, length) + udp) != 0xFFFF:
             raise WireError(where + "UDP checksum")
-        yield where, socket.inet_ntoa(ip[12:16]), socket.inet_ntoa(ip[16:20]), udp[8:]
+        yield where, socket.inet_ntoa(ip[12:16]), socket.inet_ntoa(ip[16:20]), udp[8:], (sport, dport)
 
 
 def untagged(where, kind, flags, unit, total, body):
@@ -72,7 +78,7 @@ def record(where, flags, unit, total, body):
     return word if flags & 1 else None, False, ident, offset, stag, to, body[RECORD:]
 
 
-def decode(where, src, dst, p):
+def decode(where, src, dst, p, ports=(PORT, PORT), common=PORT):
     if len(p) < HEADER + CRC:
         raise WireError(where + f"{len(p)} bytes")
     version, kind, flags, unit = p[:4]
@@ -81,6 +87,8 @@ def decode(where, src, dst, p):
         raise WireError(where + "header " + p[:HEADER].hex())
     if struct.unpack_from("<I", p, len(p) - CRC)[0] != crc32c(p[:-CRC]):
         raise WireError(where + "CRC32C")
+    if ports != (port_of(be32(p, 8), common), port_of(be32(p, 4), common)):
+        raise WireError(where + f"UDP ports {ports} of {be32(p, 8):#x} to {be32(p, 4):#x}")
     body = p[HEADER:-CRC]
     said = None, False, 0, 0, None, None, body
     if kind in (1, 4):
@@ -91,11 +99,11 @@ def decode(where, src, dst, p):
         if body[:2] != b"\x41\x41" or be32(body, 6) != 1 or be32(body, 14) != 0 or len(body) != DDP + 28:
             raise WireError(where + "Read request " + body.hex())
         said = None, False, be32(body, 10), 0, None, None, body[DDP:]
-    return Datagram(src, dst, kind, be32(p, 4), be32(p, 8), be32(p, 12), unit, total, *said)
+    return Datagram(src, dst, kind, be32(p, 4), be32(p, 8), be32(p, 12), unit, total, *said, *ports)
 
 
 def datagrams(path, port=PORT):
-    return [decode(*p) for p in packets(path, port)]
+    return [decode(*p, port or PORT) for p in packets(path, port)]
 
 
 def main():

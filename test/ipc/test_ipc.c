@@ -255,7 +255,7 @@ static void the_messages_are_those_of_this_version(void **state)
 		{ LEN(open_qp), 24 },
 		{ LEN(modify_srq), 8 },
 		{ LEN(query_srq_ok), 8 },
-		{ LEN(create_qp), 128 },
+		{ LEN(create_qp), 136 },
 		{ LEN(create_qp_ok), 16 },
 		{ LEN(modify_qp), 56 },
 		{ LEN(query_qp_ok), 16 },

@@ -282,6 +282,7 @@ struct rnicd_port {
 	void (*tap_look)(int signo);  /* TAP: makes the driver read; NULL: not needed */
 	int tap_signo;
 	struct capture *capture;         /* NULL: not captured; port_capture(), control/reload.c */
+	uint64_t *qp_ports;              /* port_has_qp(), control/udp_port.c: a bit for each UDP port; NULL: none */
 	uint32_t if_index;               /* the host's interface behind the port; 0: there is none */
 	char if_name[RNICD_IF_NAME_MAX]; /* its name when the port was opened */
 	struct rnicd_rss rss;            /* RNICD_OWNERS_RSS */
@@ -307,6 +308,14 @@ static inline enum rnicd_link port_link(const struct rnicd_port *p)
 static inline void port_set_link(struct rnicd_port *p, enum rnicd_link link)
 {
 	__atomic_store_n(&p->link, (uint32_t)link, __ATOMIC_RELAXED);
+}
+
+/* Whether a queue pair of the device has this UDP port. acquire: pairs with the release that shows the bits. */
+static inline bool port_has_qp(const struct rnicd_port *p, uint16_t udp_port)
+{
+	const uint64_t *bits = __atomic_load_n(&p->qp_ports, __ATOMIC_ACQUIRE);
+
+	return bits != NULL && (__atomic_load_n(&bits[udp_port / 64], __ATOMIC_RELAXED) >> udp_port % 64 & 1) != 0;
 }
 
 /* ---- the daemon ---- */

@@ -184,8 +184,9 @@ struct client_qp {
 	struct client *asker;        /* TARGET: the client whose request is under way with it; held */
 	struct client *parker;       /* the client whose request is parked; held when it is not c */
 	bool datagram;
-	bool reliable; /* one of reliable datagrams; datagram is set too */
-	bool deaf;     /* to what it sends to groups itself */
+	bool reliable;     /* one of reliable datagrams; datagram is set too */
+	bool deaf;         /* to what it sends to groups itself */
+	uint16_t udp_port; /* its own; 0: it has none */
 	uint32_t n_groups;
 	struct rn_slist groups; /* struct client_member, those that it is in: client_group.c */
 	enum client_qp_state state;
@@ -330,7 +331,7 @@ void client_destroy_cq(struct client *c);
 void client_cq_free(struct client_cq *q);
 
 /* client_gram.c: NULL, or why there is no such queue pair and its errno; bytes of one; false: it cannot be there. */
-const char *client_gram_refusal(const struct ipc_create_qp *r, uint32_t dev, int *err);
+const char *client_gram_refusal(const struct client *c, const struct ipc_create_qp *r, uint32_t dev, int *err);
 size_t client_gram_size(const struct ipc_create_qp *r);
 bool client_gram_begin(struct client_qp *q, const struct ipc_create_qp *r);
 void client_gram_end(struct client_qp *q);

@@ -5,6 +5,7 @@
 #include "border/policy.h"
 #include "control/client.h"
 #include "control/rd_memory.h"
+#include "control/udp_port.h"
 
 static const char no_port[] =
 	"there are no datagram queue pairs on the device: set 'datagram-port' in rnicd's configuration";
@@ -12,7 +13,7 @@ static const char no_socket[] =
 	"there are no datagram queue pairs on the device: another program or user has its UDP port. "
 	"Choose another one on all hosts (RNIC_EMBEDDED_KEYS=datagram-port=PORT)";
 
-const char *client_gram_refusal(const struct ipc_create_qp *r, uint32_t dev, int *err)
+const char *client_gram_refusal(const struct client *c, const struct ipc_create_qp *r, uint32_t dev, int *err)
 {
 	const struct rnicd_port *port = rnicd.port[dev];
 
@@ -30,7 +31,13 @@ const char *client_gram_refusal(const struct ipc_create_qp *r, uint32_t dev, int
 		return "reliable datagrams are rnicd's alone: start it, and run the program without --embedded";
 	if (r->datagram == IPC_RD && port->mtu < RD_MTU_MIN)
 		return "reliable datagrams need an MTU of 1500: set 'mtu' of the device in rnicd's configuration";
-	return NULL;
+	if (r->udp_port == 0)
+		return NULL;
+	if (r->datagram == IPC_UD_LONG && r->udp_port <= UINT16_MAX)
+		return udp_port_refusal(c, dev, (uint16_t)r->udp_port, err);
+	*err = EINVAL;
+	return "a UDP port of its own is between 1 and 65535, and of a queue pair of unreliable datagrams that "
+	       "rnicdv_create_qp() makes";
 }
 
 size_t client_gram_size(const struct ipc_create_qp *r)
@@ -52,6 +59,9 @@ static bool begin_long(struct client_qp *q, const struct ipc_create_qp *r)
 					 .slot_size = QP_MAP_SIZE };
 
 	dgram_msgs_init(g, q->qp, ud_unit(rnicd.port[q->pd->dev]));
+	if (r->udp_port != 0 && !udp_port_take(q->c->user, q->pd->dev, (uint16_t)r->udp_port))
+		return false;
+	q->udp_port = (uint16_t)r->udp_port;
 	if (r->maps == 0)
 		return true;
 	if (dgram_msgs_maps(g, &ring) != SPSC_OK)
@@ -70,4 +80,10 @@ bool client_gram_begin(struct client_qp *q, const struct ipc_create_qp *r)
 	return r->datagram != IPC_RD || rd_qp_init(q->qp, rd_memory(q->pd->dev), manner) == QP_OK;
 }
 
-void client_gram_end(struct client_qp *q) { spans_give(&q->c->spans, &q->maps); }
+void client_gram_end(struct client_qp *q)
+{
+	if (q->udp_port != 0)
+		udp_port_give(q->c->user, q->pd->dev, q->udp_port);
+	q->udp_port = 0;
+	spans_give(&q->c->spans, &q->maps);
+}

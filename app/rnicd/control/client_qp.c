@@ -50,7 +50,7 @@ uint32_t client_qp_number(const struct rnicd_port *port, bool datagram)
 
 	for (uint32_t i = 0; i < QPN_DRAWS; i++) {
 		qpn = rnicd.qpn_first + (uint32_t)(dev_random() % (last - rnicd.qpn_first + 1));
-		if (client_qp_of(qpn) == NULL && !udpl_is_sock(qpn))
+		if (client_qp_of(qpn) == NULL && !udpl_is_sock(qpn) && !udpl_has_port(qpn))
 			return qpn;
 	}
 	return 0;
@@ -289,7 +289,8 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	struct qp *qp = aligned_alloc(RN_CACHE_LINE, size);
 
 	*v = QP_OK;
-	const uint32_t qpn = client_qp_number(port, r->datagram != IPC_UD_NONE);
+	const uint32_t qpn = r->udp_port != 0 ? UDPL_QPN_PORTS | r->udp_port
+					      : client_qp_number(port, r->datagram != IPC_UD_NONE);
 	if (q == NULL || qp == NULL || qpn == 0 || (r->datagram == IPC_RD && rd_memory(port->index) == NULL))
 		goto fail;
 	memset(qp, 0, size);
@@ -351,7 +352,7 @@ void client_create_qp(struct client *c)
 	int err = EINVAL;
 
 	if (no == NULL)
-		no = client_gram_refusal(&r, client_pd_get(c, r.pd)->dev, &err);
+		no = client_gram_refusal(c, &r, client_pd_get(c, r.pd)->dev, &err);
 	if (no != NULL) {
 		client_error(c, err, "queue pair: %s", no);
 		return;

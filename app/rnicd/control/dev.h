@@ -10,15 +10,16 @@
 #include "qp/qp_dev.h"
 
 /* What a device says of itself. */
-#define DEV_MAX_PD      4096u
-#define DEV_MAX_MR      159999u /* entries of a device's STag table; user-share of them is more than quota-mrs */
-#define DEV_MAX_CQE     262144u
-#define DEV_MAX_WR      16384u
-#define DEV_MAX_SLOTS   (DEV_MAX_WR * 16u) /* of a send or receive ring: QP_WQE_MAX_SLOTS each, in a power of two */
-#define DEV_MAX_MR_SIZE (UINT64_C(1) << 36)
-#define DEV_MAX_GROUPS  64u   /* multicast; a report of all of them fits a packet of the smallest MTU */
-#define DEV_GROUP_QPS   256u  /* QPs in a group */
-#define DEV_MAX_XRCDS   4096u /* XRC domains, by how often they are open, of all devices */
+#define DEV_MAX_PD        4096u
+#define DEV_MAX_MR        159999u /* entries of a device's STag table; user-share of them is more than quota-mrs */
+#define DEV_MAX_CQE       262144u
+#define DEV_MAX_WR        16384u
+#define DEV_MAX_SLOTS     (DEV_MAX_WR * 16u) /* of a send or receive ring: QP_WQE_MAX_SLOTS each, in a power of two */
+#define DEV_MAX_MR_SIZE   (UINT64_C(1) << 36)
+#define DEV_MAX_UDP_PORTS 4096u /* that are queue pairs' own */
+#define DEV_MAX_GROUPS    64u   /* multicast; a report of all of them fits a packet of the smallest MTU */
+#define DEV_GROUP_QPS     256u  /* QPs in a group */
+#define DEV_MAX_XRCDS     4096u /* XRC domains, by how often they are open, of all devices */
 
 /* Before clients come. False: no memory. */
 bool dev_start(void);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the control side need not do where it runs in the client's own process, over the kernel's sockets. */
+#include <errno.h>
+
 #include "control/group.h"
 #include "control/numa_node.h"
+#include "control/udp_port.h"
 
 /* The pages lie where the program first touches them. */
 void numa_node_place(void *base, uint64_t size)
@@ -16,4 +19,29 @@ void group_net_change(uint32_t dev, const struct pkt_addr *addr, bool in)
 	(void)dev;
 	(void)addr;
 	(void)in;
+}
+
+/* A socket is all queue pairs' of a device. */
+const char *udp_port_refusal(const struct client *c, uint32_t dev, uint16_t udp_port, int *err)
+{
+	(void)c;
+	(void)dev;
+	(void)udp_port;
+	*err = EOPNOTSUPP;
+	return "UDP ports of their own are rnicd's alone: start it, and run the program without --embedded";
+}
+
+bool udp_port_take(struct user *u, uint32_t dev, uint16_t udp_port)
+{
+	(void)u;
+	(void)dev;
+	(void)udp_port;
+	return false;
+}
+
+void udp_port_give(struct user *u, uint32_t dev, uint16_t udp_port)
+{
+	(void)u;
+	(void)dev;
+	(void)udp_port;
 }

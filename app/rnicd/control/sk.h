@@ -119,6 +119,8 @@ void sk_show(struct client *c);
 void sk_gram_request(struct client *c);
 /* Why the port is not this client's (NULL: any) to take; NULL: it may. */
 const char *sk_gram_refusal(const struct client *c, uint32_t dev, uint16_t port);
+/* Whether a socket has the UDP port of the device. */
+bool sk_gram_has_port(uint32_t dev, uint16_t port);
 void sk_gram_give_port(struct sk *s);
 /* Its descriptor is closed. False: nothing is under way any more. */
 bool sk_gram_end(struct sk *s);

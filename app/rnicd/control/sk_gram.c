@@ -38,8 +38,19 @@ static bool may_share(const struct sk *s, const struct sk *o)
 	return o->user == s->user && ((s->reuse && o->reuse) || (s->balance && o->balance));
 }
 
+bool sk_gram_has_port(uint32_t dev, uint16_t port)
+{
+	rn_list_each(struct sk, o, &ports[port % BUCKETS], bound)
+		if (o->local.port == port && same_address(o, dev) && !has_ended(o))
+			return true;
+	return false;
+}
+
 static bool is_free(const struct sk *s, uint16_t port)
 {
+	for (uint32_t d = 0; d < rnicd.n_ports; d++)
+		if (same_address(s, d) && port_has_qp(rnicd.port[d], port))
+			return false;
 	rn_list_each(struct sk, o, &ports[port % BUCKETS], bound)
 		if (o->local.port == port && same_address(o, s->dev) && !may_share(s, o) && !has_ended(o))
 			return false;

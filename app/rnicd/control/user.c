@@ -38,6 +38,7 @@ static const char *const name[USER_TABLES] = {
 	[USER_XSRQS] = "XRC shared receive queues of a device",
 	[USER_XRCDS] = "XRC domains",
 	[USER_UDS] = "datagram queue pairs and sockets of a worker (flows)",
+	[USER_UDP_PORTS] = "UDP ports of queue pairs of a device",
 };
 
 static struct rn_list users;
@@ -76,6 +77,7 @@ void user_start(void)
 	total[USER_GROUPS] = DEV_MAX_GROUPS;
 	total[USER_FLOWS] = flows;
 	total[USER_UDS] = flows;
+	total[USER_UDP_PORTS] = DEV_MAX_UDP_PORTS;
 	total[USER_XSRQS] = QP_XSRQ_NUMS - 1;
 	total[USER_XRCDS] = DEV_MAX_XRCDS;
 	/*

@@ -25,6 +25,7 @@ enum user_table {
 	USER_XSRQS,     /* XRC shared receive queues of a device */
 	USER_XRCDS,     /* XRC domains: how often they are open */
 	USER_UDS,       /* datagram queue pairs and datagram sockets of a worker */
+	USER_UDP_PORTS, /* of a device, that queue pairs have for themselves */
 	USER_TABLES
 };
 

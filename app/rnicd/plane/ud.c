@@ -83,12 +83,19 @@ static void to_cm(struct rnicd_worker *w, const struct rnicd_port *port, const s
 	event_put(w->index);
 }
 
+/* Whether the datagram came to the UDP port of its destination, and from the one of a source that has its own. */
+static bool ports_good(const struct rnicd_port *port, const struct pkt *p, const struct udpl_hdr *h)
+{
+	return p->dport == udpl_port(h->dst_qpn, port->cfg->ud_port) && p->sport == udpl_port(h->src_qpn, p->sport);
+}
+
 void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p, bool from_wire)
 {
 	struct rnicd_port_stats *st = &port->stats[w->index];
+	const bool common = rn_likely(p->dport == port->cfg->ud_port);
 	struct udpl_hdr h;
 
-	if (p->dport != port->cfg->ud_port || port->cfg->ud_port == 0) {
+	if (port->cfg->ud_port == 0 || (!common && pkt_addr_is_group(&p->dst))) {
 		st->rx_other++;
 		goto out;
 	}
@@ -105,11 +112,12 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		}
 		m = whole;
 	}
-	if (rd_port_wants(rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off), p->payload_len)) {
+	if (common && rd_port_wants(rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off), p->payload_len)) {
 		rd_port_input(w, port, m, p);
 		return;
 	}
-	if (udpl_parse(rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off), p->payload_len, &h) != UDPL_OK) {
+	if (udpl_parse(rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off), p->payload_len, &h) != UDPL_OK ||
+	    !ports_good(port, p, &h)) {
 		w->tcp.rc.qp.stats.ud_bad++;
 		goto out;
 	}
@@ -266,7 +274,8 @@ void ud_launch_flow(struct rnicd_worker *w, struct rnicd_port *port, struct rte_
 void ud_launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
 	       uint32_t len)
 {
-	struct pkt_flow f = { .sport = port->cfg->ud_port, .dport = port->cfg->ud_port };
+	struct pkt_flow f = { .sport = udpl_port(to->src_qpn, port->cfg->ud_port),
+			      .dport = udpl_port(to->dst_qpn, port->cfg->ud_port) };
 
 	memcpy(f.dst.b, to->addr, sizeof(f.dst.b));
 	if (pkt_addr_is_group(&f.dst))

@@ -118,7 +118,7 @@ static bool no_such_port(struct rnicd_worker *w, struct rnicd_port *port, struct
 
 static void udp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, bool from_wire)
 {
-	if (r->p.dport == port->cfg->ud_port || pkt_addr_is_group(&r->p.dst)) {
+	if (r->p.dport == port->cfg->ud_port || pkt_addr_is_group(&r->p.dst) || port_has_qp(port, r->p.dport)) {
 		ud_input(w, port, r->m, &r->p, from_wire);
 		r->m = NULL;
 	} else if (!not_mine(w, port, r, gram_owner(r->p.dport))) {

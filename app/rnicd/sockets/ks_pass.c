@@ -22,7 +22,7 @@
 #include "iwarp/mpa_neg.h"
 #include "sockets/ks_ud.h"
 
-#define INDEXES    255u /* QPNs of a further one would be those of groups */
+#define INDEXES    253u /* QPNs of further ones would be those of UDP ports, sockets and groups */
 #define GUESTS_MAX 256u /* of a process; then the oldest makes room */
 #define PASSED_MAX 64u  /* messages taken in one turn */
 

@@ -22,6 +22,7 @@ struct leaving {
 	uint32_t len;
 	uint32_t index; /* of the process that it is for, or NETWORK */
 	uint8_t hop_limit;
+	uint16_t udp_port;
 	struct pkt_addr to;
 };
 
@@ -113,7 +114,7 @@ static void address(struct burst *b, uint32_t i, const struct leaving *l, uint8_
 {
 	struct msghdr *mh = &b->m[i].msg_hdr;
 
-	const socklen_t len = ks_sockaddr(&b->to[i], l->port, &l->to, rnicd.port[l->port]->cfg->ud_port);
+	const socklen_t len = ks_sockaddr(&b->to[i], l->port, &l->to, l->udp_port);
 
 	b->iov[i] = (struct iovec){ .iov_base = p, .iov_len = l->len };
 	*mh = (struct msghdr){ .msg_name = &b->to[i], .msg_namelen = len, .msg_iov = &b->iov[i], .msg_iovlen = 1 };
@@ -180,11 +181,16 @@ static uint8_t *next_buffer(void)
 /* A datagram of len octets lies in the next buffer. */
 static void leave(uint32_t port, const struct pkt_addr *to, uint8_t hop_limit, uint32_t len)
 {
-	const bool inside = !pkt_addr_is_group(to) && is_own(port, to);
-	const uint32_t index = inside ? rn_load_be32(out.buf[out.n] + 4) >> KS_INDEX_SHIFT : NETWORK;
+	const uint32_t qpn = rn_load_be32(out.buf[out.n] + 4);
+	const bool inside = !pkt_addr_is_group(to) && is_own(port, to) && !udpl_has_port(qpn);
+	const uint32_t index = inside ? qpn >> KS_INDEX_SHIFT : NETWORK;
 
-	out.leaving[out.n] =
-		(struct leaving){ .port = port, .len = len, .index = index, .hop_limit = hop_limit, .to = *to };
+	out.leaving[out.n] = (struct leaving){ .port = port,
+					       .len = len,
+					       .index = index,
+					       .hop_limit = hop_limit,
+					       .udp_port = udpl_port(qpn, rnicd.port[port]->cfg->ud_port),
+					       .to = *to };
 	if (index == rnicd.process) {
 		const struct ks_gram g = gram_of(out.n);
 		ks_ud_take(&g);
@@ -242,7 +248,7 @@ uint32_t ks_ud_transmit(void)
 
 void ks_ud_send(uint32_t port, const struct pkt_addr *to, const uint8_t *p, uint32_t len)
 {
-	const struct leaving l = { .port = port, .len = len, .to = *to };
+	const struct leaving l = { .port = port, .len = len, .udp_port = rnicd.port[port]->cfg->ud_port, .to = *to };
 	static struct burst b;
 
 	if (ks_ud_src(port)->fd < 0)

@@ -41,11 +41,13 @@ static struct ibv_qp *dv_refuse(int err)
 
 struct ibv_qp *rnicdv_create_qp(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, const struct rnicdv_qp_attr *dv)
 {
-	const uint32_t bits = RNICDV_QP_ATTR_FLAGS | RNICDV_QP_ATTR_DESIGN | RNICDV_QP_ATTR_MAPS;
+	const uint32_t bits = RNICDV_QP_ATTR_FLAGS | RNICDV_QP_ATTR_DESIGN | RNICDV_QP_ATTR_MAPS |
+			      RNICDV_QP_ATTR_UDP_PORT;
 	const uint32_t flags = dv->comp_mask & RNICDV_QP_ATTR_FLAGS ? dv->flags : 0;
 	const uint32_t design = dv->comp_mask & RNICDV_QP_ATTR_DESIGN ? dv->design : 0;
 	struct rnic_qp_kind k = { .rd_flags = flags,
 				  .maps = dv->comp_mask & RNICDV_QP_ATTR_MAPS ? dv->maps : 0,
+				  .udp_port = dv->comp_mask & RNICDV_QP_ATTR_UDP_PORT ? dv->udp_port : 0,
 				  .design = IPC_DESIGN_ANY };
 	const uint32_t known = dv->type == RNICDV_QPT_RD ? RNICDV_QP_UNORDERED | RNICDV_QP_STRICT : 0;
 
@@ -57,8 +59,9 @@ struct ibv_qp *rnicdv_create_qp(struct ibv_context *c, struct ibv_qp_init_attr_e
 			       (int)IPC_DESIGN_EMBEDDED == (int)RNICDV_DESIGN_EMBEDDED,
 		       "the daemon's numbers");
 	if (!rnic_ours(c) || (dv->comp_mask & ~bits) != 0 || (flags & ~known) != 0 || dv->type > RNICDV_QPT_RD ||
-	    (dv->type != RNICDV_QPT_VERBS && a->qp_type != IBV_QPT_UD) || (k.maps != 0 && dv->type != RNICDV_QPT_UD) ||
-	    k.maps > QP_MAPS_MAX || !design_served(rnic_ctx(c)->s, design, a->qp_type))
+	    (dv->type != RNICDV_QPT_VERBS && a->qp_type != IBV_QPT_UD) ||
+	    ((k.maps != 0 || k.udp_port != 0) && dv->type != RNICDV_QPT_UD) || k.maps > QP_MAPS_MAX ||
+	    !design_served(rnic_ctx(c)->s, design, a->qp_type))
 		return dv_refuse(EOPNOTSUPP);
 	if (dv->type == RNICDV_QPT_VERBS && a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC)
 		return rnic_create_qp_ex(c, a); /* the process's design */

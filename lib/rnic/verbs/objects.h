@@ -209,7 +209,8 @@ struct rnic_qp_kind {
 	enum ipc_ud datagram;
 	uint32_t rd_flags; /* IPC_RD_* */
 	enum ipc_design design;
-	uint32_t maps; /* of incomplete records that wait to be read, at most; 0: each valid range completes */
+	uint16_t udp_port; /* its own; 0: none */
+	uint32_t maps;     /* of incomplete records that wait to be read, at most; 0: each valid range completes */
 };
 /* What ibv_create_qp_ex() does, for a queue pair of datagrams of either kind too. */
 struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, const struct rnic_qp_kind *k);

@@ -235,6 +235,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	m.create_qp.datagram = kind;
 	m.create_qp.rd_flags = k->rd_flags;
 	m.create_qp.design = k->design;
+	m.create_qp.udp_port = k->udp_port;
 	rc = qp_rings_make(qp, rnic_slots_for(a->cap.max_send_wr, sq_each),
 			   srq_of(a) != NULL ? 0 : rnic_slots_for(a->cap.max_recv_wr, rq_each), &m.create_qp);
 	if (rc == 0)

@@ -75,9 +75,10 @@ enum rnicdv_qp_type {
 };
 
 enum {
-	RNICDV_QP_ATTR_FLAGS = 1 << 0,  /* in comp_mask: flags is set */
-	RNICDV_QP_ATTR_DESIGN = 1 << 1, /* design is set */
-	RNICDV_QP_ATTR_MAPS = 1 << 2    /* maps is set */
+	RNICDV_QP_ATTR_FLAGS = 1 << 0,   /* in comp_mask: flags is set */
+	RNICDV_QP_ATTR_DESIGN = 1 << 1,  /* design is set */
+	RNICDV_QP_ATTR_MAPS = 1 << 2,    /* maps is set */
+	RNICDV_QP_ATTR_UDP_PORT = 1 << 3 /* udp_port is set */
 };
 
 /*
@@ -119,8 +120,21 @@ struct rnicdv_qp_attr {
 	 * valid range has a completion, and there are no maps.
 	 */
 	uint32_t maps;
+	/*
+	 * RNICDV_QPT_UD: a UDP port of its own, 1 to 65535, in place of the device's datagram-port, which all others
+	 * share. Its number is RNICDV_QPN_OF_PORT(udp_port): a peer that knows the port knows the number, so nothing
+	 * needs to be exchanged before the first message. A work request names the peer by this number, and src_qp of a
+	 * completion is such a number when the sender has a port of its own. 0: none.
+	 *
+	 * errno: EADDRINUSE: a queue pair or a datagram socket of the device has the port; EACCES: the port is
+	 * datagram-port, or below 1024 and the user is not root; ENOBUFS: the user has as many as a user may
+	 * (user-share); EOPNOTSUPP: the device has personality efa, or the program does not run in rnicd.
+	 */
+	uint16_t udp_port;
 };
-#define RNICDV_MAPS_MAX 4096
+#define RNICDV_MAPS_MAX          4096
+#define RNICDV_QPN_OF_PORT(port) (0xfd0000u | (uint16_t)(port))
+#define RNICDV_QPN_HAS_PORT(qpn) ((qpn) >> 16 == 0xfdu) /* its UDP port is in the low 16 bits */
 
 /*
  * As ibv_create_qp_ex(); attr->qp_type is IBV_QPT_UD unless type is RNICDV_QPT_VERBS. ibv_destroy_qp() ends the queue
