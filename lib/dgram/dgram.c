@@ -177,6 +177,20 @@ static uint32_t key_of(const struct qp *qp, const struct qp_send *s)
 	return (s->w.ud.qkey & QP_QKEY_OWN) != 0 && (g == NULL || !g->answering) ? qp->qkey : s->w.ud.qkey;
 }
 
+/* Octets of each segment of the message; what goes to a group fits the path. */
+static uint32_t unit_of(const struct dgram_msgs *g, const struct qp_send *s)
+{
+	return (s->w.ud.qpn & UDPL_QPN_MAX) == UDPL_QPN_GROUP ? g->group_unit : g->unit;
+}
+
+/* The octets of the message that go next. */
+static uint32_t bytes_next(const struct dgram_msgs *g, const struct qp_send *s)
+{
+	const uint32_t left = s->w.op == QP_WR_READ ? 0 : s->total - s->sent; /* a request has none of its own */
+
+	return g != NULL ? rn_min_u32(left, unit_of(g, s)) : left;
+}
+
 /* What stands behind the datagram's header in a segment of a Write-Record. */
 static uint32_t put_record(const struct qp *qp, const struct qp_send *s, uint32_t len, uint8_t *buf)
 {
@@ -219,7 +233,7 @@ static uint32_t put_headers(const struct qp *qp, const struct qp_send *s, uint32
 		.kind = record ? UDPL_RECORD
 			: many ? UDPL_SEGMENT
 			       : UDPL_SEND,
-		.unit = many ? dgram_msgs_of(qp)->unit : 0,
+		.unit = many ? unit_of(dgram_msgs_of(qp), s) : 0,
 		.total = many ? s->total : 0,
 		.flags = imm ? UDPL_F_IMM : 0,
 		.dst_qpn = s->w.ud.qpn & UDPL_QPN_MAX,
@@ -237,18 +251,41 @@ static uint32_t put_headers(const struct qp *qp, const struct qp_send *s, uint32
 	return UDPL_HDR_LEN + ddp_build(buf + UDPL_HDR_LEN, &d);
 }
 
+/* Where a datagram is made: pieces of memory, the first of which has been filled up to `at`. */
+struct fill {
+	const struct rn_iov *piece;
+	uint32_t at;
+	uint32_t sum; /* CRC32C of what lies there */
+};
+
+static void fill_on(struct fill *f, const uint8_t *p, uint32_t len)
+{
+	while (len > 0) {
+		if (rn_unlikely(f->at == f->piece->len)) {
+			f->piece++;
+			f->at = 0;
+		}
+		const uint32_t n = rn_min_u32(len, (uint32_t)f->piece->len - f->at);
+
+		f->sum = crc32c_copy(f->sum, f->piece->base + f->at, p, n);
+		f->at += n;
+		p += n;
+		len -= n;
+	}
+}
+
 /*
  * Copies the next bytes of the message behind the headers and sums them in the same pass, so that the CRC is right even
  * if the client changes the bytes meanwhile.
  */
-static enum qp_wc_status put_bytes(struct qp *qp, struct qp_send *s, uint32_t bytes, uint8_t *to, uint32_t *sum)
+static enum qp_wc_status put_bytes(struct qp *qp, struct qp_send *s, uint32_t bytes, struct fill *f)
 {
 	const uint32_t end = s->sent + bytes;
 	struct rn_iov iov[QP_SEG_SLICES];
 	enum qp_mr_verdict v;
 
 	if (s->w.flags & QP_WF_INLINE) {
-		*sum = crc32c_copy(*sum, to, s->u.data + s->sent, bytes);
+		fill_on(f, s->u.data + s->sent, bytes);
 		s->sent = end;
 		return QP_WC_SUCCESS;
 	}
@@ -258,10 +295,8 @@ static enum qp_wc_status put_bytes(struct qp *qp, struct qp_send *s, uint32_t by
 
 		if (v != QP_MR_OK)
 			return qp_mr_status(v);
-		for (uint32_t i = 0; i < n; i++) {
-			*sum = crc32c_copy(*sum, to, iov[i].base, iov[i].len);
-			to += iov[i].len;
-		}
+		for (uint32_t i = 0; i < n; i++)
+			fill_on(f, iov[i].base, (uint32_t)iov[i].len);
 		s->sent += len;
 	}
 	return QP_WC_SUCCESS;
@@ -321,7 +356,29 @@ static bool begin(struct dgram_ctx *d, struct qp *qp, struct qp_send *s)
 	return false;
 }
 
-uint32_t dgram_out(struct dgram_ctx *d, struct qp *qp, uint8_t *buf, struct dgram_to *to)
+static void put_crc(struct fill *f)
+{
+	uint8_t crc[UDPL_CRC_LEN];
+
+	udpl_crc_put(crc, 0, f->sum);
+	fill_on(f, crc, sizeof(crc));
+}
+
+uint32_t dgram_next(struct dgram_ctx *d, struct qp *qp)
+{
+	struct dgram_msgs *g = dgram_msgs_of(qp);
+	const struct qp_send *s = &g->send;
+
+	if (qp->midway ? !receives(qp) : !begin(d, qp, &g->send))
+		return 0;
+	qp->midway = true;
+	const uint32_t inner = s->w.op == QP_WR_READ ? DGRAM_INNER + RDMAP_READ_REQ_LEN
+			       : is_record(&s->w)    ? DGRAM_INNER_MAX
+						     : DGRAM_INNER;
+	return UDPL_HDR_LEN + inner + bytes_next(g, s) + UDPL_CRC_LEN;
+}
+
+uint32_t dgram_out_to(struct dgram_ctx *d, struct qp *qp, const struct rn_iov *room, struct dgram_to *to)
 {
 	struct dgram_msgs *g = dgram_msgs_of(qp);
 	struct qp_send whole, *s = g != NULL ? &g->send : &whole;
@@ -329,18 +386,18 @@ uint32_t dgram_out(struct dgram_ctx *d, struct qp *qp, uint8_t *buf, struct dgra
 	if (rn_unlikely(qp->midway) ? !receives(qp) : !begin(d, qp, s))
 		return 0;
 	const bool read = s->w.op == QP_WR_READ;
-	if (rn_unlikely(read))
-		s->sent = s->total; /* the request has no octets of its own */
-	const uint32_t left = s->total - s->sent, bytes = g != NULL ? rn_min_u32(left, g->unit) : left;
+	const uint32_t bytes = bytes_next(g, s);
 	memcpy(to->addr, s->w.dgram.addr, QP_UD_ADDR_LEN);
 	to->hop_limit = s->w.hop_limit;
 	to->dst_qpn = s->w.ud.qpn & UDPL_QPN_MAX;
 	to->src_qpn = qp->qpn;
-	const uint32_t len = rn_unlikely(read) ? put_read(qp, s, buf) : put_headers(qp, s, bytes, buf);
-	uint32_t sum = crc32c(0, buf, len);
+	const uint32_t len = rn_unlikely(read) ? put_read(qp, s, room->base) : put_headers(qp, s, bytes, room->base);
+	struct fill f = { .piece = room, .at = len, .sum = crc32c(0, room->base, len) };
+	if (rn_unlikely(read))
+		s->sent = s->total;
 	const bool gone = g != NULL && g->answering && !dgram_read_allowed(qp, s, bytes);
-	const enum qp_wc_status why = gone ? QP_WC_LOC_PROT_ERR : put_bytes(qp, s, bytes, buf + len, &sum);
-	udpl_crc_put(buf, len + bytes, sum);
+	const enum qp_wc_status why = gone ? QP_WC_LOC_PROT_ERR : put_bytes(qp, s, bytes, &f);
+	put_crc(&f);
 	qp->midway = s->sent < s->total;
 	if (!qp->midway || why != QP_WC_SUCCESS)
 		complete(d, qp, s, why);
@@ -437,7 +494,7 @@ void dgram_in(struct dgram_ctx *dg, struct qp *qp, const struct dgram_rx *rx)
 		ctx->stats.ud_no_qp++;
 		return;
 	}
-	if (!udpl_crc_good(rx->p, rx->len)) {
+	if (!rx->summed && !udpl_crc_good(rx->p, rx->len)) {
 		ctx->stats.ud_crc++;
 		return;
 	}

@@ -71,6 +71,7 @@ struct dgram_bind {
 struct dgram_msgs {
 	struct qp *qp;
 	uint32_t unit;       /* octets of each segment that it sends */
+	uint32_t group_unit; /* the same of what goes to a group: the path's */
 	struct qp_send send; /* while qp->midway: the message that is being sent */
 	struct dgram_track track;
 	/*
@@ -93,10 +94,10 @@ struct dgram_msgs {
 };
 
 /*
- * Control thread, after qp_init and before a worker knows the QP: its messages may have many segments. unit: as
- * udpl_unit() says of DGRAM_INNER_MAX; qp_attr.max_msg is dgram_max(unit) at most.
+ * Control thread, after qp_init and before a worker knows the QP: its messages may have many segments. The units are as
+ * udpl_unit() says of DGRAM_INNER_MAX, unit not less than group_unit; qp_attr.max_msg is dgram_max(group_unit) at most.
  */
-void dgram_msgs_init(struct dgram_msgs *g, struct qp *qp, uint32_t unit);
+void dgram_msgs_init(struct dgram_msgs *g, struct qp *qp, uint32_t unit, uint32_t group_unit);
 /*
  * Likewise, behind dgram_msgs_init: a record that ends incomplete is told of by one completion and a map in this ring,
  * whose slots have QP_MAP_SIZE bytes.
@@ -139,14 +140,25 @@ struct dgram_to {
 
 /*
  * The next datagram, a UDP payload of at most DGRAM_OVERHEAD bytes and a message's, or a unit, and the address it goes
- * to. Returns its length; 0: none now. Copies and sums in one pass.
+ * to. Returns its length; 0: none now. Copies and sums in one pass. room: pieces of memory, filled in order, the first
+ * of which holds all headers.
  */
-uint32_t dgram_out(struct dgram_ctx *d, struct qp *qp, uint8_t *buf, struct dgram_to *to);
+uint32_t dgram_out_to(struct dgram_ctx *d, struct qp *qp, const struct rn_iov *room, struct dgram_to *to);
+/* The length that this will return, of a queue pair with a struct dgram_msgs. */
+uint32_t dgram_next(struct dgram_ctx *d, struct qp *qp);
+/* The same into one buffer. */
+static inline uint32_t dgram_out(struct dgram_ctx *d, struct qp *qp, uint8_t *buf, struct dgram_to *to)
+{
+	const struct rn_iov room = { .base = buf, .len = UINT32_MAX };
+
+	return dgram_out_to(d, qp, &room, to);
+}
 
 /* A received datagram and its addresses. */
 struct dgram_rx {
 	const uint8_t *p; /* UDP payload, contiguous */
 	uint32_t len;
+	bool summed;              /* its CRC has been looked at, and is good */
 	const struct udpl_hdr *h; /* what udpl_parse() said of it */
 	uint8_t tos, hop_limit;
 	uint8_t src[16], dst[16];

@@ -7,6 +7,7 @@
 #include "crc32c/crc32c.h"
 
 #define VERSION_SHIFT 4
+#define UNIT_HIGH     15u   /* of octet 0: the unit's high four bits */
 #define MTU_MAX       4096u /* IBV_MTU_4096 */
 #define MTU_MIN       256u
 
@@ -32,7 +33,7 @@ enum udpl_verdict udpl_parse(const uint8_t *p, uint32_t len, struct udpl_hdr *h)
 	h->total = rn_load_be32(p + 16);
 	if (h->kind == UDPL_READ)
 		return UDPL_OK;
-	h->unit = p[3] * UDPL_UNIT;
+	h->unit = ((p[0] & UNIT_HIGH) << 8 | p[3]) * UDPL_UNIT;
 	if (rn_unlikely(h->kind > UDPL_READ))
 		return udpl_is_sock(h->dst_qpn) && udpl_is_sock(h->src_qpn) ? UDPL_OK : UDPL_BAD_QPN;
 	return h->total == 0 || h->total > h->unit * UDPL_SEGS_MAX ? UDPL_BAD_SIZE : UDPL_OK;
@@ -48,7 +49,7 @@ bool udpl_crc_good(const uint8_t *p, uint32_t len)
 
 void udpl_build(uint8_t *p, const struct udpl_hdr *h)
 {
-	p[0] = UDPL_VERSION << VERSION_SHIFT;
+	p[0] = (uint8_t)(UDPL_VERSION << VERSION_SHIFT | h->unit / UDPL_UNIT >> 8);
 	p[1] = h->kind;
 	p[2] = h->flags;
 	p[3] = (uint8_t)(h->unit / UDPL_UNIT);

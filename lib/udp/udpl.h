@@ -3,7 +3,7 @@
  * The datagram transport: the contents of a UDP datagram between two queue pairs without a connection. MPA's framing
  * and markers serve streams; here there is one header, one DDP segment and its CRC:
  *
- *	 0  version 1 (high nibble), 0 | kind | flags | of a segment: its message's unit, in 64 octets; else 0
+ *	 0  version 1 (high nibble), the unit's high four bits | kind | flags | the unit's low eight bits
  *	 4  0 | destination QPN (24 bits)
  *	 8  0 | source QPN (24 bits)
  *	12  Q_Key
@@ -13,6 +13,8 @@
  *	    one untagged DDP segment of a longer Send; of an RDMA Write-Record struct udpl_record and one tagged DDP
  *	    segment; of a Read request one DDP segment of RFC 5040, 4.4; of the others what udpl_sidr.h and udps.h say
  *	 n  CRC32C of all octets before it, least-significant octet first as in RFC 5044, 4.4; always there and checked
+ *
+ * The unit is of a segment: how long its message's segments are, in 64 octets; else 0.
  *
  * doc/datagram-iwarp.md writes the format down for other implementations, with rules and vectors.
  *
@@ -32,7 +34,7 @@
 #define UDPL_HDR_LEN   20u
 #define UDPL_CRC_LEN   4u
 #define UDPL_UNIT      64u /* of the field that tells how long a message's segments are */
-#define UDPL_UNIT_MAX  (255u * UDPL_UNIT)
+#define UDPL_UNIT_MAX  (4095u * UDPL_UNIT)
 #define UDPL_SEGS_MAX  1024u /* segments of a message */
 #define UDPL_QPN_MAX   UINT32_C(0xffffff)
 #define UDPL_QPN_CM    1u           /* destination of SIDR messages, as on InfiniBand */

@@ -16,7 +16,8 @@ SUMMED = {"crc": "always"}
 SIZES = "1,64,1k,2k,4k,16k,64k,256k,1m"
 LOST_SIZES = "1k,4k,64k,256k,1m"
 LOSSES = ("0.1%", "0.5%", "1%", "5%")
-LOST = (("send_bw", "ud"), ("write_bw", "ud"), ("write_bw", "rd"))  # what is measured where frames are lost
+# What is measured where frames are lost: mode, kind, and keys of the port.
+LOST = (("send_bw", "ud", {}), ("write_bw", "ud", {}), ("write_bw", "ud", {"segments": "64k"}), ("write_bw", "rd", {}))
 QUIET = ("64", "64k")  # the sizes that the printed table shows
 
 
@@ -30,8 +31,13 @@ def kind_of(kind, *more):
     return ["--qp-type", kind, "--warmup", "20ms", *more]
 
 
-def lost_chart(kind, mode):
-    return f"grams lost, {what(kind, mode)}"
+def segments(keys):
+    """Of a row's name: how its messages are cut, where that is not the default."""
+    return f", segments = {keys['segments']}" if "segments" in keys else ""
+
+
+def lost_chart(kind, mode, keys):
+    return f"grams lost, {what(kind, mode)}{segments(keys)}"
 
 
 class Datagram(Rnic):
@@ -50,15 +56,21 @@ def sweeps(args):
         yield Datagram(args, kind, "write_bw,send_bw", SIZES, lambda m, s, k=kind: [
             Figure(f"{what(k, m)} {s}, summed", GBS, field("gbytes_per_s"), chart="grams bandwidth", line=what(k, m),
                    x=in_bytes(s), quiet=s not in QUIET)], more=["--no-verify"], seconds=quick)
+    keys = {"segments": "64k"}
+    yield Datagram(args, "ud", "write_bw", SIZES, lambda m, s: [
+        Figure(f"{what('ud', m)} {s}{segments(keys)}, summed", GBS, field("gbytes_per_s"), chart="grams bandwidth",
+               line=what("ud", m) + segments(keys), x=in_bytes(s), quiet=s not in QUIET)],
+                   more=["--no-verify"], port=dict(SUMMED, **keys), seconds=quick)
 
 
 def losses(args):
     for loss in LOSSES:
-        for mode, kind in LOST:
-            yield Datagram(args, kind, mode, LOST_SIZES, lambda m, s, k=kind, l=loss: [
-                Figure(f"{what(k, m)} {s}, {l} of frames lost", GBS, field("gbytes_per_s"), chart=lost_chart(k, m),
-                       line=f"{l} lost", x=in_bytes(s), quiet=s not in QUIET)],
-                           more=["--no-verify"], port=dict(SUMMED, loss=loss), seconds=max(0.08, args.seconds / 4))
+        for mode, kind, keys in LOST:
+            yield Datagram(args, kind, mode, LOST_SIZES, lambda m, s, k=kind, l=loss, cut=keys: [
+                Figure(f"{what(k, m)} {s}{segments(cut)}, {l} of frames lost", GBS, field("gbytes_per_s"),
+                       chart=lost_chart(k, m, cut), line=f"{l} lost", x=in_bytes(s), quiet=s not in QUIET)],
+                           more=["--no-verify"], port=dict(SUMMED, loss=loss, **keys),
+                           seconds=max(0.08, args.seconds / 4))
 
 
 class Peers(Row):

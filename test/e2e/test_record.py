@@ -83,6 +83,21 @@ def what_a_map_tells_over_a_bad_wire_is_right_and_all_that_came():
     told_over_a_bad_wire("0,0", ("100",))
 
 
+@case
+def records_in_segments_of_64k_are_told_as_far_as_they_came():
+    with Daemon(pair_conf(a="segments = 64k\nloss = 0.5%", rnicd="record-timeout = 1s")) as d:
+        lens, count = [MIB], 20
+        target, writer = ends(d, count, lens, maps=("64",))
+        records, whole, valid = told(target)
+        writer.ok()
+        # a segment is 45 fragments: a fifth of them are lost, and hardly a record is whole
+        assert records == count and whole < count and 0.5 * count * MIB < valid < count * MIB, (records, whole, valid)
+        nothing_is_left(d)
+    with Daemon(pair_conf(a="segments = 64k")) as d:  # what goes to a group fits the path
+        assert written_to_group(d, 6, [1, 65536]) == [(6, 6, 3 * 65537)] * 3
+        nothing_is_left(d)
+
+
 GROUP, TAG = "239.7.7.7", "9"
 
 

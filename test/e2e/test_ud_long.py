@@ -73,6 +73,49 @@ def an_independent_reader_puts_the_messages_together():
             assert all(body[i] == (m * 31 + i * 7 + (i >> 8) * 13) & 255 for i in range(4, len(body))), msn
 
 
+@case
+def segments_of_64k_leave_as_fragments_that_an_independent_reader_joins():
+    with Daemon(pair_conf(a="segments = 64k\ncapture = {dir}/a.pcapng")) as d:
+        lens, large, frames = [4, UNIT + 1, 65408, 65409, 200001], 65408, []
+        sink, source = ends(d, len(lens), lens)
+        sink.ok(PATIENCE)
+        end_source(source)
+        nothing_is_left(d)
+        d.end()
+        got = defaultdict(dict)
+        for g in wire_ud.datagrams(d.dir + "/a.pcapng", fragments=frames):
+            if g.src == A and g.kind in (1, 4):
+                got[g.msn][g.offset] = g
+        assert max(frames) <= 1500 and len(frames) > sum(lens) // 1480, len(frames)
+        for msn, length in enumerate(lens, 1):
+            parts = got[msn]
+            body = b"".join(parts[at].body for at in sorted(parts))
+            m = int.from_bytes(body[:4], "little")
+            assert body == bytes(m >> 8 * i & 255 if i < 4 else (m * 31 + i * 7 + (i >> 8) * 13) & 255
+                                 for i in range(length)), msn
+            assert sorted(parts) == list(range(0, length, large)), (msn, sorted(parts))
+            assert all(g.unit == large and g.total == length for g in parts.values() if g.kind == 4), msn
+
+
+@case
+def segments_of_64k_arrive_at_either_kind_of_device_and_at_its_own_over_a_bad_wire_too():
+    bad = "loss = 0.2%\nduplicate = 1%\nreorder = 1%"
+    for a, b, workers in (("segments = 64k", "", "0,0"), ("", "segments = 64k", "0"),
+                          ("segments = 64k\n" + bad, "segments = 64k\n" + bad, "0,0")):
+        with Daemon(pair_conf(rnicd=f"workers = {workers}", a=a, b=b)) as d:
+            sink, source = ends(d, 60, [100, 3000, 65409, MIB])
+            sink.ok(5 * PATIENCE)
+            end_source(source)
+            assert counters(d)["bad"] == counters(d)["crc"] == 0, counters(d)
+            nothing_is_left(d)
+    with Daemon(pair_conf(both="segments = 64k")) as d:
+        sink = d.run(helper("ud_long"), A, "sink", "10", str(MIB))
+        source = d.run(helper("ud_long"), A, "source", A, sink.wait_line("qpn").split()[1], str(MIB))
+        sink.ok(PATIENCE)
+        end_source(source)
+        nothing_is_left(d)
+
+
 def port_number(port):
     return 0xfd0000 | port
 

@@ -30,15 +30,39 @@ def port_of(qpn, common=PORT):
     return qpn & 0xffff if qpn >> 16 == 0xfd else common
 
 
-def packets(path, port):
-    """Source, destination, payload and ports of each UDP packet to or from the port; None: of all of them."""
+def joined(parts, ip, header):
+    """The IP payload that a fragment (RFC 791) makes whole, or None; parts: those of all datagrams that have come."""
+    bits, key = struct.unpack_from(">H", ip, 6)[0], ip[4:6] + ip[12:20]
+    if not bits & 0x3fff:
+        return ip[header:]
+    mine = parts.setdefault(key, {})
+    mine[(bits & 0x1fff) * 8] = (bool(bits & 0x2000), ip[header:])
+    whole = b""
+    while len(whole) in mine:
+        more, octets = mine[len(whole)]
+        whole += octets
+        if not more:
+            return whole if parts.pop(key) else None
+    return None
+
+
+def packets(path, port, fragments=None):
+    """
+    Source, destination, payload and ports of each UDP packet to or from the port; None: of all of them. fragments: gets
+    how many fragments of IP there are.
+    """
+    parts = {}
     for n, frame in enumerate(frames(path), 1):
         if struct.unpack_from(">H", frame, 12)[0] != 0x0800 or frame[23] != 17:
             continue
         total = struct.unpack_from(">H", frame, 16)[0]
         ip = frame[14:14 + total]
         header = (ip[0] & 15) * 4
-        udp = ip[header:]
+        if fragments is not None:
+            fragments.append(len(ip))
+        udp = joined(parts, ip, header)
+        if udp is None:
+            continue
         sport, dport, length = struct.unpack_from(">HHH", udp)
         if port not in (None, sport, dport):
             continue
@@ -82,8 +106,8 @@ def decode(where, src, dst, p, ports=(PORT, PORT), common=PORT):
     if len(p) < HEADER + CRC:
         raise WireError(where + f"{len(p)} bytes")
     version, kind, flags, unit = p[:4]
-    unit, total = unit * 64, be32(p, 16)
-    if version != 0x10 or flags & ~1 or p[4] or p[8] or kind < 4 and (unit or total) or kind == 6 and unit:
+    unit, total = ((version & 15) << 8 | unit) * 64, be32(p, 16)
+    if version & 0xf0 != 0x10 or flags & ~1 or p[4] or p[8] or kind < 4 and (unit or total) or kind == 6 and unit:
         raise WireError(where + "header " + p[:HEADER].hex())
     if struct.unpack_from("<I", p, len(p) - CRC)[0] != crc32c(p[:-CRC]):
         raise WireError(where + "CRC32C")
@@ -102,8 +126,8 @@ def decode(where, src, dst, p, ports=(PORT, PORT), common=PORT):
     return Datagram(src, dst, kind, be32(p, 4), be32(p, 8), be32(p, 12), unit, total, *said, *ports)
 
 
-def datagrams(path, port=PORT):
-    return [decode(*p, port or PORT) for p in packets(path, port)]
+def datagrams(path, port=PORT, fragments=None):
+    return [decode(*p, port or PORT) for p in packets(path, port, fragments)]
 
 
 def main():

@@ -13,7 +13,7 @@ const uint8_t addr_a[16] = { [10] = 0xff, 0xff, 10, 77, 0, 1 }, addr_b[16] = { [
 const uint8_t *to_addr = addr_b;
 struct dgram_msgs msgs[2];
 struct gram wire[WIRE];
-uint32_t n_wire;
+uint32_t n_wire, piece_len;
 
 static void gram_qp(struct rig_node *n, uint32_t max_msg)
 {
@@ -27,7 +27,7 @@ static void gram_qp(struct rig_node *n, uint32_t max_msg)
 	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
 	qp_set(&q->qp, &(struct qp_tune){ .qkey = QKEY, .access = QP_ACC_REMOTE });
 	if (max_msg > UNIT)
-		dgram_msgs_init(&msgs[n->id], &q->qp, UNIT);
+		dgram_msgs_init(&msgs[n->id], &q->qp, UNIT, UNIT);
 	n->dgram.timeout = TIMEOUT;
 	n->dgram.linger = RN_NS_PER_S;
 	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
@@ -47,13 +47,28 @@ struct rig *gram_pair(uint32_t cqe, uint32_t max_msg_of_b)
 	return r;
 }
 
+/* What dgram_out() does, in pieces. */
+static uint32_t out_in_pieces(struct rig_node *n, struct qp *qp, struct gram *g, struct dgram_to *to)
+{
+	const uint32_t first = UDPL_HDR_LEN + DGRAM_INNER + RDMAP_READ_REQ_LEN, len = dgram_next(&n->dgram, qp);
+	struct rn_iov room[GRAM];
+
+	if (len == 0)
+		return 0;
+	for (uint32_t i = 0, at = 0; at < GRAM; at += room[i++].len)
+		room[i] = (struct rn_iov){ g->p + at, rn_min_u32(i == 0 ? first : piece_len, GRAM - at) };
+	assert_int_equal(dgram_out_to(&n->dgram, qp, room, to), len);
+	return len;
+}
+
 void send_from(struct rig_node *n)
 {
 	struct dgram_to to;
 	struct qp *qp;
 
 	while (n_wire < WIRE && (qp = dgram_pop(&n->dgram)) != NULL) {
-		wire[n_wire].len = dgram_out(&n->dgram, qp, wire[n_wire].p, &to);
+		wire[n_wire].len = piece_len != 0 ? out_in_pieces(n, qp, &wire[n_wire], &to)
+						  : dgram_out(&n->dgram, qp, wire[n_wire].p, &to);
 		assert_true(wire[n_wire].len <= GRAM);
 		n_wire += wire[n_wire].len > 0;
 		if (dgram_waits(qp))

@@ -27,6 +27,7 @@ extern const uint8_t addr_a[16], addr_b[16];
 extern struct dgram_msgs msgs[2]; /* of A and B */
 extern struct gram wire[WIRE];
 extern uint32_t n_wire;
+extern uint32_t piece_len;     /* octets of the pieces of memory that A and B make datagrams in; 0: one piece */
 extern const uint8_t *to_addr; /* where the datagrams go that are heard: addr_b, or a group */
 
 /* Queue pair 0 of each node becomes one of datagrams, ready to send. cqe: entries of the CQ, 0: the rig's default. */

@@ -260,7 +260,8 @@ static void a_segment_of_another_record_is_dropped(void **state)
 	static const struct {
 		uint32_t at;
 		uint8_t xor ;
-	} bad[] = { { 3, 1 }, { 19, 1 }, { 27, 1 }, { 27, 0xc0 }, { 45, 1 }, { 32, 0x40 }, { 32, 0x80 }, { 33, 2 } };
+	} bad[] = { { 0, 1 },  { 3, 1 },     { 19, 1 },    { 27, 1 }, { 27, 0xc0 },
+		    { 45, 1 }, { 32, 0x40 }, { 32, 0x80 }, { 33, 2 } };
 	struct rig *r = pair();
 	struct gram g;
 
@@ -491,6 +492,7 @@ static void no_seed_names_a_byte_that_is_not_valid(void **state)
 		uint32_t sent = 0;
 
 		rn_rng_seed(&y.rng, seed);
+		piece_len = seed % 8 * 3;
 		memset(y.seen, 0, sizeof(y.seen));
 		while (sent < SLOTS || n_wire > 0) {
 			if (sent < SLOTS && (n_wire < 40 || rn_rng_u64(&y.rng) % 8 == 0)) {
@@ -514,6 +516,7 @@ static void no_seed_names_a_byte_that_is_not_valid(void **state)
 		incomplete += stats(r)->ud_incomplete;
 		rig_free(r);
 	}
+	piece_len = 0;
 	print_message("# %llu of %llu bytes told as valid, %llu of %u records incomplete\n",
 		      (unsigned long long)y.bytes, (unsigned long long)sent_bytes, (unsigned long long)incomplete,
 		      1000 * SLOTS);

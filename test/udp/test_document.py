@@ -32,7 +32,7 @@ def crc32c(data):
 
 
 def datagram(kind, flags, qpns, qkey, body, unit=0, total=0):
-    head = struct.pack(">BBBBIIII", 0x10, kind, flags, unit // 64, *qpns, qkey, total) + body
+    head = struct.pack(">BBBBIIII", 0x10 | unit >> 14, kind, flags, unit >> 6 & 255, *qpns, qkey, total) + body
     return head + struct.pack("<I", crc32c(head))
 
 
@@ -51,6 +51,9 @@ VECTORS = {
                         struct.pack(">BBIIII", DDP_UNTAGGED_LAST, RDMAP_SEND, 0, 0, 8, 128) + b"the end of the message",
                         unit=64, total=150),
     # the second of two segments
+    "large": datagram(4, 0, (0x123456, 0xabcdef), 0x11111111,
+                      struct.pack(">BBIIII", DDP_UNTAGGED_LAST, RDMAP_SEND, 0, 0, 9, 65344) + b"the end of the m",
+                      unit=65344, total=65360),
     "record": datagram(5, 1, (0x123456, 0xabcdef), 0x11111111,
                        struct.pack(">IIIBBIQ", 9, 64, 0xdeadbeef, 0xc1, 0x40, 0x12345678, 0x7f0000001040) + b"recorded",
                        unit=64, total=72),

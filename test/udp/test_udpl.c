@@ -34,6 +34,11 @@ static const uint8_t wire_segment[] = {
 	0x20, 0x74, 0x68, 0x65, 0x20, 0x6d, 0x65, 0x73, 0x73, 0x61, 0x67, 0x65, 0x4d, 0x3f, 0x06, 0xfd,
 };
 
+static const uint8_t wire_large[] = { 0x13, 0x04, 0x00, 0xfd, 0x00, 0x12, 0x34, 0x56, 0x00, 0xab, 0xcd, 0xef,
+				      0x11, 0x11, 0x11, 0x11, 0x00, 0x00, 0xff, 0x50, 0x41, 0x43, 0x00, 0x00,
+				      0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x09, 0x00, 0x00,
+				      0xff, 0x40, 0x74, 0x68, 0x65, 0x20, 0x65, 0x6e, 0x64, 0x20, 0x6f, 0x66,
+				      0x20, 0x74, 0x68, 0x65, 0x20, 0x6d, 0x5c, 0xbc, 0x09, 0x07 };
 static const uint8_t wire_record[] = {
 	0x10, 0x05, 0x01, 0x01, 0x00, 0x12, 0x34, 0x56, 0x00, 0xab, 0xcd, 0xef, 0x11, 0x11, 0x11,
 	0x11, 0x00, 0x00, 0x00, 0x48, 0x00, 0x00, 0x00, 0x09, 0x00, 0x00, 0x00, 0x40, 0xde, 0xad,
@@ -110,6 +115,21 @@ static void golden_record(void **state)
 	assert_memory_equal(b, wire_record, sizeof(b));
 }
 
+static void golden_large(void **state)
+{
+	struct udpl_hdr h;
+	uint8_t b[sizeof(wire_large)];
+
+	(void)state;
+	assert_int_equal(udpl_parse(wire_large, sizeof(wire_large), &h), UDPL_OK);
+	assert_true(udpl_crc_good(wire_large, sizeof(wire_large)));
+	assert_true(h.kind == UDPL_SEGMENT && h.unit == 65344 && h.total == 65360 && h.body_len == DDP_LEN + 16);
+	memcpy(b, wire_large, sizeof(b));
+	memset(b, 0x55, UDPL_HDR_LEN);
+	udpl_build(b, &h);
+	assert_memory_equal(b, wire_large, sizeof(b));
+}
+
 static void golden_read(void **state)
 {
 	struct udpl_hdr h;
@@ -128,33 +148,37 @@ static void golden_read(void **state)
 static void a_message_that_cannot_be_has_no_segments(void **state)
 {
 	static const struct {
-		uint8_t unit;
+		uint32_t unit;
 		uint32_t total;
 		enum udpl_verdict is;
 	} t[] = { { 0, 100, UDPL_BAD_SIZE },
 		  { 1, 0, UDPL_BAD_SIZE },
 		  { 1, 64 * UDPL_SEGS_MAX, UDPL_OK },
 		  { 1, 64 * UDPL_SEGS_MAX + 1, UDPL_BAD_SIZE },
-		  { 255, UDPL_UNIT_MAX * UDPL_SEGS_MAX, UDPL_OK },
-		  { 255, UDPL_UNIT_MAX * UDPL_SEGS_MAX + 1, UDPL_BAD_SIZE },
-		  { 255, UINT32_MAX, UDPL_BAD_SIZE } };
+		  { 255, 255 * UDPL_UNIT * UDPL_SEGS_MAX + 1, UDPL_BAD_SIZE },
+		  { 256, 256 * UDPL_UNIT * UDPL_SEGS_MAX, UDPL_OK },
+		  { 4095, UDPL_UNIT_MAX * UDPL_SEGS_MAX, UDPL_OK },
+		  { 4095, UDPL_UNIT_MAX * UDPL_SEGS_MAX + 1, UDPL_BAD_SIZE },
+		  { 4095, UINT32_MAX, UDPL_BAD_SIZE } };
 	uint8_t b[sizeof(wire_segment)];
 	struct udpl_hdr h;
 
 	(void)state;
 	memcpy(b, wire_segment, sizeof(b));
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(t); i++) {
-		b[3] = t[i].unit;
+		b[0] = (uint8_t)(0x10 | t[i].unit >> 8);
+		b[3] = (uint8_t)t[i].unit;
 		for (uint32_t k = 0; k < 4; k++)
 			b[16 + k] = (uint8_t)(t[i].total >> (24 - 8 * k));
 		assert_int_equal(udpl_parse(b, sizeof(b), &h), t[i].is);
 	}
-	for (uint32_t room = 0; room < 20000; room++) {
+	for (uint32_t room = 0; room < 70000; room++) {
 		const uint32_t u = udpl_unit(room, DDP_LEN), around = UDPL_HDR_LEN + DDP_LEN + UDPL_CRC_LEN;
 		assert_true(u % UDPL_UNIT == 0 && u <= UDPL_UNIT_MAX && (u == 0 || u + around <= room));
 		assert_true(u == UDPL_UNIT_MAX || u + UDPL_UNIT + around > room);
 	}
 	assert_int_equal(udpl_unit(1472, DDP_LEN), 1408);
+	assert_int_equal(udpl_unit(UINT32_MAX, DDP_LEN), UDPL_UNIT_MAX);
 }
 
 static void golden_sidr(void **state)
@@ -258,6 +282,7 @@ int main(void)
 		cmocka_unit_test(golden_send),
 		cmocka_unit_test(golden_segment),
 		cmocka_unit_test(golden_record),
+		cmocka_unit_test(golden_large),
 		cmocka_unit_test(golden_read),
 		cmocka_unit_test(a_message_that_cannot_be_has_no_segments),
 		cmocka_unit_test(golden_sidr),

@@ -40,4 +40,12 @@ uint32_t ud_unit(const struct rnicd_port *port)
 	return port->cfg->ud_port == 0 ? 0 : udpl_unit(port->mtu - port_ip_len(port) - PKT_UDP_LEN, DGRAM_INNER_MAX);
 }
 
+uint32_t ud_segment(const struct rnicd_port *port)
+{
+	if (port->cfg->segments == RNICD_SEGMENTS_MTU || rnicd.own || ud_unit(port) == 0 ||
+	    port_ip_len(port) != PKT_IP4_LEN)
+		return ud_unit(port);
+	return udpl_unit(UINT16_MAX - PKT_IP4_LEN - PKT_UDP_LEN, DGRAM_INNER_MAX);
+}
+
 uint32_t ud_max(const struct rnicd_port *port) { return dgram_max(ud_unit(port)); }

@@ -16,8 +16,10 @@ uint32_t port_ip_len(const struct rnicd_port *port);
 
 /* The largest message that a device sends in a datagram, one of verbs' MTUs, in bytes; 0: it has no datagrams. */
 uint32_t ud_mtu(const struct rnicd_port *port);
-/* Octets of each segment of a message that takes several datagrams of the device; 0: it has no datagrams. */
+/* Octets of a segment that fits a packet of the device, with all headers; 0: it has no datagrams. */
 uint32_t ud_unit(const struct rnicd_port *port);
+/* Octets of each segment that its queue pairs send (segments); what goes to a group fits a packet. 0: as above. */
+uint32_t ud_segment(const struct rnicd_port *port);
 /* Bytes of such a message at most. */
 uint32_t ud_max(const struct rnicd_port *port);
 

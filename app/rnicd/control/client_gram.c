@@ -58,7 +58,7 @@ static bool begin_long(struct client_qp *q, const struct ipc_create_qp *r)
 					 .nslots = r->maps,
 					 .slot_size = QP_MAP_SIZE };
 
-	dgram_msgs_init(g, q->qp, ud_unit(rnicd.port[q->pd->dev]));
+	dgram_msgs_init(g, q->qp, ud_segment(rnicd.port[q->pd->dev]), ud_unit(rnicd.port[q->pd->dev]));
 	if (r->udp_port != 0 && !udp_port_take(q->c->user, q->pd->dev, (uint16_t)r->udp_port))
 		return false;
 	q->udp_port = (uint16_t)r->udp_port;

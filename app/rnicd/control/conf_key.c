@@ -20,6 +20,7 @@ static const char *const level_words[] = { "error", "warning", "info", "debug", 
 static const char *const congestion_words[] = { "cubic", "newreno", "bbr", NULL };
 static const char *const peers_words[] = { "daemons", "any", NULL };
 static const char *const personality_words[] = { "iwarp", "roce", "efa", NULL };
+static const char *const segments_words[] = { "mtu", "64k", NULL };
 static const char *const gram_wire_words[] = { "plain", "iwarp", NULL };
 static const char *const designs_words[] = { "any", "offloaded", NULL };
 static const char *const resegment_words[] = { "off", "split", "merge", "random", NULL };
@@ -338,6 +339,10 @@ const struct conf_key conf_keys_port[] = {
 	  CONF_WORD, PORT(qp_peers), .words = peers_words },
 	{ "datagram-port", "4793", "UDP port of datagram queue pairs, 0: none; same on all hosts", CONF_UINT,
 	  PORT(ud_port), RANGE(0, 65535) },
+	{ "segments", "mtu",
+	  "how long the segments of messages of datagram queue pairs are that take several: mtu: each fits a packet; "
+	  "64k: over IPv4 up to 64 KiB, which leave as IP fragments, of which one lost costs the segment",
+	  CONF_WORD, PORT(segments), .words = segments_words },
 	{ "datagram-wire", "plain",
 	  "how UDP sockets of programs under rnicrun --sockets send: plain UDP, or iwarp where the peer takes it",
 	  CONF_WORD, PORT(gram_wire), .words = gram_wire_words },

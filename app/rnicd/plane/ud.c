@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "border/policy.h"
+#include "crc32c/crc32c.h"
 #include "plane/frame.h"
 #include "plane/worker_int.h"
 
@@ -39,6 +40,24 @@ static uint8_t hop_limit(const uint8_t *frame, const struct pkt *p)
 	return frame[p->l3_off + (p->ip_version == 4 ? 8 : 7)];
 }
 
+/* The payload in one piece, copied and summed in one pass. False: its CRC is wrong. */
+static bool ud_gather(const struct rnicd_worker *w, const struct rte_mbuf *m, const struct pkt *p)
+{
+	uint8_t *to = w->ud_whole, *crc = to + p->payload_len - UDPL_CRC_LEN, good[UDPL_CRC_LEN];
+	struct rn_iov iov[FRAME_MAX_SEGS];
+	const uint32_t n = frame_iov(m, p->payload_off, p->payload_len - UDPL_CRC_LEN, iov, FRAME_MAX_SEGS);
+	uint32_t sum = 0;
+
+	if (n == UINT32_MAX)
+		return false;
+	for (uint32_t i = 0; i < n; to += iov[i++].len)
+		sum = crc32c_copy(sum, to, iov[i].base, iov[i].len);
+	udpl_crc_put(good, 0, sum);
+	const void *is = rte_pktmbuf_read(m, (uint32_t)(p->payload_off + p->payload_len - UDPL_CRC_LEN), UDPL_CRC_LEN,
+					  crc);
+	return is != NULL && memcmp(is, good, UDPL_CRC_LEN) == 0;
+}
+
 void ud_deliver(struct rnicd_worker *w, struct qp *qp, const struct rte_mbuf *m, const struct pkt *p,
 		const struct udpl_hdr *h)
 {
@@ -49,6 +68,14 @@ void ud_deliver(struct rnicd_worker *w, struct qp *qp, const struct rte_mbuf *m,
 			       .tos = p->ip_tos,
 			       .hop_limit = hop_limit(frame, p) };
 
+	if (rn_unlikely(m->nb_segs > 1)) {
+		if (!ud_gather(w, m, p)) {
+			w->tcp.rc.qp.stats.ud_crc++;
+			return;
+		}
+		rx.p = w->ud_whole;
+		rx.summed = true;
+	}
 	memcpy(rx.src, p->src.b, sizeof(rx.src));
 	memcpy(rx.dst, p->dst.b, sizeof(rx.dst));
 	w->ud_wanted++;
@@ -99,11 +126,8 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		st->rx_other++;
 		goto out;
 	}
-	if (rn_unlikely(m->nb_segs > 1)) {
-		if (m->pkt_len > port_l2_len(port) + port->mtu) { /* put together; a segment fits the path */
-			w->tcp.rc.qp.stats.ud_bad++;
-			goto out;
-		}
+	const bool longer = rn_unlikely(m->pkt_len > port_l2_len(port) + port->mtu); /* put together */
+	if (rn_unlikely(m->nb_segs > 1 && !longer)) {
 		struct rte_mbuf *whole = frame_copy(port->pool, m);
 		rte_pktmbuf_free(m);
 		if (whole == NULL) {
@@ -112,12 +136,18 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		}
 		m = whole;
 	}
-	if (common && rd_port_wants(rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off), p->payload_len)) {
+	if (common && rd_port_wants(rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off), p->payload_len) &&
+	    !longer) {
 		rd_port_input(w, port, m, p);
 		return;
 	}
 	if (udpl_parse(rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off), p->payload_len, &h) != UDPL_OK ||
 	    !ports_good(port, p, &h)) {
+		w->tcp.rc.qp.stats.ud_bad++;
+		goto out;
+	}
+	/* what is for many, for sockets and for the connection manager fits the path */
+	if (rn_unlikely(longer) && (pkt_addr_is_group(&p->dst) || udpl_is_sock(h.dst_qpn) || udpl_for_cm(h.kind))) {
 		w->tcp.rc.qp.stats.ud_bad++;
 		goto out;
 	}
@@ -302,16 +332,66 @@ bool ud_room(const struct rnicd_worker *w, const struct rnicd_port *port)
 	return port_tx_room(&w->tx[port->index]) > 0 && w->loop_tail - w->loop_head < WORKER_LOOP;
 }
 
-/* At most `share` datagrams. True when the QP has nothing more to send now. */
+enum sent { SENT, SENT_NOTHING, SENT_LATER };
+
+/*
+ * The next datagram of a queue pair whose segments are longer than a packet: in as many buffers as it leaves in
+ * fragments. LATER: there is no room for it now.
+ */
+static enum sent send_long(struct rnicd_worker *w, struct rnicd_port *port, struct qp *qp, uint32_t *count)
+{
+	const uint32_t len = dgram_next(&w->dgram, qp), n = frag_buffers(port, len + PKT_UDP_LEN);
+	uint32_t hdr = ud_headers_len(port), left = len, k = 0;
+	struct rn_iov room[PKT_FRAG_EACH];
+	struct dgram_to to;
+
+	if (len == 0)
+		return SENT_NOTHING;
+	struct rte_mbuf *m = port_tx_free(&w->tx[port->index]) >= n ? frag_chain(port, n) : NULL;
+	if (m == NULL)
+		return SENT_LATER;
+	for (struct rte_mbuf *b = m; b != NULL; b = b->next, hdr = 0) {
+		const uint32_t step = n == 1 ? len : pkt_frag_step(port->mtu) - (hdr != 0 ? PKT_UDP_LEN : 0);
+
+		room[k] = (struct rn_iov){ rte_pktmbuf_mtod_offset(b, uint8_t *, hdr), rn_min_u32(step, left) };
+		b->data_len = (uint16_t)(hdr + room[k].len);
+		left -= room[k++].len;
+	}
+	if (dgram_out_to(&w->dgram, qp, room, &to) != len) { /* the memory that is sent is gone */
+		rte_pktmbuf_free(m);
+		return SENT_NOTHING;
+	}
+	*count += n;
+	ud_launch(w, port, m, &to, len);
+	return SENT;
+}
+
+static bool sends_long(const struct qp *qp)
+{
+	const struct dgram_msgs *g = dgram_msgs_of(qp);
+
+	return g != NULL && g->unit != g->group_unit;
+}
+
+/* Frames of about `share` at most. True when the QP has nothing more to send now. */
 static bool send_some(struct rnicd_worker *w, struct qp *qp, uint32_t share, uint32_t *count)
 {
 	struct rnicd_port *port = rnicd.port[ud_of(qp)->port];
+	const bool is_long = sends_long(qp);
+	const uint32_t end = *count + share;
+	enum sent sent = SENT;
 	struct dgram_to to;
 
-	for (uint32_t i = 0; i < share; i++) {
+	while (*count < end && sent == SENT) {
 		if (!dgram_waits(qp))
 			return true;
-		struct rte_mbuf *m = worker_space(w) && ud_room(w, port) ? rte_pktmbuf_alloc(port->pool) : NULL;
+		if (!worker_space(w) || !ud_room(w, port))
+			return false;
+		if (rn_unlikely(is_long)) {
+			sent = send_long(w, port, qp, count);
+			continue;
+		}
+		struct rte_mbuf *m = rte_pktmbuf_alloc(port->pool);
 		if (m == NULL)
 			return false;
 		uint32_t len = dgram_out(&w->dgram, qp, rte_pktmbuf_mtod_offset(m, uint8_t *, ud_headers_len(port)),
@@ -323,7 +403,7 @@ static bool send_some(struct rnicd_worker *w, struct qp *qp, uint32_t share, uin
 		(*count)++;
 		ud_launch(w, port, m, &to, len);
 	}
-	return false;
+	return sent == SENT_NOTHING;
 }
 
 void ud_finish(struct rnicd_worker *w, struct ud_qp *u)

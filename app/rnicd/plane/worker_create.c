@@ -165,6 +165,8 @@ struct rnicd_worker *worker_create(uint32_t index, char *err, uint32_t err_len)
 	w->socket = socket;
 	rn_wheel_init(&w->wheel, rnicd_now());
 	bool ok = worker_create_make_rings(w) && make_tables(w);
+	w->ud_whole = worker_create_take(w, "datagram", UINT16_MAX);
+	ok = ok && w->ud_whole != NULL;
 	for (uint32_t i = 0; ok && i < rnicd.n_ports; i++)
 		ok = make_port_side(w, rnicd.port[i]);
 	ok = ok && frag_start(w) && gram_start(w);
@@ -221,6 +223,7 @@ void worker_destroy(struct rnicd_worker *w)
 	rte_free(w->flow_slots);
 	rte_free(w->listen_slots);
 	rte_free(w->ud_slots);
+	rte_free(w->ud_whole);
 	rte_free(w->qp_mem);
 	stream_stop(w);
 	rte_free(w);

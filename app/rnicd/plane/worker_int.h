@@ -131,6 +131,7 @@ struct rnicd_worker {
 	struct rd_port *rd[RNICD_MAX_PORTS]; /* reliable datagrams of these devices are this worker's */
 	struct ud_group *groups[UD_GROUP_HASH];
 	uint32_t ud_wanted;       /* datagrams that met one */
+	uint8_t *ud_whole;        /* UINT16_MAX octets: a datagram that came in fragments, as one piece */
 	struct rn_list conn_free; /* struct conn, by link */
 	struct rn_list half_open; /* struct conn, by half_any: of all listeners, oldest first */
 	struct rn_list time_wait; /* struct conn, by half_any: oldest first */
