@@ -103,6 +103,12 @@ RN_NODISCARD enum qp_verdict rc_tcp_passive(struct rc_tcp_ctx *ctx, struct rc_tc
 RN_NODISCARD enum qp_verdict rc_tcp_passive_cookie(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_seg *ack,
 						   const struct tcpl_tuple *of, const struct rc_tcp_params *p);
 
+/*
+ * Active, over a TCP connection that the caller has opened: c->tcp is ESTABLISHED and has carried nothing yet. OK, or
+ * what rc_connect says; then it is the caller's as before.
+ */
+RN_NODISCARD enum qp_verdict rc_tcp_take(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct rc_params *p);
+
 /* ---- in ---- */
 
 /*

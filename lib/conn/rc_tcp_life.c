@@ -55,6 +55,24 @@ enum qp_verdict rc_tcp_passive_cookie(struct rc_tcp_ctx *ctx, struct rc_tcp *c, 
 	return QP_OK;
 }
 
+enum qp_verdict rc_tcp_take(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct rc_params *p)
+{
+	static const struct tcpl_mem none;
+	const struct tcpl_mem callers = c->tcp.mem;
+
+	if (tcpl_get_state(&c->tcp) != TCPL_S_ESTABLISHED || !tcpl_set_mem(&c->tcp, &none))
+		return QP_BAD_STATE;
+	enum qp_verdict v = rc_connect(&ctx->rc, &c->rc, p);
+	if (v != QP_OK) {
+		(void)tcpl_set_mem(&c->tcp, &callers);
+		return v;
+	}
+	rc_tcp_use_mem(ctx, c);
+	rc_set_mss(&c->rc, tcpl_emss(&c->tcp));
+	rc_opened(&ctx->rc, &c->rc, c->tcp.rcv_nxt);
+	return QP_OK;
+}
+
 void rc_tcp_timer(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 {
 	struct tcpl_ev ev = { 0 };

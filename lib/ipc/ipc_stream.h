@@ -45,6 +45,7 @@ enum {
 	IPC_STREAM_PEER_FIN = 1u << 1, /* no bytes follow after rx_tail */
 	IPC_STREAM_ENDED = 1u << 2,    /* nothing is sent any more; `error` says why */
 	IPC_STREAM_SUMS = 1u << 3,     /* FPDUs that came in are summed: rx_summed is valid */
+	IPC_STREAM_IWARP = 1u << 4,    /* its wire is iwarp */
 };
 
 /* ipc_stream.want, set by the program; rnicd clears a bit when it answers through the descriptor. */
@@ -117,12 +118,15 @@ struct ipc_sock_join_ok {
 	struct ipc_sock_port port[IPC_SOCK_PORTS_MAX];
 };
 
-/* ipc_sock_addr.flags, of SOCK_BIND */
+/* ipc_sock_addr.flags; of SOCK_BIND where nothing is said */
 enum {
 	IPC_SOCK_IP4 = 1u << 0, /* with addr.ip zero: at all ports with an IPv4 address */
 	IPC_SOCK_IP6 = 1u << 1, /* the same with an IPv6 address */
 	IPC_SOCK_REUSE =
 		1u << 2, /* others of this user with this flag may be bound and listen there, each has its share */
+	/* of SOCK_CONNECT: the wire, if the peer can have it; neither: the port's stream-wire */
+	IPC_SOCK_PLAIN = 1u << 3,
+	IPC_SOCK_IWARP = 1u << 4,
 };
 
 /*

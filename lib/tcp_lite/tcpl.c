@@ -2,6 +2,8 @@
 /* Start and end of a connection, the owner's side of the send queue, and what telemetry reads. */
 #include "tcpl_int.h"
 
+#include "tcp_lite/tcpl_exid.h"
+
 void tcpl_cfg_default(struct tcpl_cfg *cfg, uint16_t mss)
 {
 	*cfg = (struct tcpl_cfg){
@@ -99,6 +101,9 @@ void tcpl_negotiate(struct tcpl_conn *c, uint64_t now, const struct tcpl_opts *o
 		c->ts_recent_age = tcpl_epoch(now);
 		mss -= TCPL_TS_OPTLEN; /* RFC 6691 */
 	}
+	if (rn_unlikely(cfg->exid != 0) && o->exid == cfg->exid &&
+	    o->exid_role == (c->state == TCPL_S_SYN_SENT ? TCPL_EXID_TAKES : TCPL_EXID_ASKS))
+		c->flags |= F_EXID;
 	c->mss = c->mss_full = (uint16_t)mss;
 	c->rcv_nxt = c->rcv_acked = c->irs + 1;
 	c->rcv_adv = c->rcv_nxt + rn_min_u32(c->rcv_space, 65535);
@@ -126,7 +131,7 @@ void tcpl_established(struct tcpl_conn *c, uint64_t now)
 void tcpl_finish(struct tcpl_conn *c)
 {
 	tcpl_set_state(c, TCPL_S_CLOSED);
-	c->flags = (c->flags & (F_WSCALE | F_SACK | F_TS)) | F_FIN_QUEUED;
+	c->flags = (c->flags & (F_WSCALE | F_SACK | F_TS | F_EXID)) | F_FIN_QUEUED;
 	c->rtx_mode = TCPL_RTX_OFF;
 	c->t_rtx = c->t_ack = c->t_idle = RN_NEVER;
 }
@@ -158,6 +163,16 @@ enum tcpl_verdict tcpl_accept_syn(struct tcpl_conn *c, uint64_t now, uint32_t is
 	c->stats.segs_in++;
 	tcpl_set_state(c, TCPL_S_SYN_RCVD);
 	return TCPL_OK;
+}
+
+bool tcpl_exid_agreed(const struct tcpl_conn *c) { return (c->flags & F_EXID) != 0; }
+
+bool tcpl_exid_asks(const struct tcpl_seg *syn, uint32_t exid)
+{
+	struct tcpl_opts o;
+
+	return syn->optlen != 0 && tcpl_opt_parse(syn->opt, syn->optlen, &o) && o.exid == exid &&
+	       o.exid_role == TCPL_EXID_ASKS;
 }
 
 bool tcpl_rst_for(const struct tcpl_seg *s, struct tcpl_out *o)

@@ -247,6 +247,7 @@ struct tcpl_cfg {
 	uint64_t keep_intvl_ns;  /* between probes. 1 s */
 	uint64_t time_wait_ns;   /* 2 MSL; RFC 9293 says 4 min, LAN default 1 s */
 	uint64_t fin_wait_ns;    /* FIN_WAIT_2 without a FIN; 0: for ever. 60 s */
+	uint32_t exid;           /* of an experiment (RFC 6994) that both ends may take part in; 0: none (default) */
 	bool pace; /* what cwnd allows leaves over the round trip, not at once. Default false; a model paces anyway */
 	const struct tcpl_cc *cc;
 };

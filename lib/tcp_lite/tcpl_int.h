@@ -37,6 +37,7 @@ enum {
 	F_PACED = 1u << 26,     /* cfg.pace: the pace follows cwnd */
 	F_PIECE = 1u << 27,     /* piece is valid */
 	F_MTU_END = 1u << 28,   /* mtu_end is valid */
+	F_EXID = 1u << 29,      /* both ends take part in cfg->exid */
 	/* any of these: an ACK takes the long way, where numbers that lie ahead are compared and then forgotten */
 	F_AHEAD = F_TLP_ON | F_UNDO | F_REO_ROUND | F_RECOVER | F_PIECE | F_MTU_END,
 };
@@ -87,6 +88,8 @@ struct tcpl_opts {
 	uint8_t wscale;
 	uint16_t mss;
 	uint32_t tsval, tsecr;
+	uint32_t exid; /* 0: no experiment, or one that is written otherwise */
+	uint8_t exid_role;
 	uint32_t n_sack;
 	struct tcpl_block sack[4];
 };
@@ -101,6 +104,11 @@ struct tcpl_newest {
 	uint64_t sent;
 	uint64_t rtt; /* RN_NEVER: it was sent twice */
 };
+
+/* What an option with an ExID says. */
+enum { TCPL_EXID_ASKS = 1, TCPL_EXID_TAKES = 2 };
+#define TCPL_EXID_SYNS \
+	3u /* SYNs that ask; later ones do without, for boxes on the way that drop what they do not know */
 
 #define TCPL_PACE_SHIFT 20
 #define TCPL_TS_OPTLEN  12u
@@ -199,7 +207,8 @@ void tcpl_finish(struct tcpl_conn *c);
 
 /* tcpl_opt.c: false means malformed */
 bool tcpl_opt_parse(const uint8_t *opt, uint32_t len, struct tcpl_opts *o);
-uint8_t tcpl_opt_syn(const struct tcpl_cfg *cfg, uint32_t offer, uint32_t tsval, uint32_t tsecr, uint8_t *p);
+uint8_t tcpl_opt_syn(const struct tcpl_cfg *cfg, uint32_t offer, bool answers, uint32_t tsval, uint32_t tsecr,
+		     uint8_t *p);
 uint8_t tcpl_opt_ts(uint32_t tsval, uint32_t tsecr, uint8_t *p);
 uint8_t tcpl_opt_sack(struct tcpl_conn *c, uint8_t *p, uint8_t at);
 

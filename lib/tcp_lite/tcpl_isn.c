@@ -48,7 +48,7 @@ bool tcpl_cookie_make(const struct tcpl_cfg *cfg, const struct tcpl_tuple *of, u
 		.wnd = (uint16_t)rn_min_u32(cfg->rcv_space, 65535),
 		.flags = TCPL_SYN | TCPL_ACK,
 	};
-	o->optlen = tcpl_opt_syn(cfg, offer, (uint32_t)(now >> 20) + o->seq, opt.tsval, o->opt);
+	o->optlen = tcpl_opt_syn(cfg, offer, true, (uint32_t)(now >> 20) + o->seq, opt.tsval, o->opt);
 	return true;
 }
 

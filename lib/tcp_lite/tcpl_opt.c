@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TCP options: RFC 9293 3.1 (EOL, NOP, MSS), RFC 7323 (window scale, timestamps), RFC 2018 and 2883 (SACK). */
+/*
+ * TCP options: RFC 9293 3.1 (EOL, NOP, MSS), RFC 7323 (window scale, timestamps), RFC 2018 and 2883 (SACK), RFC 6994
+ * (experiments).
+ */
 #include "tcpl_int.h"
 
 #include "base/rn_be.h"
@@ -12,7 +15,9 @@ enum {
 	OPT_SACK_OK = 4,
 	OPT_SACK = 5,
 	OPT_TS = 8,
+	OPT_EXP = 253, /* RFC 4727: shared by all experiments, told apart by their ExIDs */
 };
+#define EXP_LEN 5u /* ExID and role */
 
 static void parse_sack(const uint8_t *p, uint32_t len, struct tcpl_opts *o)
 {
@@ -38,6 +43,9 @@ static void parse_one(uint8_t kind, const uint8_t *p, uint32_t len, struct tcpl_
 		o->wscale = p[0] > 14 ? 14 : p[0]; /* RFC 7323, 2.3 */
 	} else if (kind == OPT_SACK_OK && len == 0) {
 		o->sack_ok = true;
+	} else if (kind == OPT_EXP && len == EXP_LEN) {
+		o->exid = rn_load_be32(p);
+		o->exid_role = p[4];
 	}
 }
 
@@ -69,8 +77,20 @@ uint8_t tcpl_opt_ts(uint32_t tsval, uint32_t tsecr, uint8_t *p)
 	return TCPL_TS_OPTLEN;
 }
 
-/* offer: F_WSCALE, F_SACK, F_TS */
-uint8_t tcpl_opt_syn(const struct tcpl_cfg *cfg, uint32_t offer, uint32_t tsval, uint32_t tsecr, uint8_t *p)
+/* Of a SYN and of its answer: who echoes the option of a SYN does not answer it. */
+static uint8_t put_exid(uint32_t exid, bool answers, uint8_t *p)
+{
+	p[0] = OPT_NOP;
+	p[1] = OPT_EXP;
+	p[2] = 2 + EXP_LEN;
+	rn_store_be32(p + 3, exid);
+	p[7] = answers ? TCPL_EXID_TAKES : TCPL_EXID_ASKS;
+	return 8;
+}
+
+/* offer: F_WSCALE, F_SACK, F_TS, F_EXID; answers: it is a SYN-ACK */
+uint8_t tcpl_opt_syn(const struct tcpl_cfg *cfg, uint32_t offer, bool answers, uint32_t tsval, uint32_t tsecr,
+		     uint8_t *p)
 {
 	uint8_t n = 4;
 
@@ -88,6 +108,8 @@ uint8_t tcpl_opt_syn(const struct tcpl_cfg *cfg, uint32_t offer, uint32_t tsval,
 		rn_store_be32(p + n, 0x01030300u | cfg->wscale);
 		n += 4;
 	}
+	if (rn_unlikely(offer & F_EXID))
+		n += put_exid(cfg->exid, answers, p + n);
 	return n;
 }
 

@@ -55,7 +55,8 @@ static bool out_syn(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 	uint32_t offer = c->flags;
 
 	if (!passive)
-		offer = (cfg->use_wscale ? F_WSCALE : 0) | (cfg->use_sack ? F_SACK : 0) | (cfg->use_ts ? F_TS : 0);
+		offer = (cfg->use_wscale ? F_WSCALE : 0) | (cfg->use_sack ? F_SACK : 0) | (cfg->use_ts ? F_TS : 0) |
+			(cfg->exid != 0 && c->backoff < TCPL_EXID_SYNS ? F_EXID : 0);
 	*o = (struct tcpl_out){
 		.seq = c->iss,
 		.ack = passive ? c->rcv_nxt : 0,
@@ -63,7 +64,7 @@ static bool out_syn(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 		.flags = passive ? TCPL_SYN | TCPL_ACK : TCPL_SYN,
 		.rexmit = c->backoff > 0,
 	};
-	o->optlen = tcpl_opt_syn(cfg, offer, tcpl_tsval(c, now), passive ? c->ts_recent : 0, o->opt);
+	o->optlen = tcpl_opt_syn(cfg, offer, passive, tcpl_tsval(c, now), passive ? c->ts_recent : 0, o->opt);
 	c->flags &= ~(uint32_t)(F_SYN_NOW | F_ACK_NOW);
 	c->stats.segs_out++;
 	c->stats.rexmits += o->rexmit;

@@ -66,6 +66,18 @@ class Iperf(Sockets):
         return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 8e9
 
 
+class IperfLong(Iperf):
+    """send() and recv() of 1 MiB; wire: how the client connects (doc/stream-sockets.md)."""
+
+    def __init__(self, args, wire):
+        super().__init__(args, 1500)
+        self.figures = [Figure(f"sockets, iperf3 with calls of 1 MiB, wire {wire}, MTU 1500", GBS, None)]
+        self.wire = wire
+
+    def client(self, stage):
+        return ["env", "RNIC_WIRE=" + self.wire, *super().client(stage), "-l", "1M"]
+
+
 class PingPong(Sockets):
     def __init__(self, args):
         super().__init__(args, Figure("sockets, ping-pong of 64 B, one way, median", "us", None), 1500)
@@ -108,4 +120,6 @@ def socket_rows(args):
     for how in (False, True):
         yield Versus(f"iperf3, sockets / kernel over veth, MTU 1500, offloads {'on' if how else 'off'}", Iperf(args, 1500),
                      Kernel(args, 1500, how))
+    yield Versus("iperf3 with calls of 1 MiB, wire iwarp / plain, MTU 1500", IperfLong(args, "iwarp"),
+                 IperfLong(args, "plain"))
     yield Versus("ping-pong of 64 B, kernel over veth / sockets", KernelPingPong(args), PingPong(args))

@@ -14,6 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define ISS  0xffffff00u
 #define IRS  0xfffffff0u
+#define EXID 0x524e4957u
 #define REFS 4096u
 
 struct input {
@@ -199,6 +200,7 @@ static void start(struct world *w, struct input *in)
 	w->now = RN_NS_PER_S;
 	w->cfg.rcv_space = 1000 + u16(in);
 	w->cfg.retries = 5;
+	w->cfg.exid = how & 8 ? EXID : 0;
 	w->cfg.keep_idle_ns = how & 16 ? RN_NS_PER_S : 0;
 	w->cfg.cc = how & 128 ? &tcpl_bbr : how & 32 ? &tcpl_cubic : &tcpl_newreno;
 	tcpl_init(&w->c, &w->cfg, &mem);
@@ -208,8 +210,9 @@ static void start(struct world *w, struct input *in)
 		return;
 	}
 	syn.opt = opt;
-	uint32_t offer = (how & 1 ? F_SACK : 0) | (how & 2 ? F_TS : 0) | (how & 4 ? F_WSCALE : 0);
-	syn.optlen = tcpl_opt_syn(&w->cfg, offer, 99, 0, opt);
+	uint32_t offer = (how & 1 ? F_SACK : 0) | (how & 2 ? F_TS : 0) | (how & 4 ? F_WSCALE : 0) |
+			 (how & 8 ? F_EXID : 0);
+	syn.optlen = tcpl_opt_syn(&w->cfg, offer, false, 99, 0, opt);
 	check(tcpl_accept_syn(&w->c, w->now, ISS, &syn) == TCPL_OK);
 	turn(w);
 }

@@ -35,7 +35,7 @@ MAY_INCLUDE = {
     'rnic/sock': ['base', 'ipc'],
     # The wings of rnicd: the two planes and control include the border, never each other.
     'border': BELOW_RNICD,
-    'plane': BELOW_RNICD + ['border'],
+    'plane': BELOW_RNICD + ['border', 'esock'],
     'sockets': BELOW_RNICD + ['border', 'rnic/sock'],
     'control': BELOW_RNICD + ['border'],
     'rnicd': BELOW_RNICD + WINGS + ['version'],

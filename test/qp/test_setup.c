@@ -311,6 +311,62 @@ static void time_wait_does_not_keep_a_new_syn_waiting(void **state)
 	rig_free(r);
 }
 
+static struct tcpl_out last_of_1;
+
+static void keep_last(struct rig *r, int from, const struct tcpl_out *o, const uint8_t *payload)
+{
+	(void)r;
+	(void)payload;
+	if (from == 1)
+		last_of_1 = *o;
+}
+
+/* TCP is opened by somebody else, with memory of its own; then the connection is the reliable one's. */
+static void an_open_tcp_connection_is_taken_over(void **state)
+{
+	static struct tcpl_chunk chunk[16];
+	static struct tcpl_txrec rec[16];
+	static struct tcpl_hold hold[16];
+	const struct tcpl_mem mem = { .chunk = chunk, .rec = rec, .hold = hold, 16, 16, 16, NULL };
+	struct tcpl_ev ev = { 0 };
+	struct tcpl_out o;
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	struct rig *r = rig_new(&cfg);
+	struct rig_node *n = &r->n[0];
+	struct rc_tcp *c = &n->conn[0];
+	const struct rc_params p = { .policy = { .rev = 2, .crc = true, .ird = 4, .ord = 4 },
+				     .qp = &n->q[0].qp,
+				     .priv = (const uint8_t *)"taken",
+				     .priv_len = 5 };
+	r->tap = keep_last;
+	tcpl_init(&c->tcp, &n->tcp, &mem);
+	tcpl_connect(&c->tcp, r->now, 4711);
+	assert_int_equal(rc_tcp_take(&n->ctx, c, &p), QP_BAD_STATE);
+	assert_true(tcpl_out(&c->tcp, r->now, &o));
+	rig_inject(r, 1, 0, &o, (const uint8_t *)"");
+	rig_run(r, RN_NS_PER_MS);
+	const struct tcpl_seg syn_ack = { .seq = last_of_1.seq,
+					  .ack = last_of_1.ack,
+					  .wnd = last_of_1.wnd,
+					  .flags = last_of_1.flags,
+					  .optlen = last_of_1.optlen,
+					  .opt = last_of_1.opt };
+	assert_int_equal(tcpl_in(&c->tcp, r->now, &syn_ack, &ev), TCPL_OK);
+	assert_true(ev.bits & TCPL_EV_CONNECTED);
+	n->ctx.rc.qp.now = r->now;
+	assert_int_equal(rc_tcp_take(&n->ctx, c, &p), QP_OK);
+	assert_ptr_not_equal(c->tcp.mem.chunk, chunk);
+	while (!rc_is_up(&c->rc) || !rc_is_up(&r->n[1].conn[0].rc))
+		assert_true(rig_step(r));
+	assert_memory_equal(rig_fx(r, 1, QP_FX_CONNECT_REQUEST)->priv, "taken", 5);
+	rc_disconnect(&n->ctx.rc, &c->rc);
+	rig_settle(r);
+	rig_free(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,6 +381,7 @@ int main(void)
 		cmocka_unit_test(fin_inside_an_fpdu),
 		cmocka_unit_test(terminate_in_every_state),
 		cmocka_unit_test(time_wait_does_not_keep_a_new_syn_waiting),
+		cmocka_unit_test(an_open_tcp_connection_is_taken_over),
 	};
 
 	return cmocka_run_group_tests_name("rc_setup", tests, NULL, NULL);

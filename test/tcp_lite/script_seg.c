@@ -171,6 +171,8 @@ void script_describe(const struct tcpl_out *o, char *out, size_t n)
 		k += snprintf(out + k, n - (size_t)k, "TS %u ecr %u,", t.tsval, t.tsecr);
 	if (t.has_wscale)
 		k += snprintf(out + k, n - (size_t)k, "wscale %u,", t.wscale);
+	if (t.exid != 0)
+		k += snprintf(out + k, n - (size_t)k, "ExID %x %u,", t.exid, t.exid_role);
 	for (uint32_t i = 0; i < t.n_sack; i++)
 		k += snprintf(out + k, n - (size_t)k, " %u:%u", t.sack[i].seq - IRS, t.sack[i].end - IRS);
 	snprintf(out + k, n - (size_t)k, ">");
@@ -179,7 +181,8 @@ void script_describe(const struct tcpl_out *o, char *out, size_t n)
 bool script_same_opts(const struct tcpl_opts *a, const struct tcpl_opts *want)
 {
 	if (a->has_mss != want->has_mss || a->mss != want->mss || a->has_wscale != want->has_wscale ||
-	    a->wscale != want->wscale || a->sack_ok != want->sack_ok || a->n_sack != want->n_sack)
+	    a->wscale != want->wscale || a->sack_ok != want->sack_ok || a->n_sack != want->n_sack ||
+	    a->exid != want->exid || a->exid_role != want->exid_role)
 		return false;
 	if (want->has_ts && (!a->has_ts || (want->tsecr != 0 && a->tsecr != want->tsecr)))
 		return false;

@@ -72,15 +72,19 @@ static void syn_round_trip(void **state)
 
 	(void)state;
 	tcpl_cfg_default(&cfg, 8960);
-	for (uint32_t i = 0; i < 8; i++) {
-		uint32_t offer = (i & 1 ? F_SACK : 0) | (i & 2 ? F_TS : 0) | (i & 4 ? F_WSCALE : 0);
-		uint8_t n = tcpl_opt_syn(&cfg, offer, 5, 6, p);
+	cfg.exid = 0x01020304;
+	for (uint32_t i = 0; i < 32; i++) {
+		uint32_t offer = (i & 1 ? F_SACK : 0) | (i & 2 ? F_TS : 0) | (i & 4 ? F_WSCALE : 0) |
+				 (i & 16 ? F_EXID : 0);
+		uint8_t n = tcpl_opt_syn(&cfg, offer, (i & 8) != 0, 5, 6, p);
 		assert_true(n <= sizeof(p) && n % 4 == 0);
 		assert_true(tcpl_opt_parse(p, n, &o));
 		assert_int_equal(o.mss, 8960);
 		assert_int_equal(o.sack_ok, (offer & F_SACK) != 0);
 		assert_int_equal(o.has_ts, (offer & F_TS) != 0);
 		assert_int_equal(o.has_wscale, (offer & F_WSCALE) != 0);
+		assert_int_equal(o.exid, offer & F_EXID ? cfg.exid : 0);
+		assert_int_equal(o.exid_role, (offer & F_EXID) == 0 ? 0 : i & 8 ? TCPL_EXID_TAKES : TCPL_EXID_ASKS);
 	}
 }
 

@@ -3,7 +3,7 @@
  * Timed tables of segments in and out, in packetdrill's manner: `test_script FILE.pkt...`, one TAP case each.
  *
  *	set NAME VALUE ...	before the first timed line: mss wscale sack ts ack_psh init_cwnd rcv_space hold recs
- *				chunks delack min_rto init_rto max_rto peer_delack keep_idle keep_intvl keep_probes
+ *				exid chunks delack min_rto init_rto max_rto peer_delack keep_idle keep_intvl keep_probes
  *				retries syn_retries patience time_wait fin_wait challenge cwnd_max (times as below),
  *				cc newreno|cubic
  *	+TIME COMMAND		the clock moves on by TIME (0, 5us, 10ms, 2s, 3d), due timers run, then:
@@ -17,6 +17,7 @@
  *	  shutdown | abort | ack_now | space N | place SEQ
  *	  state S | event E...	state now | the events since the last such line ("event none")
  *	  verdict V		of the last segment in
+ *	  agreed 0|1		whether both ends take part in exid
  *	  acked N | got N	chunks that came back since the last such line | bytes delivered so far
  *	  path_mss N | budget N | cwnd N | ssthresh N | rto TIME | stat NAME N
  *
@@ -35,6 +36,7 @@
 #include "base/rn_be.h"
 #include "base/rn_seq.h"
 #include "tcp_lite/tcpl.h"
+#include "tcp_lite/tcpl_exid.h"
 #include "tcp_lite/tcpl_int.h"
 #include "script_seg.h"
 
@@ -208,6 +210,7 @@ static void set(struct run *r, char *p)
 			{ "pace", NULL, &c->pace, NULL, NULL },
 			{ "ack_psh", NULL, &c->ack_psh, NULL, NULL },
 			{ "rcv_space", NULL, NULL, &c->rcv_space, NULL },
+			{ "exid", NULL, NULL, &c->exid, NULL },
 			{ "cwnd_max", NULL, NULL, &c->cwnd_max, NULL },
 			{ "hold", NULL, NULL, &r->mem.hold_n, NULL },
 			{ "recs", NULL, NULL, &r->mem.rec_n, NULL },
@@ -333,6 +336,8 @@ static bool check(struct run *r, const char *cmd, char *p)
 		number(r, cmd, r->got, v);
 	} else if (strcmp(cmd, "budget") == 0) {
 		number(r, cmd, tcpl_budget(&r->c), v);
+	} else if (strcmp(cmd, "agreed") == 0) {
+		number(r, cmd, tcpl_exid_agreed(&r->c), v);
 	} else if (strcmp(cmd, "path_mss") == 0) {
 		number(r, cmd, tcpl_path_mss(&r->c), v);
 	} else if (strcmp(cmd, "cwnd") == 0) {

@@ -243,6 +243,7 @@ struct cmd_stream {
 	struct stream_user *user;  /* the same: as this worker has it */
 	uint32_t bit;              /* the same: of its doorbell */
 	bool abort;                /* CLOSE: with a reset */
+	bool iwarp;                /* OPEN: the wire is iwarp if the peer can have it */
 	enum conn_verdict verdict; /* result of OPEN and ADOPT; CONN_FULL of ADOPT: it has ended */
 };
 

@@ -75,7 +75,7 @@ enum rnicd_personality { RNICD_IWARP, RNICD_ROCE, RNICD_EFA };
 enum rnicd_peers { RNICD_PEERS_DAEMONS, RNICD_PEERS_ANY }; /* in the order of the key's words */
 
 enum rnicd_segments { RNICD_SEGMENTS_MTU, RNICD_SEGMENTS_64K };    /* in the order of the key's words */
-enum rnicd_gram_wire { RNICD_GRAM_PLAIN, RNICD_GRAM_IWARP };       /* in the order of the key's words */
+enum rnicd_sock_wire { RNICD_WIRE_PLAIN, RNICD_WIRE_IWARP };       /* in the order of the keys' words */
 enum rnicd_designs { RNICD_DESIGNS_ANY, RNICD_DESIGNS_OFFLOADED }; /* in the order of the key's words */
 
 /* Octets from marker to marker; in the order of the key's words. */
@@ -145,7 +145,8 @@ struct rnicd_port_cfg {
 	bool pacing;              /* what cwnd allows leaves over the round trip */
 	uint8_t personality;      /* enum rnicd_personality */
 	uint8_t segments;         /* enum rnicd_segments: how long those of its datagram queue pairs are */
-	uint8_t gram_wire;        /* enum rnicd_gram_wire: by which datagram sockets send that say nothing */
+	uint8_t gram_wire;        /* enum rnicd_sock_wire: by which datagram sockets send that say nothing */
+	uint8_t stream_wire;      /* the same of stream sockets that connect */
 	uint8_t designs;          /* enum rnicd_designs: where iWARP of this device may run */
 	uint8_t rnr;              /* enum rnicd_rnr: what becomes of a message that finds no receive */
 };

@@ -21,7 +21,7 @@ static const char *const congestion_words[] = { "cubic", "newreno", "bbr", NULL 
 static const char *const peers_words[] = { "daemons", "any", NULL };
 static const char *const personality_words[] = { "iwarp", "roce", "efa", NULL };
 static const char *const segments_words[] = { "mtu", "64k", NULL };
-static const char *const gram_wire_words[] = { "plain", "iwarp", NULL };
+static const char *const sock_wire_words[] = { "plain", "iwarp", NULL };
 static const char *const designs_words[] = { "any", "offloaded", NULL };
 static const char *const resegment_words[] = { "off", "split", "merge", "random", NULL };
 static const char *const spacing_words[] = { "512", "1024", "2048", "4096", "none", NULL };
@@ -345,7 +345,10 @@ const struct conf_key conf_keys_port[] = {
 	  CONF_WORD, PORT(segments), .words = segments_words },
 	{ "datagram-wire", "plain",
 	  "how UDP sockets of programs under rnicrun --sockets send: plain UDP, or iwarp where the peer takes it",
-	  CONF_WORD, PORT(gram_wire), .words = gram_wire_words },
+	  CONF_WORD, PORT(gram_wire), .words = sock_wire_words },
+	{ "stream-wire", "plain",
+	  "how TCP sockets of programs under rnicrun --sockets connect: plain TCP, or iwarp where the peer takes it",
+	  CONF_WORD, PORT(stream_wire), .words = sock_wire_words },
 	{ "ird", "64", "RDMA Reads a connection serves at once", CONF_UINT, PORT(max_ird), RANGE(0, 255) },
 	{ "ord", "64", "RDMA Reads a connection issues at once", CONF_UINT, PORT(max_ord), RANGE(0, 255) },
 	{ "congestion", "cubic", "cubic, newreno, or bbr for wires that lose frames at random", CONF_WORD,

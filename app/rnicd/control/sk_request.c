@@ -270,6 +270,13 @@ static void connecting(struct cmd *cmd)
 	sk_settle(s);
 }
 
+static bool wants_iwarp(const struct sk *s, uint32_t flags)
+{
+	if (flags & (IPC_SOCK_PLAIN | IPC_SOCK_IWARP))
+		return (flags & IPC_SOCK_IWARP) != 0;
+	return rnicd.port[s->dev]->cfg->stream_wire == RNICD_WIRE_IWARP;
+}
+
 static void sk_connect(struct client *c)
 {
 	const struct ipc_sock_addr r = c->req.sock_addr;
@@ -294,9 +301,12 @@ static void sk_connect(struct client *c)
 	}
 	sk_set_state(s, SK_STREAM);
 	s->c = c;
-	s->cmd.stream = (struct cmd_stream){
-		.key = s->owner.key, .addr = a, .mem = s->mem, .user = s->su->view[s->worker], .bit = s->bit
-	};
+	s->cmd.stream = (struct cmd_stream){ .key = s->owner.key,
+					     .addr = a,
+					     .mem = s->mem,
+					     .user = s->su->view[s->worker],
+					     .bit = s->bit,
+					     .iwarp = wants_iwarp(s, r.flags) };
 	client_hold(c);
 	sk_send(s, CMD_STREAM_OPEN, connecting);
 }

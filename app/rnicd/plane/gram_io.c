@@ -100,7 +100,7 @@ static uint32_t send_plain(struct rnicd_worker *w, const struct gram *g, const s
 static bool wants_iwarp(const struct ipc_gram_rec *rec)
 {
 	return rec->wire == IPC_GRAM_IWARP ||
-	       (rec->wire == IPC_GRAM_AS_PORT && rnicd.port[rec->dev]->cfg->gram_wire == RNICD_GRAM_IWARP);
+	       (rec->wire == IPC_GRAM_AS_PORT && rnicd.port[rec->dev]->cfg->gram_wire == RNICD_WIRE_IWARP);
 }
 
 bool gram_send(struct rnicd_worker *w, struct gram *g, uint32_t share, uint32_t *count)

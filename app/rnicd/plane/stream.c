@@ -4,6 +4,7 @@
  */
 #include "plane/frame.h"
 #include "plane/stream.h"
+#include "plane/stream_iwarp.h"
 
 #include "plane/worker_int.h"
 
@@ -17,10 +18,12 @@
 #define HALF_MOST    256u /* and a flood of them leaves room for other listeners */
 
 /*
- * Constant after start. [1]: of a listener's, whose window is shut until a program has accepted them. Its peer may
- * connect and end its stream; a byte of it waits on the peer's side.
+ * WAITS: of a listener's, whose window is shut until a program has accepted them. Its peer may connect and end its
+ * stream; a byte of it waits on the peer's side. With the wire iwarp it is the credits that the peer waits for.
  */
-static struct tcpl_cfg tcp_cfg[RNICD_MAX_PORTS][2];
+enum stream_tcp { STREAM_TCP_PLAIN, STREAM_TCP_WAITS, STREAM_TCP_IWARP, STREAM_TCPS };
+/* Constant after start. */
+static struct tcpl_cfg tcp_cfg[RNICD_MAX_PORTS][STREAM_TCPS];
 
 static void stream_set_state(struct stream *s, enum stream_state to) { s->state = to; }
 
@@ -28,14 +31,15 @@ void stream_tcp_init(uint32_t port, const struct tcpl_cfg *of_port)
 {
 	struct tcpl_cfg *cfg = tcp_cfg[port];
 
-	cfg[0] = *of_port;
-	cfg[0].rcv_space = IPC_STREAM_RING;
-	cfg[0].min_rto_ns = rn_max_u64(cfg[0].min_rto_ns, MIN_RTO_NS);
-	cfg[0].peer_delack_ns = PEER_DELACK;
-	if (cfg[0].cc == &tcpl_bbr) /* needs memory for its rates that streams do not have */
-		cfg[0].cc = &tcpl_cubic;
-	cfg[1] = cfg[0];
-	cfg[1].rcv_space = 0;
+	*cfg = *of_port;
+	cfg->rcv_space = IPC_STREAM_RING;
+	cfg->min_rto_ns = rn_max_u64(cfg->min_rto_ns, MIN_RTO_NS);
+	cfg->peer_delack_ns = PEER_DELACK;
+	if (cfg->cc == &tcpl_bbr) /* needs memory for its rates that streams do not have */
+		cfg->cc = &tcpl_cubic;
+	cfg[STREAM_TCP_WAITS] = cfg[STREAM_TCP_IWARP] = cfg[STREAM_TCP_PLAIN];
+	cfg[STREAM_TCP_WAITS].rcv_space = 0;
+	cfg[STREAM_TCP_IWARP].exid = STREAM_EXID;
 }
 
 /* ---- lists and events ---- */
@@ -95,7 +99,8 @@ void stream_events(struct rnicd_worker *w)
 
 /* ---- begin and end ---- */
 
-static struct stream *make(struct rnicd_worker *w, const struct conn_addr *a, bool passive, enum conn_verdict *v)
+static struct stream *make(struct rnicd_worker *w, const struct conn_addr *a, enum stream_tcp kind,
+			   enum conn_verdict *v)
 {
 	struct stream_ctx *x = &w->streams;
 	struct stream *s = x->free != NULL ? x->free : x->used < x->n ? &x->at[x->used] : NULL;
@@ -127,13 +132,14 @@ static struct stream *make(struct rnicd_worker *w, const struct conn_addr *a, bo
 				.chunk_n = STREAM_CHUNKS,
 				.rec_n = STREAM_RECS,
 				.hold_n = STREAM_HOLDS };
-	tcpl_init(&s->tcp, &tcp_cfg[a->port][passive], &mem);
-	tcpl_set_turns(&s->tcp, &w->tcp.turns);
+	tcpl_init(&s->qc.tcp, &tcp_cfg[a->port][kind], &mem);
+	tcpl_set_turns(&s->qc.tcp, &w->tcp.turns);
 	s->addr = *a;
 	s->tell = 0;
 	s->mem = NULL;
 	s->user = NULL;
 	s->listener = NULL;
+	s->iwarp = NULL;
 	s->fin = s->connected = s->unclaimed = false;
 	s->rx_tail = s->rx_head = s->rx_shown = s->tx_head = s->tx_put = 0;
 	s->tx_sums = s->rx_sums = STREAM_SUMS_NOT;
@@ -162,13 +168,17 @@ static void let_go(struct stream *s)
 	s->mem = NULL;
 }
 
+void stream_abort(struct rnicd_worker *w, struct stream *s)
+{
+	if (rn_unlikely(s->iwarp != NULL))
+		stream_iwarp_abort(w, s);
+	else
+		tcpl_abort(&s->qc.tcp);
+}
+
 void stream_over(struct rnicd_worker *w, struct stream *s, int error)
 {
-	if (s->mem != NULL) {
-		s->mem->error = error;
-		/* release: a client that sees the end sees why */
-		__atomic_store_n(&s->mem->state, s->mem->state | IPC_STREAM_ENDED, __ATOMIC_RELEASE);
-	}
+	stream_ended(s, error);
 	if (s->listener != NULL && !s->connected) {
 		rn_list_remove(&s->listener->half, &s->half);
 		s->listener->n_half--;
@@ -179,6 +189,8 @@ void stream_over(struct rnicd_worker *w, struct stream *s, int error)
 		rn_list_remove(&w->streams.time_wait, &s->time_wait);
 		w->streams.time_waits--;
 	}
+	if (rn_unlikely(s->iwarp != NULL))
+		stream_iwarp_free(w, s);
 	let_go(s);
 	stream_set_state(s, STREAM_OVER);
 	rn_wheel_disarm(&w->streams.wheel, &s->timer);
@@ -203,14 +215,15 @@ static void own(struct stream *s, const struct cmd_stream *c)
 
 static void open_stream(struct rnicd_worker *w, struct cmd_stream *c)
 {
-	struct stream *s = make(w, &c->addr, false, &c->verdict);
+	const bool asks = c->iwarp && stream_iwarp_room(w, false);
+	struct stream *s = make(w, &c->addr, asks ? STREAM_TCP_IWARP : STREAM_TCP_PLAIN, &c->verdict);
 
 	c->stream = s;
 	if (s == NULL)
 		return;
 	s->key = c->key;
 	own(s, c);
-	tcpl_connect(&s->tcp, w->now, iss_of(w, s));
+	tcpl_connect(&s->qc.tcp, w->now, iss_of(w, s));
 	stream_ready(w, s);
 }
 
@@ -230,11 +243,17 @@ static void adopt(struct rnicd_worker *w, struct cmd_stream *c)
 	claim(s);
 	s->listener = NULL;
 	own(s, c);
-	c->mem->mss = tcpl_emss(&s->tcp);
-	c->mem->state = IPC_STREAM_CONNECTED | (tcpl_get_state(&s->tcp) == TCPL_S_CLOSE_WAIT ? IPC_STREAM_PEER_FIN : 0);
-	tcpl_set_rcv_space(&s->tcp, IPC_STREAM_RING);
-	tcpl_ack_now(&s->tcp);
+	c->mem->mss = tcpl_emss(&s->qc.tcp);
+	c->mem->state = IPC_STREAM_CONNECTED;
 	stream_ready(w, s);
+	if (s->iwarp != NULL) {
+		c->mem->state |= IPC_STREAM_IWARP;
+		stream_iwarp_adopt(w, s);
+		return;
+	}
+	c->mem->state |= tcpl_get_state(&s->qc.tcp) == TCPL_S_CLOSE_WAIT ? IPC_STREAM_PEER_FIN : 0;
+	tcpl_set_rcv_space(&s->qc.tcp, IPC_STREAM_RING);
+	tcpl_ack_now(&s->qc.tcp);
 }
 
 /* As a kernel has it: what the program has not read is lost, and the peer is told so by a reset (RFC 2525, 2.17). */
@@ -248,7 +267,7 @@ static void leave(struct rnicd_worker *w, struct cmd_stream *c)
 	const bool lingers_not = s->mem != NULL &&
 				 (__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & IPC_STREAM_ABORT) != 0;
 	if (c->abort || lingers_not || s->state != STREAM_OWNED || !s->connected || s->rx_head != s->rx_tail)
-		tcpl_abort(&s->tcp);
+		stream_abort(w, s);
 	claim(s);
 	stream_set_state(s, STREAM_LEFT);
 	stream_ready(w, s);
@@ -367,7 +386,7 @@ static void listen_end(struct rnicd_worker *w, const struct cmd_stream_listen *c
 		rn_list_remove(&l->half, &s->half);
 		l->n_half--;
 		s->listener = NULL;
-		tcpl_abort(&s->tcp);
+		stream_abort(w, s);
 		stream_set_state(s, STREAM_LEFT);
 		stream_ready(w, s);
 	}
@@ -398,11 +417,26 @@ static void make_room(struct rnicd_worker *w, struct stream_listener *l)
 	struct stream *s = rn_list_first(&l->half, struct stream, half);
 	struct tcpl_out o;
 
-	tcpl_abort(&s->tcp);
-	while (tcpl_out(&s->tcp, w->now, &o)) {
+	if (s->iwarp != NULL) {
+		rn_list_remove(&l->half, &s->half);
+		l->n_half--;
+		s->listener = NULL;
+		s->key = 0; /* nobody has heard of it */
+		stream_iwarp_abort(w, s);
+		return;
+	}
+	tcpl_abort(&s->qc.tcp);
+	while (tcpl_out(&s->qc.tcp, w->now, &o)) {
 		/* a reset that nobody needs: the peer has not answered */
 	}
 	stream_over(w, s, 0);
+}
+
+/* Whether the SYN has begun a connection of the wire iwarp. */
+static bool syn_asks(struct rnicd_worker *w, struct stream *s, const struct tcpl_seg *syn)
+{
+	return tcpl_exid_asks(syn, STREAM_EXID) && stream_iwarp_room(w, true) &&
+	       stream_iwarp_syn(w, s, syn, &tcp_cfg[s->addr.port][STREAM_TCP_IWARP], iss_of(w, s));
 }
 
 bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
@@ -425,11 +459,11 @@ bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
 	}
 	if (l->n_half >= rn_min_u32(l->backlog, HALF_MOST) + BACKLOG_MORE)
 		make_room(w, l);
-	struct stream *s = make(w, &a, true, &v);
+	struct stream *s = make(w, &a, STREAM_TCP_WAITS, &v);
 	if (s == NULL)
 		return true; /* an honest peer's TCP asks again */
 	s->key = EVENT_OWNER_PASSIVE | (uint64_t)w->index << 48 | ++w->streams.passive;
-	if (tcpl_accept_syn(&s->tcp, w->now, iss_of(w, s), &seg) != TCPL_OK) {
+	if (!syn_asks(w, s, &seg) && tcpl_accept_syn(&s->qc.tcp, w->now, iss_of(w, s), &seg) != TCPL_OK) {
 		s->key = 0;
 		stream_over(w, s, 0);
 		return true;
@@ -440,22 +474,6 @@ bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
 	l->n_half++;
 	stream_ready(w, s);
 	return true;
-}
-
-/* As time_wait_begin() of conn.c: those that have ended leave room for new ones. */
-static void stream_time_wait(struct rnicd_worker *w, struct stream *s)
-{
-	struct stream_ctx *x = &w->streams;
-
-	if (s->mem != NULL) /* both directions are done */
-		__atomic_store_n(&s->mem->state, s->mem->state | IPC_STREAM_ENDED, __ATOMIC_RELEASE);
-	rn_list_push_back(&x->time_wait, &s->time_wait);
-	x->time_waits++;
-	while (x->time_waits > worker_time_waits(x->n)) {
-		struct stream *oldest = rn_list_first(&x->time_wait, struct stream, time_wait);
-		oldest->way.tx->st->time_wait_overflow++;
-		stream_over(w, oldest, 0);
-	}
 }
 
 /* ---- the steps of a turn ---- */
@@ -472,13 +490,9 @@ static void segment_in(struct rnicd_worker *w, struct stream *s, const struct rt
 				.opt = p->tcp_opt,
 				.ref = (uint64_t)(uintptr_t)m };
 
-	if (rn_unlikely(must_wait(s, p->tcp_flags))) {
-		s->way.tx->st->rx_unanswered++;
-		return;
-	}
-	enum tcpl_verdict v = tcpl_in(&s->tcp, w->now, &seg, &ev);
+	enum tcpl_verdict v = tcpl_in(&s->qc.tcp, w->now, &seg, &ev);
 	stream_take(w, s, &ev, m, p->payload_off);
-	if (rn_unlikely(tcpl_get_state(&s->tcp) == TCPL_S_TIME_WAIT) && !rn_link_linked(&s->time_wait) &&
+	if (rn_unlikely(tcpl_get_state(&s->qc.tcp) == TCPL_S_TIME_WAIT) && !rn_link_linked(&s->time_wait) &&
 	    s->state != STREAM_OVER && s->state != STREAM_FREE)
 		stream_time_wait(w, s);
 	if (v == TCPL_NEW_SYN) {
@@ -489,11 +503,19 @@ static void segment_in(struct rnicd_worker *w, struct stream *s, const struct rt
 }
 
 /* The program gets whole bytes: a CRC that a connection of this process has left open is summed in a copy. */
-void stream_input(struct rnicd_worker *w, struct flow *f, const struct rte_mbuf *m, const struct pkt *p)
+void stream_input(struct rnicd_worker *w, struct flow *f, struct rte_mbuf *m, const struct pkt *p)
 {
 	struct stream *s = rn_container_of(f, struct stream, flow);
 	struct rte_mbuf *whole;
 
+	if (rn_unlikely(must_wait(s, p->tcp_flags))) {
+		s->way.tx->st->rx_unanswered++;
+		return;
+	}
+	if (rn_unlikely(s->iwarp != NULL)) {
+		stream_iwarp_input(w, s, m, p);
+		return;
+	}
 	if (rn_likely(!frame_crc_deferred(m))) {
 		segment_in(w, s, m, p);
 		return;
@@ -506,15 +528,6 @@ void stream_input(struct rnicd_worker *w, struct flow *f, const struct rte_mbuf 
 	frame_finish(whole);
 	segment_in(w, s, whole, p);
 	rte_pktmbuf_free(whole);
-}
-
-void stream_too_big(struct rnicd_worker *w, struct flow *f, const struct pkt_too_big *b)
-{
-	struct stream *s = rn_container_of(f, struct stream, flow);
-	uint32_t headers = (pkt_addr_is_ip4(&s->addr.remote) ? PKT_IP4_LEN : PKT_IP6_LEN) + PKT_TCP_LEN;
-
-	if (b->mtu > headers && tcpl_too_big(&s->tcp, w->now, b->seq, b->mtu - headers))
-		stream_ready(w, s);
 }
 
 void stream_ring(struct rnicd_worker *w, struct stream *s)
@@ -531,7 +544,11 @@ uint32_t stream_timers(struct rnicd_worker *w)
 	for (; (t = rn_wheel_pop(&w->streams.wheel, w->now)) != NULL; n++) {
 		struct stream *s = rn_container_of(t, struct stream, timer);
 		struct tcpl_ev ev = { 0 };
-		tcpl_timer(&s->tcp, w->now, &ev);
+		if (rn_unlikely(s->iwarp != NULL)) {
+			stream_iwarp_timer(w, s);
+			continue;
+		}
+		tcpl_timer(&s->qc.tcp, w->now, &ev);
 		stream_take(w, s, &ev, NULL, 0);
 	}
 	return n;

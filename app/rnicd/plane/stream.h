@@ -17,6 +17,7 @@
 #include "base/rn_list.h"
 #include "base/rn_wheel.h"
 #include "border/cmd.h"
+#include "conn/rc_tcp.h"
 #include "iwarp/mpa_ring.h"
 #include "plane/flow.h"
 #include "plane/way.h"
@@ -43,9 +44,11 @@ enum stream_sums {
 };
 
 struct stream_listener;
+struct stream_iwarp;
+struct stream_iwarp_ctx;
 
 struct stream {
-	struct tcpl_conn tcp;
+	struct rc_tcp qc; /* qc.rc: of the wire iwarp */
 	struct flow flow;
 	enum stream_state state;
 	uint32_t tell; /* STREAM_*: not told yet */
@@ -66,9 +69,11 @@ struct stream {
 	bool unclaimed;   /* counted in n_unclaimed of its listener */
 	uint32_t rx_seq0; /* sequence numbers of the first byte each way */
 	uint32_t tx_seq0;
-	uint32_t rx_tail, rx_head; /* positions; rx_head is the program's, checked */
-	uint32_t rx_shown;         /* what the program has been told of; rx_tail, or the end of the last whole FPDU */
-	uint32_t tx_head, tx_put;  /* acknowledged; given to tcp */
+	uint32_t rx_tail, rx_head;  /* positions; rx_head is the program's, checked */
+	uint32_t rx_shown;          /* what the program has been told of; rx_tail, or the end of the last whole FPDU */
+	uint32_t tx_head, tx_put;   /* acknowledged; given to tcp */
+	struct stream_iwarp *iwarp; /* NULL: its wire is plain, or not agreed on yet */
+	struct rn_link touched;     /* of the worker's stream_iwarp_ctx */
 	enum stream_sums tx_sums, rx_sums;
 	struct mpa_ring tx_fpdus, rx_fpdus; /* with STREAM_SUMS_ON */
 	struct tcpl_chunk chunk[STREAM_CHUNKS];
@@ -100,18 +105,19 @@ struct stream_ctx {
 	struct stream_listener *listener;
 	struct flow_slot *listen_slots;
 	uint64_t passive; /* numbered so far */
+	struct stream_iwarp_ctx *iwarp;
 };
 
 static inline uint8_t stream_family(const struct pkt_addr *ip) { return pkt_addr_is_ip4(ip) ? STREAM_IP4 : STREAM_IP6; }
 
 /* What the streams of a port have in common; before the workers start. */
 void stream_tcp_init(uint32_t port, const struct tcpl_cfg *of_port);
-/* Worker's start and end (stream_memory.c). False: no memory. */
-bool stream_start(struct rnicd_worker *w, uint32_t flows);
+/* Worker's start and end (stream_memory.c). mtu: of its ports, the largest. False: no memory. */
+bool stream_start(struct rnicd_worker *w, uint32_t flows, uint32_t mtu);
 void stream_stop(struct rnicd_worker *w);
 
 /* A segment for a stream's flow, checksum good. The frame stays the caller's. */
-void stream_input(struct rnicd_worker *w, struct flow *f, const struct rte_mbuf *m, const struct pkt *p);
+void stream_input(struct rnicd_worker *w, struct flow *f, struct rte_mbuf *m, const struct pkt *p);
 /* A segment of no flow. True: it was for a stream listener, and is done with. */
 bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port);
 void stream_too_big(struct rnicd_worker *w, struct flow *f, const struct pkt_too_big *b);
@@ -149,6 +155,23 @@ void stream_acked(struct rnicd_worker *w, struct stream *s);
 bool stream_fpdus_out(struct stream *s, struct rnicd_port_stats *st, uint32_t tail, bool all, uint32_t *may);
 /* Shows the program the bytes that have come: its memory is there. all: also of an FPDU that is not whole. */
 void stream_show(struct stream *s, struct rnicd_port_stats *st, bool all);
+/* Bytes that come next are put into the program's ring, which has room for them. */
+void stream_put_in(struct stream *s, const uint8_t *p, uint32_t len);
+/* Sets a bit of the state that the program sees. */
+void stream_flag(const struct stream *s, uint32_t bit);
+/* Nothing goes out any more, and why: an errno or 0. What has been said stays. */
+void stream_ended(const struct stream *s, int error);
+/* The peer has ended its direction. */
+void stream_peer_fin(struct rnicd_worker *w, struct stream *s);
+/* What a reset of the peer's is to the program: an errno. */
+int stream_reset_error(const struct stream *s);
+/* The connection ends at once. */
+void stream_abort(struct rnicd_worker *w, struct stream *s);
+/* Both directions are done: TIME_WAIT takes a place for a while. */
+void stream_time_wait(struct rnicd_worker *w, struct stream *s);
+/* Nobody reads what comes: it resets the connection. */
+bool stream_unheard(const struct stream *s);
+struct rnicd_port_stats *stream_stats(const struct rnicd_worker *w, const struct stream *s);
 /* Answers those clients that have asked to be told. */
 void stream_answer(struct rnicd_worker *w, struct stream *s);
 

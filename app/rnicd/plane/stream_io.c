@@ -5,6 +5,7 @@
  */
 #include "plane/frame.h"
 #include "plane/stream.h"
+#include "plane/stream_iwarp.h"
 #include "plane/worker_int.h"
 
 #define MASK       (IPC_STREAM_RING - 1)
@@ -16,7 +17,7 @@
 static uint8_t *tx_bytes(const struct stream *s) { return (uint8_t *)s->mem + IPC_STREAM_TX_OFF; }
 static uint8_t *rx_bytes(const struct stream *s) { return (uint8_t *)s->mem + IPC_STREAM_RX_OFF; }
 
-static struct rnicd_port_stats *stats_of(const struct rnicd_worker *w, const struct stream *s)
+struct rnicd_port_stats *stream_stats(const struct rnicd_worker *w, const struct stream *s)
 {
 	return &rnicd.port[s->addr.port]->stats[w->index];
 }
@@ -45,6 +46,12 @@ static void place(const struct stream *s, const struct tcpl_slice *sl, const str
 	}
 }
 
+void stream_put_in(struct stream *s, const uint8_t *p, uint32_t len)
+{
+	ring_put(s, s->rx_tail, p, len);
+	s->rx_tail += len;
+}
+
 static void stream_deliver(struct stream *s, const struct tcpl_slice *sl)
 {
 	s->rx_tail = sl->seq + sl->len - s->rx_seq0;
@@ -55,10 +62,10 @@ static void stream_drain(struct stream *s)
 	struct tcpl_slice sl;
 	uint64_t ref;
 
-	while (tcpl_rx_next(&s->tcp, &sl) || tcpl_rx_drop(&s->tcp, &ref)) {
+	while (tcpl_rx_next(&s->qc.tcp, &sl) || tcpl_rx_drop(&s->qc.tcp, &ref)) {
 		/* the bytes are in their place, or lost with the connection; no frame is held */
 	}
-	while (tcpl_acked(&s->tcp, &ref) || tcpl_tx_drop(&s->tcp, &ref)) {
+	while (tcpl_acked(&s->qc.tcp, &ref) || tcpl_tx_drop(&s->qc.tcp, &ref)) {
 		/* positions */
 	}
 }
@@ -69,12 +76,14 @@ static bool was_half_closed(const struct stream *s)
 	return !s->fin && s->mem != NULL && (s->mem->state & IPC_STREAM_PEER_FIN) != 0;
 }
 
+int stream_reset_error(const struct stream *s) { return was_half_closed(s) ? EPIPE : ECONNRESET; }
+
 static int end_error(const struct stream *s, const struct tcpl_ev *ev)
 {
 	if (ev->bits & TCPL_EV_TIMEOUT)
 		return ETIMEDOUT;
 	if (ev->bits & TCPL_EV_RESET)
-		return !s->connected ? ECONNREFUSED : was_half_closed(s) ? EPIPE : ECONNRESET;
+		return !s->connected ? ECONNREFUSED : stream_reset_error(s);
 	return 0;
 }
 
@@ -84,14 +93,16 @@ static bool is_deaf(const struct stream *s)
 	return s->fin && s->mem != NULL && (__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & IPC_STREAM_DEAF) != 0;
 }
 
+bool stream_unheard(const struct stream *s) { return s->state == STREAM_LEFT || is_deaf(s); }
+
 static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev *ev, const struct rte_mbuf *m,
 		      uint32_t payload_off)
 {
 	struct tcpl_slice sl;
 	uint64_t ref;
 
-	if ((s->state == STREAM_LEFT || is_deaf(s)) && (ev->bits & TCPL_EV_DATA)) {
-		tcpl_abort(&s->tcp); /* nobody will ever read it (RFC 9293, 3.10.4; RFC 2525, 2.17) */
+	if (stream_unheard(s) && (ev->bits & TCPL_EV_DATA)) {
+		tcpl_abort(&s->qc.tcp); /* nobody will ever read it (RFC 9293, 3.10.4; RFC 2525, 2.17) */
 		return;
 	}
 	if (ev->bits & TCPL_EV_DATA) {
@@ -102,31 +113,57 @@ static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcp
 	if (ev->held) {
 		if (s->mem != NULL)
 			place(s, &ev->ooo, m, payload_off);
-		(void)tcpl_ooo_placed(&s->tcp, ev->ooo.seq, &ref);
+		(void)tcpl_ooo_placed(&s->qc.tcp, ev->ooo.seq, &ref);
 	}
-	while (tcpl_rx_next(&s->tcp, &sl))
+	while (tcpl_rx_next(&s->qc.tcp, &sl))
 		stream_deliver(s, &sl);
 	if (s->mem != NULL)
-		stream_show(s, stats_of(w, s), false);
+		stream_show(s, stream_stats(w, s), false);
 	stream_answer(w, s);
 }
 
-static void flag(const struct stream *s, uint32_t bit)
+void stream_flag(const struct stream *s, uint32_t bit)
 {
 	if (s->mem != NULL)
 		__atomic_store_n(&s->mem->state, s->mem->state | bit, __ATOMIC_RELEASE);
+}
+
+void stream_ended(const struct stream *s, int error)
+{
+	if (s->mem == NULL || (s->mem->state & IPC_STREAM_ENDED) != 0)
+		return;
+	s->mem->error = error;
+	stream_flag(s, IPC_STREAM_ENDED); /* release: a client that sees the end sees why */
+}
+
+void stream_peer_fin(struct rnicd_worker *w, struct stream *s)
+{
+	if (s->mem != NULL)
+		stream_show(s, stream_stats(w, s), true);
+	stream_flag(s, IPC_STREAM_PEER_FIN);
+	stream_tell(w, s, STREAM_PEER_FIN);
+}
+
+/* A connection that this end has asked for is open. */
+static void connected(struct rnicd_worker *w, struct stream *s)
+{
+	stream_tell(w, s, STREAM_CONNECTED);
+	if (rn_unlikely(tcpl_exid_agreed(&s->qc.tcp)) && !stream_iwarp_begin(w, s)) {
+		if (s->iwarp != NULL)
+			stream_iwarp_free(w, s);
+		tcpl_abort(&s->qc.tcp); /* no memory for it, and the peer waits for a Request */
+	}
 }
 
 void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev *ev, const struct rte_mbuf *m,
 		 uint32_t payload_off)
 {
 	if (ev->bits & TCPL_EV_CONNECTED) {
-		s->rx_seq0 = s->tcp.irs + 1;
-		s->tx_seq0 = s->tcp.iss + 1;
+		s->rx_seq0 = s->qc.tcp.irs + 1;
+		s->tx_seq0 = s->qc.tcp.iss + 1;
 		s->connected = true;
 		if (s->mem != NULL)
-			s->mem->mss = tcpl_emss(&s->tcp);
-		flag(s, IPC_STREAM_CONNECTED);
+			s->mem->mss = tcpl_emss(&s->qc.tcp);
 		if (s->listener != NULL) {
 			rn_list_remove(&s->listener->half, &s->half);
 			s->listener->n_half--;
@@ -134,19 +171,18 @@ void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev 
 			s->unclaimed = true;
 			stream_tell(w, s, STREAM_ARRIVED);
 		} else {
-			stream_tell(w, s, STREAM_CONNECTED);
+			connected(w, s);
 		}
+		stream_flag(s, IPC_STREAM_CONNECTED);
+		if (rn_unlikely(s->iwarp != NULL)) /* what came is a SYN-ACK: this was all */
+			return;
 	}
 	if (ev->bits & TCPL_EV_ACKED)
 		stream_acked(w, s);
 	if ((ev->bits & TCPL_EV_DATA) || ev->held)
 		take_data(w, s, ev, m, payload_off);
-	if (ev->bits & TCPL_EV_PEER_FIN) {
-		if (s->mem != NULL)
-			stream_show(s, stats_of(w, s), true);
-		flag(s, IPC_STREAM_PEER_FIN);
-		stream_tell(w, s, STREAM_PEER_FIN);
-	}
+	if (ev->bits & TCPL_EV_PEER_FIN)
+		stream_peer_fin(w, s);
 	if (ev->bits & (TCPL_EV_RESET | TCPL_EV_TIMEOUT | TCPL_EV_CLOSED)) {
 		stream_drain(s);
 		stream_over(w, s, end_error(s, ev));
@@ -176,13 +212,46 @@ void stream_answer(struct rnicd_worker *w, struct stream *s)
 		    ((say & IPC_STREAM_WANT_IN) ? STREAM_IN : 0) | ((say & IPC_STREAM_WANT_OUT) ? STREAM_OUT : 0));
 }
 
+/* As time_wait_begin() of conn.c: those that have ended leave room for new ones. */
+void stream_time_wait(struct rnicd_worker *w, struct stream *s)
+{
+	struct stream_ctx *x = &w->streams;
+
+	if (s->iwarp == NULL) /* both directions are done */
+		stream_ended(s, 0);
+	rn_list_push_back(&x->time_wait, &s->time_wait);
+	x->time_waits++;
+	while (x->time_waits > worker_time_waits(x->n)) {
+		struct stream *oldest = rn_list_first(&x->time_wait, struct stream, time_wait);
+		oldest->way.tx->st->time_wait_overflow++;
+		if (oldest->iwarp == NULL) {
+			stream_over(w, oldest, 0);
+			continue;
+		}
+		rn_list_remove(&x->time_wait, &oldest->time_wait);
+		x->time_waits--;
+		rc_abort(&stream_iwarp_ctx(w)->rc, &oldest->qc.rc);
+	}
+}
+
+void stream_too_big(struct rnicd_worker *w, struct flow *f, const struct pkt_too_big *b)
+{
+	struct stream *s = rn_container_of(f, struct stream, flow);
+	uint32_t headers = (pkt_addr_is_ip4(&s->addr.remote) ? PKT_IP4_LEN : PKT_IP6_LEN) + PKT_TCP_LEN;
+
+	if (s->iwarp != NULL && b->mtu > headers)
+		rc_tcp_too_big(stream_iwarp_ctx(w), &s->qc, b->seq, b->mtu - headers);
+	else if (b->mtu > headers && tcpl_too_big(&s->qc.tcp, w->now, b->seq, b->mtu - headers))
+		stream_ready(w, s);
+}
+
 /* ---- sent ---- */
 
 void stream_acked(struct rnicd_worker *w, struct stream *s)
 {
 	uint64_t ref;
 
-	while (tcpl_acked(&s->tcp, &ref))
+	while (tcpl_acked(&s->qc.tcp, &ref))
 		s->tx_head = (uint32_t)ref;
 	if (s->mem == NULL)
 		return;
@@ -193,7 +262,7 @@ void stream_acked(struct rnicd_worker *w, struct stream *s)
 /* Gives TCP what may leave now; whole segments where there is enough. tail: the program's, checked. */
 static void feed(struct stream *s, uint32_t tail)
 {
-	struct tcpl_conn *c = &s->tcp;
+	struct tcpl_conn *c = &s->qc.tcp;
 
 	while (s->tx_put != tail && tcpl_room(c) > 0) {
 		uint32_t n = tail - s->tx_put, may = tcpl_budget(c), full = tcpl_emss(c);
@@ -216,9 +285,12 @@ static bool stream_put(struct rnicd_worker *w, struct stream *s, uint32_t tail, 
 	uint32_t before = s->tx_put, may;
 
 	do {
-		if (rn_unlikely(!stream_fpdus_out(s, stats_of(w, s), tail, last, &may)))
+		if (rn_unlikely(!stream_fpdus_out(s, stream_stats(w, s), tail, last, &may)))
 			return false;
-		feed(s, may);
+		if (rn_likely(s->iwarp == NULL))
+			feed(s, may);
+		else
+			stream_iwarp_feed(w, s, may);
 		if (s->tx_put == before)
 			return true;
 		before = s->tx_put;
@@ -228,7 +300,7 @@ static bool stream_put(struct rnicd_worker *w, struct stream *s, uint32_t tail, 
 
 static void broken(struct rnicd_worker *w, struct stream *s)
 {
-	tcpl_abort(&s->tcp);
+	stream_abort(w, s);
 	stream_ready(w, s);
 }
 
@@ -247,7 +319,10 @@ void stream_look(struct rnicd_worker *w, struct stream *s)
 		return;
 	}
 	s->rx_head = head;
-	tcpl_set_rcv_space(&s->tcp, IPC_STREAM_RING - (s->rx_tail - s->rx_head));
+	if (rn_likely(s->iwarp == NULL))
+		tcpl_set_rcv_space(&s->qc.tcp, IPC_STREAM_RING - (s->rx_tail - s->rx_head));
+	else if (s->iwarp->spares != 0)
+		stream_iwarp_touch(w, s); /* there may be room now */
 	if (s->fin)
 		return;
 	bool last = (fin & IPC_STREAM_FIN) != 0 || s->state == STREAM_LEFT;
@@ -255,10 +330,11 @@ void stream_look(struct rnicd_worker *w, struct stream *s)
 		broken(w, s);
 		return;
 	}
-	if (last && s->tx_put == tail) {
-		s->fin = true;
-		tcpl_shutdown(&s->tcp, w->now);
-	}
+	if (!last || s->tx_put != tail)
+		return;
+	s->fin = s->iwarp == NULL || stream_iwarp_end(w, s);
+	if (rn_likely(s->iwarp == NULL))
+		tcpl_shutdown(&s->qc.tcp, w->now);
 }
 
 static struct rte_mbuf *stream_frame(struct stream *s, const struct tcpl_out *o)
@@ -298,7 +374,7 @@ static bool stream_send(struct rnicd_worker *w, struct stream *s, uint32_t *coun
 
 	way_refresh(w, &s->way);
 	for (uint32_t i = 0; i < n; i++) {
-		if (!tcpl_out(&s->tcp, w->now, &o))
+		if (!tcpl_out(&s->qc.tcp, w->now, &o))
 			return true;
 		(*count)++;
 		s->way.tx->st->tx_data += o.len > 0;
@@ -316,24 +392,26 @@ uint32_t stream_transmit(struct rnicd_worker *w)
 {
 	struct rn_list again = { 0 };
 	struct stream *s;
-	uint32_t count = 0;
+	uint32_t count = 0, settled = stream_iwarp_settle(w);
 
 	for (uint32_t looks = 0;
 	     count + looks < TURN_SHARE && (s = rn_list_pop(&w->streams.ready, struct stream, ready)) != NULL;
 	     looks++) {
 		stream_look(w, s);
+		if (rn_unlikely(s->iwarp != NULL))
+			continue;
 		bool done = stream_send(w, s, &count);
 		if (!done) {
 			if (!rn_link_linked(&s->ready))
 				rn_list_push_back(&again, &s->ready);
-		} else if (tcpl_get_state(&s->tcp) == TCPL_S_CLOSED) {
+		} else if (tcpl_get_state(&s->qc.tcp) == TCPL_S_CLOSED) {
 			stream_drain(s); /* it was aborted, and has said so */
 			stream_over(w, s, ECONNRESET);
 			continue;
 		}
-		rn_wheel_arm(&w->streams.wheel, &s->timer, tcpl_next_wake(&s->tcp));
+		rn_wheel_arm(&w->streams.wheel, &s->timer, tcpl_next_wake(&s->qc.tcp));
 	}
 	while ((s = rn_list_pop(&again, struct stream, ready)) != NULL)
 		rn_list_push_back(&w->streams.ready, &s->ready);
-	return count;
+	return settled + count + stream_iwarp_transmit(w);
 }

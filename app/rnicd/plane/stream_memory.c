@@ -5,6 +5,7 @@
  */
 #include <sys/mman.h>
 
+#include "plane/stream_iwarp.h"
 #include "plane/worker_int.h"
 
 #define SLOTS flow_slots(WORKER_LISTENERS)
@@ -23,7 +24,54 @@ static void give_back(void *p, size_t size)
 		munmap(p, size);
 }
 
-bool stream_start(struct rnicd_worker *w, uint32_t flows)
+/* Packets that come ahead of a hole hold buffers: of all streams of the wire iwarp together so many, but a part. */
+#define HOLD_PKTS  1024u
+#define HOLD_SHARE 16u
+#define RECS       4096u
+#define COPIES     128u
+#define WIDE       64u
+
+/* For the streams of the wire iwarp. Nothing of it is touched before there is one. */
+static bool iwarp_memory(struct rnicd_worker *w, uint32_t flows, uint32_t mtu)
+{
+	struct stream_iwarp_ctx *x = untouched(sizeof(*x));
+	uint32_t pkts = UINT32_MAX;
+
+	w->streams.iwarp = x;
+	if (x == NULL)
+		return false;
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		pkts = rn_min_u32(pkts, rnicd.port[i]->pool->size);
+	rc_tcp_cfg_default(&x->cfg, 0, mtu, flows);
+	x->cfg.rnr_pkts = 1; /* a message always has its receive */
+	x->cfg.hold_pkts = rn_max_u32(rn_min_u32(HOLD_PKTS, pkts / HOLD_SHARE / rnicd.cfg.n_workers), 1);
+	x->cfg.rc.wide = WIDE;
+	x->cfg.rc.recs = RECS;
+	x->cfg.rc.copies = rn_min_u32(x->cfg.rc.copies, COPIES);
+	x->cfg.rc.setups = rn_min_u32(flows, IWARP_SETUPS);
+	x->cfg.rc.reply_ns = x->cfg.rc.accept_ns = RN_NEVER; /* a program accepts when it likes to */
+	x->cfg.rc.close_ns = 10 * RN_NS_PER_S;
+	x->size = rc_tcp_ctx_size(&x->cfg);
+	x->n_mr = flows + 2;
+	x->mem = x->size != 0 ? untouched(x->size) : NULL;
+	x->mr = untouched(x->n_mr * sizeof(x->mr[0]));
+	x->at = untouched(flows * sizeof(x->at[0]));
+	return x->mem != NULL && x->mr != NULL && x->at != NULL;
+}
+
+static void iwarp_memory_end(struct rnicd_worker *w)
+{
+	struct stream_iwarp_ctx *x = w->streams.iwarp;
+
+	if (x == NULL)
+		return;
+	give_back(x->mem, x->size);
+	give_back(x->mr, x->n_mr * sizeof(x->mr[0]));
+	give_back(x->at, w->streams.n * sizeof(x->at[0]));
+	give_back(x, sizeof(*x));
+}
+
+bool stream_start(struct rnicd_worker *w, uint32_t flows, uint32_t mtu)
 {
 	struct stream_ctx *x = &w->streams;
 
@@ -32,7 +80,7 @@ bool stream_start(struct rnicd_worker *w, uint32_t flows)
 	x->at = untouched(flows * sizeof(x->at[0]));
 	x->listener = untouched(WORKER_LISTENERS * sizeof(x->listener[0]));
 	x->listen_slots = untouched(SLOTS * sizeof(x->listen_slots[0]));
-	if (x->at == NULL || x->listener == NULL || x->listen_slots == NULL)
+	if (x->at == NULL || x->listener == NULL || x->listen_slots == NULL || !iwarp_memory(w, flows, mtu))
 		return false;
 	flow_init(&x->listens, x->listen_slots, SLOTS);
 	return true;
@@ -43,4 +91,5 @@ void stream_stop(struct rnicd_worker *w)
 	give_back(w->streams.at, w->streams.n * sizeof(w->streams.at[0]));
 	give_back(w->streams.listener, WORKER_LISTENERS * sizeof(w->streams.listener[0]));
 	give_back(w->streams.listen_slots, SLOTS * sizeof(w->streams.listen_slots[0]));
+	iwarp_memory_end(w);
 }

@@ -89,7 +89,7 @@ static bool make_tables(struct rnicd_worker *w)
 	w->qp_mem = size == 0 ? NULL : worker_create_take(w, "qp", size);
 	if (w->conns == NULL || w->flow_slots == NULL || w->listen_slots == NULL || w->ud_slots == NULL ||
 	    w->small_pool == NULL || w->qp_mem == NULL || rc_tcp_ctx_init(&w->tcp, &cfg, w->qp_mem, size) != QP_OK ||
-	    !stream_start(w, flows))
+	    !stream_start(w, flows, mtu))
 		return false;
 	w->dgram.qp = &w->tcp.rc.qp;
 	w->dgram.timeout = rnicd.cfg.record_timeout_ns;

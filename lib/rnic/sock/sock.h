@@ -67,7 +67,7 @@ struct sock {
 	bool pktinfo, recv_ttl, recv_tos; /* control messages that the program has asked for */
 	uint8_t tos, ttl;                 /* ttl 0: the default */
 	uint16_t segment;                 /* UDP_SEGMENT; 0: none */
-	uint8_t wire;                     /* of what is sent: IPC_GRAM_* */
+	uint8_t wire;                     /* of what is sent, or of the connection to be: IPC_GRAM_* */
 	bool whole;                       /* IP_MTU_DISCOVER: what is longer than the MTU is not sent */
 	uint32_t turns;                   /* number of receives */
 	uint8_t last_ip[16];              /* destination of the last datagram, and the port that reaches it */

@@ -28,6 +28,8 @@ static struct sock *become(int fd, const struct ipc_addr *local)
 	int made, err = s == NULL ? ENOMEM : sock_bind_new(s, local, reuse, &made);
 
 	if (err == 0)
+		s->wire = sock_wire_of(fd); /* while it is the kernel's */
+	if (err == 0)
 		err = sock_replace(fd, made, s);
 	if (err == 0)
 		return s;

@@ -438,6 +438,8 @@ int sock_listen(struct sock *s, uint32_t backlog)
 int sock_connect(struct sock *s, const struct ipc_addr *to)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_CONNECT, .sock_addr = { .sock = s->id, .addr = *to } };
+
+	m.sock_addr.flags = s->wire == IPC_GRAM_IWARP ? IPC_SOCK_IWARP : s->wire == IPC_GRAM_PLAIN ? IPC_SOCK_PLAIN : 0;
 	int fds[FDS], err = request_about(s, &m, IPC_MSG_LEN(sock_addr), fds);
 
 	if (err != 0)

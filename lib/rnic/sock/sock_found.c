@@ -129,6 +129,7 @@ static struct sock *found_new(const struct ipc_sock_found *f, int memory)
 	if (s == NULL)
 		return NULL;
 	sock_learn(s, &f->sock);
+	s->wire = sock_wire_usual();
 	s->kind = f->kind == IPC_SOCK_LISTENS ? SOCK_LISTENS : SOCK_BOUND;
 	if ((f->kind == IPC_SOCK_IS_STREAM || f->kind == IPC_SOCK_IS_GRAM) && !found_memory(s, f->kind, memory)) {
 		sock_put(s);

@@ -39,8 +39,9 @@ int sock_udp_setopt(struct sock *s, int level, int name, const void *from, sockl
 /* The option SOL_RNIC (rnic/sock.h) of any descriptor, as setsockopt and getsockopt. */
 int sock_wire_set(int fd, int name, const void *from, socklen_t len);
 int sock_wire_get(int fd, int name, void *to, socklen_t *len);
-/* By which wire a socket is to send whose kernel's socket this is: IPC_GRAM_*. */
+/* By which wire a socket is to send, or to connect, whose kernel's socket this is: IPC_GRAM_*. */
 uint8_t sock_wire_of(int below);
+uint8_t sock_wire_usual(void); /* what the environment says of all sockets */
 
 /* Binds the kernel's socket below to the port, if it is free there: a datagram is sent through it. */
 void sock_gram_below(struct sock *s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * By which wire a UDP socket sends (rnic/sock.h). A program may say so before its socket is rnicd's; until then the
- * kernel's socket has it, by the number that the kernel has given that and nobody else.
+ * By which wire a UDP socket sends, and a TCP socket connects (rnic/sock.h). A program may say so before its socket is
+ * rnicd's; until then the kernel's socket has it, by the number that the kernel has given that and nobody else.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -50,8 +50,7 @@ static void wire_keep(uint64_t number, int wire)
 	__atomic_store_n(seat_of(number, way), number | (uint64_t)(wire + 1), __ATOMIC_RELAXED);
 }
 
-/* What the environment says of all sockets. */
-static uint8_t usual_wire(void)
+uint8_t sock_wire_usual(void)
 {
 	static bool said;
 	const char *v = getenv("RNIC_WIRE");
@@ -74,10 +73,16 @@ uint8_t sock_wire_of(int below)
 		if (there >> 8 == number >> 8 && there != 0)
 			return (uint8_t)((uint8_t)there - 1);
 	}
-	return usual_wire();
+	return sock_wire_usual();
 }
 
-static bool speaks_udp(int fd) { return sock_option(fd, SO_PROTOCOL) == IPPROTO_UDP; }
+/* Of the kernel's. */
+static bool has_wire(int fd)
+{
+	int speaks = sock_option(fd, SO_PROTOCOL);
+
+	return speaks == IPPROTO_UDP || speaks == IPPROTO_TCP;
+}
 
 static int wire_refuse(int err)
 {
@@ -88,8 +93,8 @@ static int wire_refuse(int err)
 int sock_wire_set(int fd, int name, const void *from, socklen_t len)
 {
 	struct sock *s = sock_get(fd);
-	const bool gram = s != NULL ? s->kind == SOCK_IS_GRAM : speaks_udp(fd);
-	const uint64_t number = number_of(s != NULL && gram ? s->below : fd);
+	const bool gram = s != NULL && s->kind == SOCK_IS_GRAM, some = s != NULL || has_wire(fd);
+	const uint64_t number = number_of(gram ? s->below : fd);
 	int wire = -1, err = 0;
 
 	if (number == 0)
@@ -102,23 +107,33 @@ int sock_wire_set(int fd, int name, const void *from, socklen_t len)
 		memcpy(&wire, from, sizeof(wire));
 	if (err == 0 && (wire < RNIC_WIRE_PORT || wire > RNIC_WIRE_IWARP))
 		err = EINVAL;
-	if (err == 0 && !gram && wire == RNIC_WIRE_IWARP)
+	if (err == 0 && !some && wire == RNIC_WIRE_IWARP)
 		err = EOPNOTSUPP;
-	if (err == 0 && gram) {
+	if (err == 0 && s != NULL && s->kind == SOCK_IS_STREAM)
+		err = EISCONN;
+	if (err == 0 && some && (s == NULL || gram))
 		wire_keep(number, wire);
-		if (s != NULL)
-			s->wire = (uint8_t)wire;
-	}
+	if (err == 0 && s != NULL)
+		s->wire = (uint8_t)wire;
 	if (s != NULL)
 		sock_put(s);
 	return err != 0 ? wire_refuse(err) : 0;
 }
 
+/* A connection's is what both ends have agreed on. */
+static int wire_that_is(const struct sock *s)
+{
+	if (s->kind != SOCK_IS_STREAM)
+		return s->wire;
+	/* relaxed: it is set before a connection can be used, for good */
+	return (__atomic_load_n(&s->mem->state, __ATOMIC_RELAXED) & IPC_STREAM_IWARP) != 0 ? RNIC_WIRE_IWARP
+											   : RNIC_WIRE_PLAIN;
+}
+
 int sock_wire_get(int fd, int name, void *to, socklen_t *len)
 {
 	struct sock *s = sock_get(fd);
-	const bool gram = s != NULL ? s->kind == SOCK_IS_GRAM : speaks_udp(fd);
-	int wire = !gram ? RNIC_WIRE_PLAIN : s != NULL ? s->wire : sock_wire_of(fd);
+	int wire = s != NULL ? wire_that_is(s) : has_wire(fd) ? sock_wire_of(fd) : RNIC_WIRE_PLAIN;
 
 	if (s != NULL)
 		sock_put(s);

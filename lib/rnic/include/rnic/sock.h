@@ -8,8 +8,14 @@
  *
  * The wire says how a UDP socket sends. What it receives may come by either. With RNIC_WIRE_IWARP a datagram goes as
  * one or more DDP segments with a CRC32C (doc/datagram-sockets.md) where the peer's rnicd takes that for the peer's UDP
- * port, and as plain UDP to all others; so any peer can be reached. RNIC_WIRE=iwarp or plain in the environment sets it
- * for all sockets of a program, datagram-wire in rnicd's configuration for the programs that say nothing.
+ * port, and as plain UDP to all others; so any peer can be reached.
+ *
+ * Of a TCP socket it says how connect() asks for the connection. With RNIC_WIRE_IWARP an rnicd at the other end makes
+ * it an iWARP connection with a CRC32C over each byte (doc/stream-sockets.md); with every other peer it is plain TCP.
+ * Who accepts has the connecting end's wire. Of a connection getsockopt() tells the one that it has.
+ *
+ * RNIC_WIRE=iwarp or plain in the environment sets it for all sockets of a program, datagram-wire and stream-wire in
+ * rnicd's configuration for the programs that say nothing.
  */
 #ifndef RNIC_SOCK_OPT_H
 #define RNIC_SOCK_OPT_H
@@ -17,9 +23,9 @@
 #define SOL_RNIC 0x524e /* the level of setsockopt() */
 
 /*
- * An int. EINVAL: none of the values below; EOPNOTSUPP: RNIC_WIRE_IWARP for a socket that is not UDP's, as connections
- * have the wire plain alone. Counts for what is sent afterwards; a program that is started by exec() begins with the
- * environment's.
+ * An int. EINVAL: none of the values below; EOPNOTSUPP: RNIC_WIRE_IWARP for a socket that is neither UDP's nor TCP's;
+ * EISCONN: of a TCP socket that has connected, or has begun to. Counts for what is sent, or connected, afterwards; a
+ * program that is started by exec() begins with the environment's.
  */
 #define RNIC_WIRE 1
 

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of streams of the wire iwarp: the MPA set-up between both ends' rnicds, the queue pair, the end. What the
+ * engine tells is marked first and carried out when its list of effects is empty again.
+ */
+#include "plane/stream_iwarp.h"
+
+#include "border/policy.h"
+#include "plane/worker_int.h"
+
+#define PD 1u /* each stream's region is of one of its own: its index and this */
+
+static const struct esk_hello own_hello = { .version = ESK_VERSION, .slots = IWARP_SLOTS, .size = IWARP_SLOT };
+
+/* ---- the worker's ---- */
+
+static bool iw_start(struct rnicd_worker *w)
+{
+	struct stream_iwarp_ctx *x = w->streams.iwarp;
+
+	if (rc_tcp_ctx_init(&x->tcp, &x->cfg, x->mem, x->size) != QP_OK) {
+		x->bad = true;
+		return false;
+	}
+	qp_dev_init(&x->dev, x->mr, x->n_mr, rnicd.secret[3] ^ (w->now + w->index));
+	x->on = true;
+	return true;
+}
+
+bool stream_iwarp_room(struct rnicd_worker *w, bool passive)
+{
+	struct stream_iwarp_ctx *x = w->streams.iwarp;
+
+	if (rn_unlikely(!x->on) && (x->bad || !iw_start(w)))
+		return false;
+	/* what listeners leave waiting keeps nobody from connecting */
+	return x->tcp.rc.setups_left > (passive ? x->cfg.rc.setups / 4 : 0) && x->tcp.rc.blk_left > 0;
+}
+
+static struct stream_iwarp *iw_of(const struct rnicd_worker *w, const struct stream *s)
+{
+	return &w->streams.iwarp->at[s - w->streams.at];
+}
+
+void stream_iwarp_touch(struct rnicd_worker *w, struct stream *s)
+{
+	if (!rn_link_linked(&s->touched))
+		rn_list_push_back(&w->streams.iwarp->touched, &s->touched);
+}
+
+/* ---- queue pair ---- */
+
+static void iw_reset(struct stream_iwarp *i)
+{
+	i->ready = i->open = i->fails = i->in_told = false;
+	i->marks = 0;
+	i->esk = (struct esk){ 0 };
+	i->error = 0;
+	i->n_sent = i->spares = 0;
+}
+
+static bool iw_cq(struct stream_iwarp *i)
+{
+	const struct qp_cq_attr a = { .region = i,
+				      .region_size = sizeof(*i),
+				      .shm_off = offsetof(struct stream_iwarp, cshm),
+				      .ring_off = offsetof(struct stream_iwarp, cq),
+				      .ring_stride = sizeof(i->cq),
+				      .workers = 1,
+				      .cqe = IWARP_CQ };
+	const struct spsc_place at = { .region = i,
+				       .region_size = sizeof(*i),
+				       .off = offsetof(struct stream_iwarp, cq),
+				       .nslots = IWARP_CQ,
+				       .slot_size = QP_CQE_SIZE };
+
+	i->cq.hdr = (struct spsc_hdr){ 0 };
+	i->cshm = (struct qp_cq_shm){ 0 };
+	return qp_cq_init(&i->handle, &a) == SPSC_OK && spsc_cons_attach(&i->done, &at) == SPSC_OK;
+}
+
+static bool iw_queues(struct stream_iwarp *i)
+{
+	struct spsc_place at = { .region = i, .region_size = sizeof(*i), .slot_size = QP_SLOT_SIZE };
+
+	i->sq.hdr = i->rq.hdr = (struct spsc_hdr){ 0 };
+	at.off = offsetof(struct stream_iwarp, sq);
+	at.nslots = IWARP_SQ;
+	if (spsc_prod_attach(&i->post_send, &at) != SPSC_OK)
+		return false;
+	at.off = offsetof(struct stream_iwarp, rq);
+	at.nslots = IWARP_SLOTS;
+	return spsc_prod_attach(&i->post_recv, &at) == SPSC_OK;
+}
+
+/* One region: what lies here from offset 0 on, and behind it the program's memory. */
+static bool iw_region(struct stream_iwarp_ctx *x, struct stream_iwarp *i, struct ipc_stream *mem, uint32_t pd)
+{
+	i->piece[0] = (struct qp_piece){ .base = (uint8_t *)i, .len = sizeof(*i) };
+	i->piece[1] = (struct qp_piece){ .base = (uint8_t *)mem, .len = IPC_STREAM_SIZE };
+	const struct qp_mr_attr a = { .pd = pd,
+				      .rights = QP_ACC_LOCAL_WRITE,
+				      .len = sizeof(*i) + IPC_STREAM_SIZE,
+				      .pieces = i->piece,
+				      .npieces = 2 };
+
+	return qp_mr_reg(&x->dev, &a, &i->stag) == QP_MR_OK;
+}
+
+/* The queue pair of a stream whose memory is there, and its receives. */
+static bool iw_make(struct rnicd_worker *w, struct stream *s)
+{
+	struct stream_iwarp_ctx *x = w->streams.iwarp;
+	struct stream_iwarp *i = s->iwarp;
+	const uint32_t pd = (uint32_t)(s - w->streams.at) + PD;
+
+	if (!iw_cq(i) || !iw_queues(i))
+		return false;
+	i->qshm = (struct qp_shm){ 0 };
+	const struct qp_attr a = { .type = QP_RC,
+				   .pd = pd,
+				   .dev = &x->dev,
+				   .scq = &i->handle,
+				   .rcq = &i->handle,
+				   .sig_all = 1,
+				   .region = i,
+				   .region_size = sizeof(*i),
+				   .shm_off = offsetof(struct stream_iwarp, qshm),
+				   .sq_off = offsetof(struct stream_iwarp, sq),
+				   .rq_off = offsetof(struct stream_iwarp, rq),
+				   .sq_slots = IWARP_SQ,
+				   .rq_slots = IWARP_SLOTS };
+	if (qp_init(&i->qp, &a) != QP_OK || !iw_region(x, i, s->mem, pd))
+		return false;
+	i->ready = true;
+	stream_iwarp_slots(i);
+	return rc_modify(&stream_iwarp_ctx(w)->rc, &i->qp, QP_S_INIT) == QP_OK;
+}
+
+/* ---- set-up ---- */
+
+static struct mpa_policy iw_policy(const struct stream *s)
+{
+	struct mpa_policy p = conn_policy(s->way.port);
+
+	p.p2p = false; /* the greeting is the first FPDU */
+	p.ird = p.ord = 1;
+	p.ird_max = 0;
+	return p;
+}
+
+bool stream_iwarp_syn(struct rnicd_worker *w, struct stream *s, const struct tcpl_seg *syn, const struct tcpl_cfg *cfg,
+		      uint32_t iss)
+{
+	const struct rc_tcp_params p = { .rc = { .policy = iw_policy(s) }, .tcp = cfg, .iss = iss };
+
+	if (rc_tcp_passive(stream_iwarp_ctx(w), &s->qc, syn, &p) != QP_OK)
+		return false;
+	tcpl_set_turns(&s->qc.tcp, &w->tcp.turns);
+	s->iwarp = iw_of(w, s);
+	iw_reset(s->iwarp);
+	return true;
+}
+
+bool stream_iwarp_begin(struct rnicd_worker *w, struct stream *s)
+{
+	uint8_t hello[ESK_HELLO_LEN];
+	struct rc_params p = { .policy = iw_policy(s), .priv = hello, .priv_len = sizeof(hello) };
+
+	esk_hello_build(hello, &own_hello);
+	s->iwarp = iw_of(w, s);
+	iw_reset(s->iwarp);
+	if (!iw_make(w, s))
+		return false;
+	p.qp = &s->iwarp->qp;
+	if (rc_tcp_take(stream_iwarp_ctx(w), &s->qc, &p) != QP_OK)
+		return false;
+	stream_flag(s, IPC_STREAM_IWARP);
+	return true;
+}
+
+void stream_iwarp_adopt(struct rnicd_worker *w, struct stream *s)
+{
+	struct stream_iwarp *i = s->iwarp;
+	uint8_t hello[ESK_HELLO_LEN];
+	struct rc_accept a = { .qp = &i->qp, .ird = 1, .ord = 1, .priv = hello, .priv_len = sizeof(hello) };
+
+	esk_hello_build(hello, &own_hello);
+	esk_init(&i->esk, &own_hello, &i->peer);
+	/* where the connection has ended meanwhile, that is told as any end */
+	if (iw_make(w, s) && rc_accept(&stream_iwarp_ctx(w)->rc, &s->qc.rc, &a) == QP_OK)
+		i->open = true;
+	else
+		stream_iwarp_abort(w, s);
+	stream_iwarp_touch(w, s);
+}
+
+/* The peer's Request is here: the stream is a listener's to tell of, if the peer is one that this end can talk to. */
+static void iw_asked(struct rnicd_worker *w, struct stream *s, uint32_t marks)
+{
+	if ((marks & IWARP_HELLO) == 0) {
+		stream_iwarp_abort(w, s);
+		return;
+	}
+	s->connected = true;
+	if (s->listener == NULL)
+		return;
+	rn_list_remove(&s->listener->half, &s->half);
+	s->listener->n_half--;
+	s->listener->n_unclaimed++;
+	s->unclaimed = true;
+	stream_tell(w, s, STREAM_ARRIVED);
+}
+
+static void iw_up(struct rnicd_worker *w, struct stream *s, uint32_t marks)
+{
+	if ((marks & IWARP_HELLO) == 0) {
+		stream_iwarp_abort(w, s);
+		return;
+	}
+	esk_init(&s->iwarp->esk, &own_hello, &s->iwarp->peer);
+	s->iwarp->open = true;
+	stream_iwarp_greet(w, s);
+	stream_ready(w, s);
+}
+
+/* ---- the end ---- */
+
+void stream_iwarp_abort(struct rnicd_worker *w, struct stream *s)
+{
+	s->iwarp->fails = true;
+	s->iwarp->open = false;
+	if (s->iwarp->error == 0)
+		s->iwarp->error = ECONNRESET;
+	rc_abort(&stream_iwarp_ctx(w)->rc, &s->qc.rc);
+	stream_iwarp_touch(w, s);
+}
+
+void stream_iwarp_free(struct rnicd_worker *w, struct stream *s)
+{
+	struct stream_iwarp_ctx *x = w->streams.iwarp;
+	struct stream_iwarp *i = s->iwarp;
+
+	if (rn_link_linked(&s->touched))
+		rn_list_remove(&x->touched, &s->touched);
+	if (i->ready) {
+		rc_destroy(&x->tcp.rc, &i->qp);
+		(void)qp_mr_dereg(&x->dev, i->stag);
+	}
+	i->ready = false;
+	s->iwarp = NULL;
+}
+
+/* Both ends have said that they send no more. */
+static bool iw_done(const struct stream_iwarp *i) { return i->ready && i->esk.out_ended && i->esk.in_ended; }
+
+/* The program is told of a bad end at once: TCP may have to wait for the peer's FIN. */
+static void iw_gone(struct rnicd_worker *w, struct stream *s, uint32_t marks)
+{
+	struct stream_iwarp *i = s->iwarp;
+
+	i->open = false;
+	if (i->error == 0 && ((marks & IWARP_ROUGH) || !iw_done(i)))
+		i->error = stream_reset_error(s);
+	stream_ended(s, i->error);
+	if (i->error == 0 || s->mem == NULL)
+		return;
+	i->fails = true;
+	stream_tell(w, s, STREAM_OUT | STREAM_PEER_FIN);
+}
+
+static void iw_look(struct rnicd_worker *w, struct stream *s)
+{
+	struct stream_iwarp *i = s->iwarp;
+	const uint32_t marks = i->marks;
+
+	i->marks = 0; /* there may be others meanwhile */
+	if (marks & IWARP_ASKED)
+		iw_asked(w, s, marks);
+	if (marks & IWARP_UP)
+		iw_up(w, s, marks);
+	if (i->ready)
+		stream_iwarp_take(w, s);
+	if (marks & IWARP_GONE)
+		iw_gone(w, s, marks);
+	if (marks & IWARP_CLOSED)
+		stream_over(w, s, i->error);
+}
+
+/* ---- what the engine tells ---- */
+
+static uint32_t iw_mark_of(struct stream_iwarp *i, const struct qp_fx *fx)
+{
+	switch ((int)fx->type) {
+	case QP_FX_CONNECT_REQUEST:
+	case QP_FX_ESTABLISHED:
+		return (fx->type == QP_FX_CONNECT_REQUEST ? IWARP_ASKED
+			: rc_is_passive(fx->conn)         ? 0
+							  : IWARP_UP) |
+		       (fx->priv_len != 0 && esk_hello_parse(fx->priv, fx->priv_len, &i->peer) == ESK_HELLO_OK
+				? IWARP_HELLO
+				: 0);
+	case QP_FX_REJECTED:
+	case QP_FX_UNREACHABLE:
+	case QP_FX_CONNECT_ERROR: return IWARP_GONE | IWARP_ROUGH;
+	case QP_FX_DISCONNECTED: return IWARP_GONE | (fx->code != 0 ? IWARP_ROUGH : 0);
+	case QP_FX_CLOSED: return IWARP_CLOSED;
+	default: return 0;
+	}
+}
+
+/* The engine's counters are the worker's. */
+static void iw_count(struct rnicd_worker *w, struct qp_stats *of)
+{
+	uint64_t *from = (uint64_t *)(void *)of, *to = (uint64_t *)(void *)&w->tcp.rc.qp.stats;
+
+	for (uint32_t i = 0; i < sizeof(*of) / sizeof(*from); i++) {
+		to[i] += from[i];
+		from[i] = 0;
+	}
+}
+
+static void iw_effects(struct rnicd_worker *w)
+{
+	struct rc_tcp_ctx *ctx = &w->streams.iwarp->tcp;
+
+	ctx->rc.qp.now = w->now;
+	rc_flush(&ctx->rc);
+	for (uint32_t i = 0; i < ctx->rc.qp.n_fx; i++) {
+		const struct qp_fx *fx = &ctx->rc.qp.fx[i];
+		if (fx->type > QP_FX_CLOSED)
+			continue; /* of a queue pair: its connection ends, and tells so too */
+		struct stream *s = rn_container_of(rc_tcp_of(fx->conn), struct stream, qc);
+		if (s->iwarp == NULL)
+			continue;
+		s->iwarp->marks |= iw_mark_of(s->iwarp, fx);
+		stream_iwarp_touch(w, s);
+	}
+	for (uint32_t i = 0; i < ctx->n_refs; i++)
+		rte_pktmbuf_free(mbuf_of_ref(ctx->refs[i]));
+	rc_tcp_drained(ctx);
+	iw_count(w, &ctx->rc.qp.stats);
+}
+
+struct rc_tcp_ctx *stream_iwarp_ctx(struct rnicd_worker *w)
+{
+	struct rc_tcp_ctx *ctx = &w->streams.iwarp->tcp;
+
+	ctx->rc.qp.now = w->now;
+	if (rn_unlikely(rc_tcp_full(ctx)))
+		iw_effects(w);
+	return ctx;
+}
+
+uint32_t stream_iwarp_settle(struct rnicd_worker *w)
+{
+	struct stream_iwarp_ctx *x = w->streams.iwarp;
+	struct stream *s;
+	uint32_t n = 0;
+
+	if (rn_likely(!x->on))
+		return 0;
+	iw_effects(w);
+	for (; (s = rn_list_pop(&x->touched, struct stream, touched)) != NULL; n++)
+		iw_look(w, s);
+	return n;
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The bytes of streams of the wire iwarp: the program's as messages (esock/esk.h), messages to the program's ring, and
+ * the connection's segments to and from frames.
+ */
+#include "plane/stream_iwarp.h"
+
+#include "plane/frame.h"
+#include "plane/worker_int.h"
+
+#define MASK       (IPC_STREAM_RING - 1)
+#define DATA_MAX   65536u /* bytes of a message at most, whatever the peer takes */
+#define SHARE      32u    /* segments of one stream before the next one's turn */
+#define TURN_SHARE 64u
+/* Where the program's bytes that go out lie in the stream's memory region. */
+#define TX_AT (sizeof(struct stream_iwarp) + IPC_STREAM_TX_OFF)
+
+/* ---- messages out ---- */
+
+/* The bytes of a message, from place `at` of the ring on, behind its head. Returns how many references there are. */
+static uint8_t iw_refer(const struct stream_iwarp *i, struct qp_sge *sge, uint32_t at, uint32_t n)
+{
+	const uint32_t first = rn_min_u32(n, IPC_STREAM_RING - at), head = i->n_sent % IWARP_SQ;
+
+	sge[0] = (struct qp_sge){ .addr = offsetof(struct stream_iwarp, head) + (uint64_t)head * ESK_HEAD_LEN,
+				  .len = ESK_HEAD_LEN,
+				  .lkey = i->stag };
+	if (n == 0)
+		return 1;
+	sge[1] = (struct qp_sge){ .addr = TX_AT + at, .len = first, .lkey = i->stag };
+	if (rn_likely(first == n))
+		return 2;
+	sge[2] = (struct qp_sge){ .addr = TX_AT, .len = n - first, .lkey = i->stag };
+	return 3;
+}
+
+/* Posts a message with n of the program's bytes; there is room. */
+static void iw_post(struct rnicd_worker *w, struct stream *s, enum esk_kind kind, uint32_t n)
+{
+	struct stream_iwarp *i = s->iwarp;
+	union {
+		struct qp_wqe w;
+		uint8_t bytes[IWARP_WR_SIZE];
+	} u = { .bytes = { 0 } };
+	struct qp_sge sge[3];
+
+	u.w.wr_id = s->tx_put + n;
+	u.w.op = QP_WR_SEND;
+	u.w.num_sge = iw_refer(i, sge, s->tx_put & MASK, n);
+	u.w.slots = (uint8_t)qp_wqe_slots(u.w.num_sge * (uint32_t)sizeof(sge[0]));
+	memcpy(u.bytes + QP_WQE_FIXED, sge, u.w.num_sge * sizeof(sge[0]));
+	esk_out(&i->esk, kind, i->head[i->n_sent++ % IWARP_SQ]);
+	spsc_prod_copy(&i->post_send, 0, u.bytes, u.w.slots * (size_t)QP_SLOT_SIZE);
+	spsc_prod_publish(&i->post_send, u.w.slots);
+	s->tx_put += n;
+	rc_doorbell(&stream_iwarp_ctx(w)->rc, &i->qp);
+}
+
+/* Whether the queue has room for any message. */
+static bool iw_room(struct stream_iwarp *i) { return i->open && spsc_prod_free(&i->post_send, 2) >= 2; }
+
+void stream_iwarp_feed(struct rnicd_worker *w, struct stream *s, uint32_t tail)
+{
+	struct stream_iwarp *i = s->iwarp;
+	uint32_t most;
+
+	while (s->tx_put != tail && iw_room(i) && (most = esk_room(&i->esk)) != 0)
+		iw_post(w, s, ESK_DATA, rn_min_u32(rn_min_u32(tail - s->tx_put, most), DATA_MAX));
+}
+
+/* Who has ended second leaves the end of the connection to the other, as TCP's passive close has it. */
+static void iw_close(struct rnicd_worker *w, struct stream *s)
+{
+	s->iwarp->open = false;
+	rc_disconnect(&stream_iwarp_ctx(w)->rc, &s->qc.rc);
+}
+
+bool stream_iwarp_end(struct rnicd_worker *w, struct stream *s)
+{
+	if (!iw_room(s->iwarp) || !esk_may_end(&s->iwarp->esk))
+		return false;
+	iw_post(w, s, ESK_END, 0);
+	return true;
+}
+
+void stream_iwarp_greet(struct rnicd_worker *w, struct stream *s) { iw_post(w, s, ESK_CREDIT, 0); }
+
+/* A part of the slots may have to wait for the program: half of the others is enough to tell of. */
+static void iw_credit(struct rnicd_worker *w, struct stream *s)
+{
+	const struct stream_iwarp *i = s->iwarp;
+	const uint32_t enough = rn_max_u32((IWARP_SLOTS - i->spares) / 2, 2);
+
+	if (i->esk.owed >= enough && i->esk.credits >= 1 && iw_room(s->iwarp))
+		iw_post(w, s, ESK_CREDIT, 0);
+}
+
+/* ---- messages in ---- */
+
+static void iw_slot_post(struct stream_iwarp *i, uint32_t slot)
+{
+	struct qp_rwqe r = { .wr_id = slot, .num_sge = 1, .slots = 1 };
+
+	r.sge[0] = (struct qp_sge){ .addr = offsetof(struct stream_iwarp, slot) + (uint64_t)slot * IWARP_SLOT,
+				    .len = IWARP_SLOT,
+				    .lkey = i->stag };
+	spsc_prod_copy(&i->post_recv, 0, &r, sizeof(r));
+	spsc_prod_publish(&i->post_recv, 1);
+}
+
+void stream_iwarp_slots(struct stream_iwarp *i)
+{
+	for (uint32_t slot = 0; slot < IWARP_SLOTS; slot++)
+		iw_slot_post(i, slot);
+}
+
+static void iw_slot_again(struct stream_iwarp *i, uint32_t slot)
+{
+	if (qp_get_state(&i->qp) == QP_S_ERR)
+		return;
+	(void)spsc_prod_free(&i->post_recv, 1);
+	iw_slot_post(i, slot);
+	esk_posted(&i->esk);
+}
+
+/* As many slots are posted as the program's ring has room for, each filled: what comes always goes there at once. */
+static void iw_spares(struct stream *s)
+{
+	struct stream_iwarp *i = s->iwarp;
+	const uint32_t room = IPC_STREAM_RING - (s->rx_tail - s->rx_head);
+
+	while (i->spares > 0 && (IWARP_SLOTS - i->spares + 1) * IWARP_SLOT <= room)
+		iw_slot_again(i, i->spare[--i->spares]);
+}
+
+/* A message that breaks the rules ends the connection, with a Terminate. */
+static void iw_violated(struct rnicd_worker *w, struct stream *s)
+{
+	s->iwarp->open = false;
+	s->iwarp->fails = true;
+	s->iwarp->error = ECONNRESET;
+	(void)rc_modify(&stream_iwarp_ctx(w)->rc, &s->iwarp->qp, QP_S_ERR);
+}
+
+static void iw_message(struct rnicd_worker *w, struct stream *s, uint32_t slot, uint32_t len)
+{
+	struct stream_iwarp *i = s->iwarp;
+	enum esk_kind kind;
+
+	if (i->fails)
+		return;
+	if (slot >= IWARP_SLOTS || len > IWARP_SLOT || esk_in(&i->esk, i->slot[slot], len, &kind) != ESK_OK) {
+		iw_violated(w, s);
+		return;
+	}
+	if (kind == ESK_DATA && stream_unheard(s)) {
+		stream_iwarp_abort(w, s); /* nobody will ever read it (RFC 9293, 3.10.4; RFC 2525, 2.17) */
+		return;
+	}
+	stream_ready(w, s); /* there may be credits */
+	if (kind == ESK_DATA) {
+		stream_put_in(s, i->slot[slot] + ESK_HEAD_LEN, len - ESK_HEAD_LEN);
+		i->spare[i->spares++] = (uint8_t)slot;
+		return;
+	}
+	if (kind == ESK_END && i->esk.out_ended)
+		iw_close(w, s);
+	iw_slot_again(i, slot);
+}
+
+static void iw_send_done(struct stream *s, const struct qp_cqe *e)
+{
+	if (e->status == QP_WC_SUCCESS)
+		s->tx_head = (uint32_t)e->wr_id;
+	else if (e->status == QP_WC_RETRY_EXC_ERR)
+		s->iwarp->error = ETIMEDOUT; /* qp_unanswered() */
+}
+
+static void iw_completions(struct rnicd_worker *w, struct stream *s)
+{
+	struct stream_iwarp *i = s->iwarp;
+	struct qp_cqe e;
+
+	while (spsc_cons_avail(&i->done, 1) != 0) {
+		spsc_cons_copy(&i->done, 0, &e, sizeof(e));
+		spsc_cons_release(&i->done, 1);
+		if (e.op != QP_WC_RECV)
+			iw_send_done(s, &e);
+		else if (e.status == QP_WC_SUCCESS)
+			iw_message(w, s, (uint32_t)e.wr_id, e.byte_len);
+	}
+}
+
+void stream_iwarp_take(struct rnicd_worker *w, struct stream *s)
+{
+	const uint32_t head = s->tx_head, tail = s->rx_tail;
+
+	iw_completions(w, s);
+	if (s->tx_head != head) {
+		__atomic_store_n(&s->mem->tx_head, s->tx_head, __ATOMIC_RELEASE);
+		stream_ready(w, s); /* the queue has room */
+	}
+	if (s->rx_tail != tail)
+		stream_show(s, stream_stats(w, s), false);
+	iw_spares(s);
+	iw_credit(w, s);
+	if (s->iwarp->esk.in_ended && !s->iwarp->fails && !s->iwarp->in_told) {
+		s->iwarp->in_told = true;
+		stream_peer_fin(w, s);
+	}
+	stream_answer(w, s);
+}
+
+/* ---- segments ---- */
+
+/* The frame's payload as slices beside it; a frame in many pieces is copied. NULL: no buffer. */
+static struct rte_mbuf *iw_slices(const struct stream *s, struct rte_mbuf *m, const struct pkt *p)
+{
+	struct mbuf_priv *priv = mbuf_priv(m);
+	uint32_t n = frame_iov(m, p->payload_off, p->payload_len, priv->iov, WORKER_MAX_IOV);
+
+	if (rn_unlikely(n == UINT32_MAX)) {
+		m = frame_copy(s->way.port->pool, m);
+		if (m == NULL)
+			return NULL;
+		priv = mbuf_priv(m);
+		n = frame_iov(m, p->payload_off, p->payload_len, priv->iov, WORKER_MAX_IOV);
+	} else {
+		rte_pktmbuf_refcnt_update(m, 1); /* the caller frees its own */
+	}
+	priv->pkt = (struct rc_tcp_pkt){ .iov = priv->iov, .n = n, .crc_due = frame_crc_deferred(m) };
+	return m;
+}
+
+void stream_iwarp_input(struct rnicd_worker *w, struct stream *s, struct rte_mbuf *m, const struct pkt *p)
+{
+	const enum tcpl_state was = tcpl_get_state(&s->qc.tcp);
+	struct tcpl_seg seg = { .seq = p->tcp_seq,
+				.ack = p->tcp_ack,
+				.len = p->payload_len,
+				.wnd = p->tcp_wnd,
+				.flags = p->tcp_flags,
+				.optlen = p->tcp_opt_len,
+				.opt = p->tcp_opt };
+	struct rte_mbuf *kept = NULL;
+
+	if (seg.len != 0) {
+		kept = iw_slices(s, m, p);
+		if (kept == NULL) {
+			s->way.tx->st->no_buffer++; /* to TCP it is a lost segment */
+			return;
+		}
+		seg.ref = (uint64_t)(uintptr_t)&mbuf_priv(kept)->pkt;
+	}
+	if (!rc_tcp_segment(stream_iwarp_ctx(w), &s->qc, &seg) && kept != NULL)
+		rte_pktmbuf_free(kept);
+	stream_iwarp_touch(w, s);
+	const enum tcpl_state is = tcpl_get_state(&s->qc.tcp);
+	if (rn_unlikely(is == TCPL_S_TIME_WAIT) && !rn_link_linked(&s->time_wait))
+		stream_time_wait(w, s);
+	if (rn_unlikely(was == TCPL_S_TIME_WAIT && is == TCPL_S_CLOSED) &&
+	    (seg.flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) == TCPL_SYN) {
+		rte_pktmbuf_refcnt_update(m, 1); /* TCPL_NEW_SYN: a listener may answer in the next turn */
+		conn_again(w, s->way.port, m);
+	}
+}
+
+void stream_iwarp_timer(struct rnicd_worker *w, struct stream *s)
+{
+	rc_tcp_timer(stream_iwarp_ctx(w), &s->qc);
+	stream_iwarp_touch(w, s);
+}
+
+static struct rte_mbuf *iw_frame(struct rnicd_worker *w, struct stream *s, const struct tcpl_out *o)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(s->way.port->pool);
+	struct pkt_tcp_seg seg = { .seq = o->seq,
+				   .ack = o->ack,
+				   .wnd = o->wnd,
+				   .flags = o->flags,
+				   .opt_len = o->optlen,
+				   .opt = o->opt,
+				   .payload_len = o->len };
+	/* the receiver is in this process: a CRC may be left open */
+	const bool inside = (s->way.port->wire != NULL || s->way.neigh == NULL) && !s->way.port->crc_always;
+
+	if (rn_unlikely(m == NULL))
+		return NULL;
+	uint32_t hdr = pkt_tcp_hdr_len(&s->way.tmpl, o->optlen);
+	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
+	if (o->len != 0) {
+		frame_defer_crc(m, rc_tcp_copy(stream_iwarp_ctx(w), &s->qc, o, payload, inside));
+		if (!way_defers(&s->way))
+			seg.payload_sum = pkt_sum(payload, o->len);
+	}
+	way_header(&s->way, &seg, m);
+	m->data_len = (uint16_t)(hdr + o->len);
+	m->pkt_len = hdr + o->len;
+	return m;
+}
+
+/* At most SHARE segments. True: there is nothing more to send now. */
+static bool iw_send(struct rnicd_worker *w, struct stream *s, uint32_t *count)
+{
+	const uint32_t n = rn_min_u32(way_room(w, &s->way), SHARE);
+	struct rc_tcp_ctx *ctx = stream_iwarp_ctx(w);
+	struct tcpl_out o;
+
+	way_refresh(w, &s->way);
+	for (uint32_t i = 0; i < n && !rc_tcp_full(ctx); i++) {
+		if (!rc_tcp_out(ctx, &s->qc, &o))
+			return true;
+		(*count)++;
+		s->way.tx->st->tx_data += o.len > 0;
+		s->way.tx->st->tx_again += o.rexmit;
+		struct rte_mbuf *m = iw_frame(w, s, &o);
+		if (rn_unlikely(m == NULL))
+			s->way.tx->st->no_buffer++; /* to TCP it is a lost segment */
+		else
+			way_send(w, &s->way, m);
+	}
+	return false;
+}
+
+uint32_t stream_iwarp_transmit(struct rnicd_worker *w)
+{
+	struct rc_tcp_ctx *ctx = &w->streams.iwarp->tcp;
+	struct rc_tcp *qc;
+	uint32_t count = 0;
+
+	if (rn_likely(!w->streams.iwarp->on))
+		return 0;
+	for (uint32_t looks = 0; count + looks < TURN_SHARE && (qc = rc_tcp_ready_pop(ctx)) != NULL; looks++) {
+		struct stream *s = rn_container_of(qc, struct stream, qc);
+		const uint32_t before = count;
+		const bool done = iw_send(w, s, &count);
+		if (!done)
+			rc_ready_put(&ctx->rc, &qc->rc);
+		rn_wheel_arm(&w->streams.wheel, &s->timer, rc_tcp_next_wake(&s->qc));
+		if (s->iwarp != NULL && (done || count != before)) /* else its port has no room */
+			stream_iwarp_touch(w, s);
+	}
+	count += stream_iwarp_settle(w);
+	return count + !rn_list_empty(&ctx->rc.qp.flushing);
+}

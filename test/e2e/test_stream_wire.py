@@ -1,0 +1,339 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+TCP sockets of unchanged programs over the wire iwarp (doc/stream-sockets.md): as the kernel's sockets behave; what is
+on the wire, judged by wire_check.py; peers that do not speak it; a peer in Python that speaks it by itself, and breaks
+the rules.
+"""
+import hashlib
+import os
+import re
+
+import wire
+import wire_check
+from nets import KERNEL, OURS, tap
+from rig import RNICRUN, Daemon, case, main, pair_conf, until
+from sock_rig import kernels, nothing_left, ours, port_of, python, same_as_the_kernel
+from wire_esock import CREDIT, DATA, END, Bytes, hello, message
+from wire_stream import ADDR, ASKS, TAKES, Tcp, option, options_of
+
+A, B = "10.77.0.1", "10.77.0.2"
+HERE = os.path.dirname(os.path.abspath(__file__))
+TABLE = os.path.join(HERE, "sock_table.py")
+IWARP = ("env", "RNIC_WIRE=iwarp")
+
+# Receives until the end, answers with length, sum and wire, for good.
+SERVE = """
+import hashlib, socket, sys
+l = socket.socket()
+l.bind((sys.argv[1], 0))
+l.listen(8)
+print("listening", l.getsockname()[1], flush=True)
+while True:
+    s, _ = l.accept()
+    n, h = 0, hashlib.sha256()
+    try:
+        wire = s.getsockopt(0x524e, 1)
+    except OSError:
+        wire = "kernel"
+    try:
+        while b := s.recv(100000):
+            n += len(b)
+            h.update(b)
+        s.sendall(f"{n} {h.hexdigest()} {wire}".encode())
+        print("end", flush=True)
+    except OSError as e:
+        print(type(e).__name__, flush=True)
+    s.close()
+"""
+
+# Sends random bytes in pieces of random sizes; the answer must be their sum. Told: the wire, by the option.
+SEND = """
+import hashlib, random, socket, sys
+r = random.Random(int(sys.argv[3]))
+c = socket.socket()
+if len(sys.argv) > 5:
+    c.setsockopt(0x524e, 1, int(sys.argv[5]))
+c.connect((sys.argv[1], int(sys.argv[2])))
+n, h = 0, hashlib.sha256()
+while n < int(sys.argv[4]):
+    b = r.randbytes(r.choice((1, 100, 3000, 70000, 300000)))
+    c.sendall(b)
+    n += len(b)
+    h.update(b)
+c.shutdown(socket.SHUT_WR)
+got = b""
+while b := c.recv(1000):
+    got += b
+assert got.decode().split()[:2] == [str(n), h.hexdigest()], got
+try:
+    wire = c.getsockopt(0x524e, 1)
+except OSError:
+    wire = "kernel"
+print("wires", wire, got.decode().split()[2], flush=True)
+"""
+
+HELLO = """
+import errno, socket, sys
+c = socket.socket()
+c.connect((sys.argv[1], int(sys.argv[2])))
+try:
+    c.sendall(b"hello")
+    c.shutdown(socket.SHUT_WR)
+    got = b""
+    while b := c.recv(1000):
+        got += b
+    print("got", got.decode(), c.getsockopt(0x524e, 1), flush=True)
+except OSError as e:
+    print("failed", errno.errorcode[e.errno], flush=True)
+"""
+
+
+def iwarp(d, *argv, netns=None):
+    pre = ["ip", "netns", "exec", netns] if netns else []
+    return d.run(*pre, *IWARP, RNICRUN, "--sockets", *argv)
+
+
+def counted(d, what):
+    return d.telemetry("/rnic/counters")[what]
+
+
+def vectors():
+    with open(os.path.join(HERE, "..", "..", "doc", "stream-sockets.md"), encoding="utf-8") as f:
+        found = dict(re.findall(r"^\| `(\w+)` \| `([0-9a-f ]+)` \|", f.read(), re.M))
+    return {name: bytes.fromhex(octets) for name, octets in found.items()}
+
+
+@case
+def sockets_do_what_the_kernels_do_over_iwarp():
+    """By two workers; the other cases have one."""
+    with Daemon(pair_conf(rnicd="workers = 0,1", both="stream-wire = iwarp")) as d, nothing_left(d):
+        same_as_the_kernel(d, TABLE, A)
+        assert counted(d, "fpdus_in") > 1000 and not counted(d, "crc_errors"), counted(d, "fpdus_in")
+
+
+@case
+def bytes_survive_a_line_that_loses_and_reorders():
+    with Daemon(pair_conf(both="loss = 1%\nreorder = 5%\nduplicate = 1%")) as d, nothing_left(d):
+        s = ours(d, *python(SERVE, A))
+        assert iwarp(d, *python(SEND, A, port_of(s), 1, 3_000_000)).ok() == "wires 2 2"
+        assert not counted(d, "crc_errors") and not counted(d, "terms_sent")
+        s.stop()
+
+
+@case
+def the_wire_is_chosen_by_port_program_and_socket():
+    with Daemon(pair_conf(b="stream-wire = iwarp")) as d, nothing_left(d):
+        s = ours(d, *python(SERVE, A))
+        at = port_of(s)
+
+        def wires(run, *more):
+            return run(d, *python(SEND, A, at, 1, 1000, *more)).ok()
+        assert wires(ours) == "wires 2 2", "the port that the program connects from says so"
+        assert wires(ours, 1) == "wires 1 1" and wires(iwarp, 1) == "wires 1 1", "the socket's option"
+        assert wires(lambda d, *a: d.run("env", "RNIC_WIRE=plain", RNICRUN, "--sockets", *a)) == "wires 1 1"
+        s.stop()
+    with Daemon(pair_conf()) as d:
+        s = ours(d, *python(SERVE, A))
+        at = port_of(s)
+        assert ours(d, *python(SEND, A, at, 1, 1000)).ok() == "wires 1 1"
+        assert ours(d, *python(SEND, A, at, 1, 1000, 2)).ok() == "wires 2 2"
+        s.stop()
+
+
+@case
+def a_kernel_that_does_not_speak_it_has_plain_tcp():
+    with tap("stream-wire = iwarp") as (ns, d), nothing_left(d):
+        s = kernels(d, *python(SERVE, KERNEL), netns=ns)
+        assert iwarp(d, *python(SEND, KERNEL, port_of(s), 2, 300_000), netns=ns).ok() == "wires 1 kernel"
+        s.stop()
+        s = iwarp(d, *python(SERVE, OURS), netns=ns)
+        assert kernels(d, *python(SEND, OURS, port_of(s), 3, 300_000), netns=ns).ok() == "wires kernel 1"
+        s.stop()
+        assert not counted(d, "fpdus_in") and not counted(d, "fpdus_out")
+
+
+@case
+def the_wire_is_iwarp_with_good_crcs_and_the_documents_vectors():
+    v = vectors()
+    assert v["asks"] == option(ASKS) and v["takes"] == option(TAKES), v
+    assert v["request"] == wire.mpa_request(ird=1, ord_=1, priv=hello(16, 16384)), v
+    with Daemon(pair_conf(a="capture = {dir}/a.pcapng")) as d:
+        s = ours(d, *python(SERVE, A))
+        assert iwarp(d, *python(SEND, A, port_of(s), 4, 200_000)).ok() == "wires 2 2"
+        s.stop()
+        d.end()
+        path = os.path.join(d.dir, "a.pcapng")
+        conn, = wire_check.check(path)  # raises where a header, a sum or a CRC is wrong
+        assert conn.crc_good == conn.fpdus > 150 and conn.payload > 200_000 and not conn.terminates, conn
+        assert set(conn.ops[0]) <= {0, 3} and set(conn.ops[1]) <= {0, 3}, conn
+        assert conn.req["priv"] == conn.rep["priv"] == hello(16, 16384) and conn.req["ird"] == 1, conn.req
+        said = [options_of(f).get(253) for f in wire_check.frames(path)
+                if f[12:14] == b"\x08\x00" and f[23] == 6 and f[47] & 2]
+        assert said == [v["asks"], v["takes"]], said
+
+
+# ---- a peer of its own ----
+
+def dial(ns, port, sport):
+    """Our program's end of a connection of this wire: set up, and greeted."""
+    t = Tcp(ns, sport).connect(port, option(ASKS))
+    assert t.syn.get(253) == option(TAKES), t.syn
+    p = wire.Peer(sock=t)
+    p.hello(ird=1, ord_=1, priv=hello(8, 4096))
+    b = Bytes(p, 8, p.priv[4:])
+    b.put(CREDIT)
+    return t, p, b
+
+
+@case
+def a_peer_of_its_own_connects():
+    data = bytes(i % 253 for i in range(300_000))
+    with tap() as (ns, d), nothing_left(d):
+        s = ours(d, *python(SERVE, OURS), netns=ns)
+        t, _, b = dial(ns, port_of(s), 40001)
+        for at in range(0, len(data), 16000):
+            while b.credits < 2:
+                b.get()
+                b.credit_if_due()
+            b.put(DATA, data[at:at + 16000])
+        while b.credits < 2:
+            b.get()
+            b.credit_if_due()
+        b.put(END)
+        while not b.ended:
+            b.get()
+            b.credit_if_due()
+        assert b.came.decode().split() == [str(len(data)), hashlib.sha256(data).hexdigest(), "2"], b.came
+        assert not t.fin, "who has ended first sends the FIN"
+        t.shutdown()
+        t.until(lambda: t.fin)
+        t.close()
+        s.stop()
+
+
+@case
+def what_breaks_a_rule_ends_the_connection():
+    with tap() as (ns, d), nothing_left(d):
+        s = ours(d, *python(SERVE, OURS), netns=ns)
+        port, sport = port_of(s), 40100
+        bad = [
+            lambda p, b: p.put(wire.tagged(wire.WRITE, 0x123400, 0, b"x")),
+            lambda p, b: p.put(wire.read_req(1, (1, 0), 8, (0x123400, 0))),
+            lambda p, b: b.segments(message(9)),  # no such kind
+            lambda p, b: b.segments(message(DATA)),  # no bytes
+            lambda p, b: b.segments(message(DATA, 0, b"x", 1)),  # octets that are not 0
+            lambda p, b: b.segments(message(DATA, 9, b"x")),  # more granted than there is
+            lambda p, b: b.segments(message(DATA, 0, bytes(17000))),  # longer than a slot
+            lambda p, b: b.segments(b"\1\0\0"),  # no head
+            lambda p, b: p.put(wire.terminate(0, 0, 0)),
+        ]
+        for i, breaks in enumerate(bad):
+            t, p, b = dial(ns, port, sport := sport + 1)
+            b.msn += 1
+            breaks(p, b)
+            t.until(lambda t=t: t.fin or t.reset)
+            until(lambda i=i: sum("ConnectionResetError" in x for x in list(s.out)) == i + 1, s.tail)
+            t.close()
+        for first in (wire.mpa_request(ird=1, ord_=1), wire.mpa_request(ird=1, ord_=1, priv=hello(1, 1)),
+                      b"GET / HTTP/1.1\r\n\r\n" * 3):  # no hello, one that cannot be, no Request
+            with Tcp(ns, sport := sport + 1).connect(port, option(ASKS)) as t:
+                t.sendall(first)
+                t.until(lambda t=t: t.reset)
+        # nothing of it is told to the program, which goes on
+        assert sum("ConnectionResetError" in x for x in list(s.out)) == len(bad), s.tail()
+        assert kernels(d, *python(SEND, OURS, port, 5, 1000), netns=ns).ok() == "wires kernel 1"
+        s.stop()
+
+
+@case
+def a_peer_that_sends_without_credits_is_ended():
+    with tap() as (ns, d), nothing_left(d):
+        s = ours(d, *python("""
+import socket, sys
+l = socket.socket()
+l.bind((sys.argv[1], 0))
+l.listen(8)
+print("listening", l.getsockname()[1], flush=True)
+s, _ = l.accept()
+sys.stdin.readline()
+try:
+    while s.recv(100000):
+        pass
+except OSError as e:
+    print(type(e).__name__, flush=True)
+""", OURS), netns=ns)
+        t, _, b = dial(ns, port_of(s), 40201)
+        for n in [16376] * 16 + [128] + [1] * 17:  # a ring full, all slots, and one more
+            b.msn += 1
+            b.segments(message(DATA, 0, bytes(n)))
+        t.until(lambda: t.fin or t.reset)
+        s.p.stdin.write("\n")
+        s.p.stdin.flush()
+        s.wait_line("ConnectionResetError")
+        t.close()
+        s.ok()
+
+
+@case
+def options_that_do_not_ask_are_answered_with_plain_tcp():
+    with tap() as (ns, d), nothing_left(d):
+        s = ours(d, *python(SERVE, OURS), netns=ns)
+        port = port_of(s)
+        for i, o in enumerate((option(TAKES), option(ASKS, 0x524e4958), option(3), b"\xfd\x06" + option(ASKS)[2:6],
+                               b"\xfe" + option(ASKS)[1:])):
+            with Tcp(ns, 40300 + i).connect(port, o) as t:
+                assert 253 not in t.syn, t.syn
+                t.sendall(b"plain")
+                t.shutdown()
+                t.until(lambda t=t: t.fin)
+                assert t.got.decode().split() == ["5", hashlib.sha256(b"plain").hexdigest(), "1"], t.got
+        s.stop()
+
+
+@case
+def a_peer_of_its_own_is_connected_to():
+    with tap("stream-wire = iwarp") as (ns, d), nothing_left(d):
+        def meets(sport, *options):
+            t = Tcp(ns, sport).answers(*options)
+            p = ours(d, *python(HELLO, ADDR, sport), netns=ns)
+            t.until(lambda: t.open)
+            assert t.syn.get(253) == option(ASKS), t.syn
+            return t, p
+        for sport, o in ((40401, b""), (40402, option(ASKS)), (40403, option(TAKES, 0x524e4958))):
+            t, p = meets(sport, o)  # no answer, an echo, another's
+            t.until(lambda t=t: t.fin)
+            assert t.got == b"hello", t.got
+            t.sendall(b"plain")
+            t.shutdown()
+            p.wait_line("got plain 1")
+            p.ok()
+            t.close()
+        t, p = meets(40404, option(TAKES))
+        peer = wire.Peer(sock=t)
+        assert peer.take(36) == vectors()["request"]
+        peer.raw(wire.mpa_request(key=wire.REP, ird=1, ord_=1, priv=hello(8, 4096)))
+        b = Bytes(peer, 8, hello(16, 16384))
+        while not b.ended:
+            b.get()
+        assert b.kinds == [CREDIT, DATA, END] and b.came == b"hello", b.kinds
+        b.put(DATA, b"over iwarp")
+        assert not t.fin
+        b.put(END)
+        t.until(lambda: t.fin)
+        t.shutdown()
+        p.wait_line("got over iwarp 2")
+        p.ok()
+        t.close()
+        for i, reply in enumerate((wire.mpa_request(key=wire.REP, ird=1, ord_=1), b"HTTP/1.1 200 OK\r\n\r\n" * 2,
+                                   wire.mpa_request(key=wire.REP, flags=wire.C | wire.S | wire.R, ird=1, ord_=1))):
+            t, p = meets(40410 + i, option(TAKES))
+            wire.Peer(sock=t).take(36)
+            t.sendall(reply)  # no hello, no Reply, no
+            # the second where the program has not read yet, but shuts its side down
+            assert p.wait_line("failed").split()[1] in ("ECONNRESET", "ENOTCONN"), p.tail()
+            p.ok()
+            t.close()
+
+
+main()
