@@ -360,6 +360,10 @@ static void put_crc(struct fill *f)
 {
 	uint8_t crc[UDPL_CRC_LEN];
 
+	if (rn_likely(f->piece->len - f->at >= UDPL_CRC_LEN)) {
+		udpl_crc_put(f->piece->base, f->at, f->sum);
+		return;
+	}
 	udpl_crc_put(crc, 0, f->sum);
 	fill_on(f, crc, sizeof(crc));
 }

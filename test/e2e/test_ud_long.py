@@ -26,6 +26,17 @@ def end_source(source):
     return int(source.ok(PATIENCE).split("sent ")[1])
 
 
+def captured(d, fragments=None):
+    """What A has sent, by the number of the message and the offset in it, when the daemon has ended."""
+    got = defaultdict(dict)
+    nothing_is_left(d)
+    d.end()
+    for g in wire_ud.datagrams(d.dir + "/a.pcapng", fragments=fragments):
+        if g.src == A and g.kind in (1, 4):
+            got[g.msn][g.offset] = g
+    return got
+
+
 def counters(d):
     return {k[3:]: v for k, v in d.telemetry("/rnic/counters").items() if k.startswith("ud_")}
 
@@ -57,12 +68,7 @@ def an_independent_reader_puts_the_messages_together():
         sink, source = ends(d, len(lens), lens)
         sink.ok(PATIENCE)
         end_source(source)
-        nothing_is_left(d)
-        d.end()
-        got = defaultdict(dict)
-        for g in wire_ud.datagrams(d.dir + "/a.pcapng"):
-            if g.src == A and g.kind in (1, 4):
-                got[g.msn][g.offset] = g
+        got = captured(d)
         for msn in range(1, len(lens) + 1):
             parts = got[msn]
             body = b"".join(parts[at].body for at in sorted(parts))
@@ -80,12 +86,7 @@ def segments_of_64k_leave_as_fragments_that_an_independent_reader_joins():
         sink, source = ends(d, len(lens), lens)
         sink.ok(PATIENCE)
         end_source(source)
-        nothing_is_left(d)
-        d.end()
-        got = defaultdict(dict)
-        for g in wire_ud.datagrams(d.dir + "/a.pcapng", fragments=frames):
-            if g.src == A and g.kind in (1, 4):
-                got[g.msn][g.offset] = g
+        got = captured(d, frames)
         assert max(frames) <= 1500 and len(frames) > sum(lens) // 1480, len(frames)
         for msn, length in enumerate(lens, 1):
             parts = got[msn]
