@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rnicd's control side over the kernel's sockets, without a daemon, or over rnicd's streams (sockets/ks.h), as two
- * threads of the client's own process. The shared library made of it is loaded by librnic, which talks to it over a
- * socket pair.
+ * rnicd's control side in the client's own process, over the kernel's sockets without a daemon, or over rnicd's streams
+ * (sockets/ks.h). It runs two threads. librnic loads it as a shared library and talks to it over a socket pair.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +45,7 @@ static bool key(struct rnicd_port_cfg *p, char *item, char *err)
 	if (k->name != NULL && k->deflt[0] != '\0' && conf_key_store(k, p, value, why))
 		return true;
 	snprintf(err, IPC_OWN_ERR, "RNIC_EMBEDDED_KEYS: %s %s", item,
-		 why[0] != '\0' ? why : "is no key that a port has here");
+		 why[0] != '\0' ? why : "is not a key of an embedded port");
 	return false;
 }
 
@@ -64,7 +63,7 @@ static bool configure(struct rnicd_port_cfg *port, char *err)
 	rnicd.cfg.log_level = RNICD_LOG_ERROR;
 	rnicd.cfg.own_by_port = true;
 	rnicd.cfg.user_share = 100;
-	rnicd.cfg.quota_memory = UINT64_C(1) << 62; /* it is the process's own, and is not copied */
+	rnicd.cfg.quota_memory = UINT64_C(1) << 62; /* the memory is the process's own, and is not copied */
 	memset(port, 0, sizeof(*port));
 	conf_key_defaults(conf_keys_port, port);
 	port->qp_peers = RNICD_PEERS_ANY;
@@ -90,7 +89,9 @@ static void take_event(const struct event *ev)
 	case EVENT_NEIGH:
 	case EVENT_QUERY:
 	case EVENT_PATH:
-	case EVENT_ANSWER: break; /* of Ethernet ports; the last one the queue takes */
+	case EVENT_ANSWER:
+		break; /* these events come from Ethernet ports only; the event queue itself handles
+				   * EVENT_ANSWER */
 	}
 }
 
@@ -107,7 +108,7 @@ static void *control_main(void *arg)
 
 /* ---- start ---- */
 
-/* The program's signals are for its own threads. */
+/* Blocks all signals: the program's own threads handle them. */
 static int thread(void *(*main)(void *))
 {
 	sigset_t all, old;
@@ -124,7 +125,7 @@ static int thread(void *(*main)(void *))
 	return rc;
 }
 
-/* The control thread's lock first: it may wait for a turn, never the other way round. */
+/* Takes the control thread's lock first: its holder may wait for a turn, never the other way round. */
 static void fork_prepare(void)
 {
 	loop_lock();
@@ -147,7 +148,7 @@ static void fork_child(void)
 
 static void no_sockets(struct client *c)
 {
-	client_error(c, EOPNOTSUPP, "an embedded device carries no TCP programs: run them as they are");
+	client_error(c, EOPNOTSUPP, "an embedded device does not support TCP programs: run them without rnicrun");
 }
 
 static int start(struct ipc_own *own, int pair[2])
@@ -186,8 +187,8 @@ int rnic_embedded_start(struct ipc_own *own)
 
 	if (own->version != IPC_VERSION) {
 		snprintf(own->err, sizeof(own->err),
-			 "librnic and librnic_embedded are of different releases: install "
-			 "both from one");
+			 "librnic and librnic_embedded are from different releases: install "
+			 "both from the same one");
 		return EPROTO;
 	}
 	int rc = start(own, pair);

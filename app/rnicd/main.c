@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rnicd: options, start, the control thread's life, the end in order. */
+/* rnicd: options, start, the control thread's loop, orderly shutdown. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -37,13 +37,13 @@
 #include "version/version.h"
 
 #define CONF_DEFAULT "/etc/rnicd/rnicd.conf"
-#define EVENTS_MAX   256u              /* taken in one turn; the others wait */
-#define END_NS       (5 * RN_NS_PER_S) /* clients' connections get that long to end in order */
+#define EVENTS_MAX   256u              /* events handled in one turn; further events wait */
+#define END_NS       (5 * RN_NS_PER_S) /* time for clients' connections to end in order */
 #define ALARM_S      1                 /* see client_ev.h */
 
 static volatile sig_atomic_t stop_signal, reload_asked, state_asked;
 static bool ends_with_terminal;
-static uint64_t end_by; /* while stopping */
+static uint64_t end_by; /* while stopping: when to stop waiting for clients */
 
 static const char usage[] =
 	"NAME\n"
@@ -59,26 +59,26 @@ static const char usage[] =
 	"OPTIONS\n"
 	"  -c, --config FILE      configuration (default " CONF_DEFAULT ")\n"
 	"      --check FILE       read the configuration, name the line of each mistake, and end\n"
-	"  -s, --socket PATH      control socket, over RNICD_SOCKET and the configuration's\n"
-	"  -l, --log-level LEVEL  error, warning, info or debug, over the configuration's\n"
-	"      --no-hugepages     ordinary pages, whatever the configuration says\n"
-	"      --help-config      every key of the configuration with its default\n"
-	"      --help-causes      what the log says when something does not work, the cause, and the remedy\n"
+	"  -s, --socket PATH      control socket; overrides RNICD_SOCKET and the configuration\n"
+	"  -l, --log-level LEVEL  error, warning, info or debug; overrides the configuration\n"
+	"      --no-hugepages     use ordinary pages, whatever the configuration says\n"
+	"      --help-config      print every key of the configuration with its default\n"
+	"      --help-causes      print what the log says when something does not work, the cause, and the remedy\n"
 	"  -V, --version\n"
 	"  -h, --help\n\n"
 	"SIGNALS\n"
-	"  SIGTERM, SIGINT  end in order: clients are told, connections closed, captures written out\n"
-	"  SIGHUP           read the configuration again: log level, and of ports rate, impairment and capture change; when\n"
-	"                   the terminal that rnicd was started at has hung up, and no service manager started it, an end\n"
-	"                   in order\n"
-	"  SIGUSR1          say in the log how the ports are and how many clients there are\n\n"
+	"  SIGTERM, SIGINT  orderly shutdown: disconnect clients, close connections, complete captures\n"
+	"  SIGHUP           read the configuration again: log level, rate, impairment and capture of ports change; if\n"
+	"                   the terminal of rnicd has hung up and no service manager started it, an\n"
+	"                   orderly shutdown\n"
+	"  SIGUSR1          log the state of the ports and the number of clients\n\n"
 	"FILES\n"
-	"  /run/rnicd/rnicd.sock  control socket, where clients look unless RNICD_SOCKET names another\n\n"
+	"  /run/rnicd/rnicd.sock  control socket; clients use it unless RNICD_SOCKET names another\n\n"
 	"ENVIRONMENT\n"
-	"  RNICD_SOCKET   control socket, over the configuration's; clients look at it too\n"
-	"  NOTIFY_SOCKET  told READY=1 and STOPPING=1 (systemd, Type=notify)\n\n"
+	"  RNICD_SOCKET   control socket; overrides the configuration; clients use it too\n"
+	"  NOTIFY_SOCKET  gets READY=1 and STOPPING=1 (systemd, Type=notify)\n\n"
 	"EXIT STATUS\n"
-	"  0 after an orderly end, 1 when it could not start or the configuration has mistakes, 2 for wrong options\n";
+	"  0 after an orderly shutdown, 1 if rnicd cannot start or the configuration is wrong, 2 for wrong options\n";
 
 struct options {
 	const char *config;
@@ -88,7 +88,7 @@ struct options {
 	bool no_hugepages;
 };
 
-/* The exit status, or -1: go on. */
+/* Returns the exit status, or -1: continue. */
 static int options(int argc, char **argv, struct options *o)
 {
 	enum { CHECK = 256, HELP_CONFIG, HELP_CAUSES, NO_HUGEPAGES };
@@ -123,11 +123,11 @@ static int options(int argc, char **argv, struct options *o)
 	}
 	if (optind == argc)
 		return -1;
-	fprintf(stderr, "rnicd: what is '%s'? Try rnicd --help.\n", argv[optind]);
+	fprintf(stderr, "rnicd: unknown argument '%s'. Try rnicd --help.\n", argv[optind]);
 	return 2;
 }
 
-/* The line of a key that names a CPU that is not ours to use, and a sentence; 0: there is none. */
+/* The line of a key that names a CPU which this process may not use, and a sentence; 0: there is none. */
 static unsigned cpu_missing(const struct conf *c, char *say, size_t len)
 {
 	const struct rnicd_cfg *cfg = &c->d;
@@ -135,14 +135,14 @@ static unsigned cpu_missing(const struct conf *c, char *say, size_t len)
 
 	CPU_ZERO(&set);
 	if (sched_getaffinity(0, sizeof(set), &set) != 0)
-		return 0; /* more CPUs than cpu_set_t knows: DPDK will say */
+		return 0; /* more CPUs than cpu_set_t can hold: DPDK reports it */
 	for (uint32_t i = 0; i <= cfg->n_workers; i++) {
 		bool control = i == cfg->n_workers;
 		uint32_t cpu = control ? cfg->control_cpu : cfg->lcore[i];
 		if ((control ? cpu == UINT16_MAX : !cfg->pin) || (cpu < CPU_SETSIZE && CPU_ISSET(cpu, &set)))
 			continue;
 		snprintf(say, len,
-			 "%s names CPU %u, but this process may use only %d CPUs and that is none of them (taskset -p "
+			 "%s names CPU %u, which is not one of the %d CPUs that this process may use (taskset -p "
 			 "%d)",
 			 control ? "control-cpu" : "workers", cpu, CPU_COUNT(&set), (int)getpid());
 		return control ? c->control_cpu_line : c->workers_line;
@@ -189,7 +189,7 @@ static void on_stop(int sig)
 	loop_poke();
 }
 
-/* What they ask for is done by the loop: collect(). */
+/* The handlers only set flags; collect() in the loop carries them out. */
 static void on_ask(int sig)
 {
 	if (sig == SIGHUP)
@@ -199,7 +199,7 @@ static void on_ask(int sig)
 	loop_poke();
 }
 
-/* Whether there is a terminal whose hang-up is ours too. */
+/* Whether a hang-up of the terminal should end rnicd. */
 static bool has_terminal(void)
 {
 	int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -209,7 +209,7 @@ static bool has_terminal(void)
 	return fd >= 0;
 }
 
-static void on_alarm(int sig) { (void)sig; /* it has interrupted a system call, that was its purpose */ }
+static void on_alarm(int sig) { (void)sig; /* the signal only has to interrupt a system call */ }
 
 static void set_of(sigset_t *s)
 {
@@ -222,7 +222,7 @@ static void set_of(sigset_t *s)
 	sigaddset(s, SIGUSR2);
 }
 
-/* Before other threads are made: they keep these blocked. */
+/* Called before other threads are made, which inherit these blocked signals. */
 static void signals_block(void)
 {
 	sigset_t s;
@@ -245,7 +245,7 @@ static void signals_take(void)
 	sigaction(SIGHUP, &ask, &hup);
 	sigaction(SIGUSR1, &ask, NULL);
 	sigaction(SIGUSR2, &ask, NULL);
-	/* nohup ignores SIGHUP; service managers name themselves */
+	/* nohup ignores SIGHUP; service managers set variables */
 	ends_with_terminal = hup.sa_handler != SIG_IGN && getenv("NOTIFY_SOCKET") == NULL &&
 			     getenv("INVOCATION_ID") == NULL && has_terminal();
 	setitimer(ITIMER_REAL, &every, NULL);
@@ -253,7 +253,7 @@ static void signals_take(void)
 	pthread_sigmask(SIG_UNBLOCK, &s, NULL);
 }
 
-/* As many descriptors as the system lets it have: clients pass some. */
+/* Raises the limit of descriptors as far as allowed, because clients pass descriptors. */
 static void descriptors_all(void)
 {
 	struct rlimit most;
@@ -284,7 +284,7 @@ static void on_event(const struct event *ev)
 	case EVENT_QUERY: group_net_query(&ev->query); break;
 	case EVENT_STREAM: sk_event(&ev->stream, ev->worker); break;
 	case EVENT_PATH: why_path(&ev->path); break;
-	case EVENT_ANSWER: /* the queue takes it */ break;
+	case EVENT_ANSWER: /* the event queue itself handles it */ break;
 	}
 }
 
@@ -383,7 +383,7 @@ static void end_in_order(void)
 		rnicd_log(RNICD_LOG_WARNING, "%u clients' memory was still in use", clients.n);
 }
 
-/* With the data plane up: the exit status. */
+/* Runs with the data plane up; returns the exit status. */
 static int serve(int listen_fd, const char *pages)
 {
 	user_start();
@@ -407,8 +407,8 @@ static int serve(int listen_fd, const char *pages)
 }
 
 /*
- * Hugepages that were free at the start may have gone to others before they were asked for. EAL starts once in a
- * process, so with `hugepages = auto` the process begins anew and does without. Returns when it cannot.
+ * Hugepages that were free at the start may have been taken by others before EAL allocated them. EAL can start only
+ * once in a process, so with `hugepages = auto` rnicd executes itself again without hugepages. Returns if that fails.
  */
 static void begin_anew(int argc, char **argv, const cpu_set_t *cpus)
 {
@@ -423,7 +423,7 @@ static void begin_anew(int argc, char **argv, const cpu_set_t *cpus)
 	self[n] = '\0';
 	memcpy(again, argv, (size_t)argc * sizeof(*again));
 	again[argc] = (char[]){ "--no-hugepages" };
-	sched_setaffinity(0, sizeof(*cpus), cpus); /* EAL has narrowed it */
+	sched_setaffinity(0, sizeof(*cpus), cpus); /* EAL has restricted the CPUs */
 	close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
 	execv(self, again);
 	free(again);
@@ -452,7 +452,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "rnicd: the socket '%s' %s\n", sock, say);
 		return 1;
 	}
-	memcpy(&rnicd.cfg, &conf.d, sizeof(rnicd.cfg)); /* reload.c compares bytes */
+	memcpy(&rnicd.cfg, &conf.d, sizeof(rnicd.cfg)); /* copied as bytes, since reload.c compares bytes */
 	if (!level_over(o.level)) {
 		fprintf(stderr, "rnicd: --log-level must be error, warning, info or debug\n");
 		return 2;

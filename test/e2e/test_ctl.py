@@ -381,7 +381,7 @@ def what_cannot_change_is_refused_and_nothing_changes():
                 ("port c loss=1%", "no port c"),
                 ("port a loss=5% loss=lots", "'loss=lots'"),
                 ("port a losses=1%", "no key 'losses'"),
-                ("port a loss", "no KEY=VALUE"),
+                ("port a loss", "form KEY=VALUE"),
                 ("port a", "KEY=VALUE"),
                 ("port", "no port"),
                 ("port a capture=a.pcap", "absolute path"),

@@ -58,7 +58,7 @@ def without_a_daemon_auto_says_so_in_one_line():
 @case
 def a_key_that_is_wrong_is_named():
     with Host() as h:
-        for keys, why in (("crc=maybe", "crc"), ("colour=red", "is no key"), ("crc", "KEY=VALUE")):
+        for keys, why in (("crc=maybe", "crc"), ("colour=red", "is not a key"), ("crc", "KEY=VALUE")):
             p = h.run(RNICRUN, "ibv_devices", RNIC_EMBEDDED_KEYS=keys)
             p.wait()
             assert "RNIC_EMBEDDED_KEYS" in p.stderr() and why in p.stderr(), p.tail()

@@ -193,7 +193,7 @@ def frames_that_a_port_cannot_send_are_told():
 @case
 def long_segments_that_are_copied_are_told_with_the_reason():
     with Traffic("-m", "write_bw", "--size", "1m", conf=pair_conf(mtu=9000, both="crc = always")) as d:
-        tells(d, "by-copy", "were copied once more", "because a CRC or a checksum is summed")
+        tells(d, "by-copy", "were copied once more", "because a CRC or a checksum is computed")
     with Traffic("-m", "write_bw", "--size", "1m", conf=pair_conf(mtu=9000)) as d:
         assert "by-copy" not in explain(d) and d.telemetry("/rnic/ports,b")["tx_data"] > 100, explain(d)
 

@@ -252,7 +252,7 @@ def over_a_narrow_path(tells):
             assert out.count("verified") == 3, out
             until(lambda: "takes packets of 1" in da.stderr(), "a line of the daemon about the path")
             line, = [s for s in da.stderr().splitlines() if "takes packets of" in s]
-            assert "segments are cut to fit the path. Give the port the mtu that the path takes" in line, line
+            assert "segments are cut to fit the path. Set the port's mtu to that of the path" in line, line
             return line
 
 
@@ -270,7 +270,7 @@ def a_path_that_swallows_full_segments_in_silence_does_not_hang():
 
 @case
 def a_port_that_cannot_be_is_one_sentence():
-    for device, extra, word in (("tap:rt0", "mtu = 0", "mtu"), ("tap:rt0", "mtu = 9000", "at most 1522 bytes"), ("memif:role=nonsense", "", "neither server nor client"),
+    for device, extra, word in (("tap:rt0", "mtu = 0", "mtu"), ("tap:rt0", "mtu = 9000", "at most 1522 bytes"), ("memif:role=nonsense", "", "other than server or client"),
                                 ("pci:0000:ff:1f.7", "", "port a"), ("pair:nobody", "", "nobody"),
                                 ("af_packet:nosuchdev", "", "port a")):
         try:

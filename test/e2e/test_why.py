@@ -115,7 +115,7 @@ def a_worker_that_was_not_run_is_said():
             d.p.send_signal(signal.SIGCONT)
             return "was not run for 100 ms" in d.stderr()
         until(stalled, d.tail)
-        assert re.search(r"warning: worker \d+, \d+ ms: .* CPUs of its own", d.stderr()), d.tail()
+        assert re.search(r"warning: worker \d+, \d+ ms: .* Reserve CPUs for rnicd", d.stderr()), d.tail()
 
 
 @case
@@ -208,7 +208,7 @@ def a_peer_that_declines_the_crc_is_said():
     w = World.of()
     p, *ends = w.called()
     p.raw(mpa_request(key=wire.REP, flags=S))
-    said(w.d, *ends, "do not agree on how to speak", "peer declines CRC, which is demanded here",
+    said(w.d, *ends, "do not agree on the parameters of the connection", "peer declines CRC, which is demanded here",
          "Compare crc, markers")
     p.close()
 

@@ -193,8 +193,8 @@ static void values_that_cannot_be(void **state)
 		{ "vlan = 4095", "'vlan = 4095' must be none or a VLAN from 1 to 4094" },
 		{ "rate = fast", "'rate = fast' must be unlimited or bits per second from 1M to 1000G" },
 		{ "rate = 0", "'rate = 0' must be unlimited or bits per second from 1M to 1000G" },
-		{ "loss = 1", "'loss = 1' would be all of them: was 1% meant? All of them are 100%" },
-		{ "corrupt = 2.5", "'corrupt = 2.5' would be all of them: was 2.5% meant? All of them are 100%" },
+		{ "loss = 1", "'loss = 1' would be 100%: was 1% meant? Write 100% for all" },
+		{ "corrupt = 2.5", "'corrupt = 2.5' would be 100%: was 2.5% meant? Write 100% for all" },
 		{ "loss = 101%", "'loss = 101%' must be a probability from 0% to 100%" },
 		{ "delay = 5", "'delay = 5' must be a time (ns, us, ms, s) from 0 to 10s" },
 		{ "jitter = 11s", "'jitter = 11s' must be a time (ns, us, ms, s) from 0 to 10s" },
@@ -317,14 +317,14 @@ static void what_no_driver_takes_does_not_pass(void **state)
 		{ "pci:3b:00", "must be a PCI address such as pci:0000:3b:00.0 (lspci -D shows them)" },
 		{ "pci:0000:3b:00.8", "must be a PCI address such as pci:0000:3b:00.0 (lspci -D shows them)" },
 		{ "pci:eth0", "must be a PCI address such as pci:0000:3b:00.0 (lspci -D shows them)" },
-		{ "memif:role=master", "has a role that is neither server nor client" },
+		{ "memif:role=master", "has a role other than server or client" },
 		{ "memif:id=one", "has an id that is no number" },
 		{ "memif:sokcet=/x",
 		  "has an unknown argument 'sokcet'; memif takes role, id, socket, socket-abstract, bsize, "
 		  "rsize, mac, secret and zero-copy" },
 		{ "memif:socket-abstract=no,socket=x", "has a socket that is not an absolute path" },
 		{ "memif:socket=/x,socket-abstract=yes",
-		  "has a socket that every local user can call, and DPDK's driver trusts its caller: "
+		  "has a socket that every local user can connect to, and DPDK's driver trusts its peer: "
 		  "set socket-abstract=no, and a socket in a folder of your own" },
 		{ "memif:rsize=15", "has an rsize that is not from 0 to 14 (the ring has 2 to the power of it slots)" },
 	};

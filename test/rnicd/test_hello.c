@@ -93,12 +93,12 @@ static void hello_is_checked(void **state)
 	REFUSED(hello(&k, &m, good, 3), EINVAL, "the hugepage arena is not a memfd of its kind");
 	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	REFUSED(hello(&k, &m, good, 1), EINVAL,
-		"request 1 with 48 bytes and 1 descriptors: 48 bytes and 2 to 4 descriptors belong to it");
+		"request 1 has 48 bytes and 1 descriptors: it must have 48 bytes and 2 to 4 descriptors");
 	REFUSED(FC_CALL(&k, &m, IPC_ALLOC_PD, alloc_pd, .dev = 0), EPROTO, "the first request must be HELLO");
 	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	assert_int_equal(hello(&k, &m, good, 3), 0); /* nothing of all that has spoilt the connection */
 	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
-	REFUSED(hello(&k, &m, good, 3), EPROTO, "HELLO was said already");
+	REFUSED(hello(&k, &m, good, 3), EPROTO, "HELLO was sent already");
 	fc_close(&k);
 	close(plain);
 	close(pipes[0]);

@@ -62,7 +62,7 @@ static void requests_of_wrong_form(void **state)
 	REFUSED(fc_call(&c, &m, NULL, 0), EINVAL, "request 0 is not known to this rnicd");
 	m = (struct ipc_msg){ .type = IPC_ALLOC_PD, .len = IPC_MSG_HDR };
 	REFUSED(fc_call(&c, &m, NULL, 0), EINVAL,
-		"request 5 with 16 bytes and 0 descriptors: 24 bytes and 0 to 0 descriptors belong to it");
+		"request 5 has 16 bytes and 0 descriptors: it must have 24 bytes and 0 to 0 descriptors");
 	m = (struct ipc_msg){ .type = IPC_ALLOC_PD, .len = IPC_MSG_LEN(alloc_pd) };
 	assert_int_equal(fc_call(&c, &m, &c.wake, 1), EINVAL);
 }

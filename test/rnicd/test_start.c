@@ -90,7 +90,7 @@ static void a_cpu_that_there_is_not_is_named(void **state)
 	(void)state;
 	daemon_config(&d, "workers = 0,1023");
 	assert_int_equal(run_it(&r, "--config", d.conf), 1);
-	assert_non_null(strstr(r.text, "rnicd: cannot start: workers names CPU 1023, but this process may use only "));
+	assert_non_null(strstr(r.text, "rnicd: cannot start: workers names CPU 1023, which is not one of the "));
 	remove_config(&d);
 	daemon_config(&d, "control-cpu = 1022");
 	assert_int_equal(run_it(&r, "--config", d.conf), 1);
@@ -158,7 +158,7 @@ static void a_file_in_the_way_is_left_alone(void **state)
 	int fd = open(d.sock, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	close(fd);
 	assert_int_equal(run_it(&r, "--config", d.conf), 1);
-	assert_non_null(strstr(r.text, "there is a file of this name that is no socket: move it away\n"));
+	assert_non_null(strstr(r.text, "a file of this name exists and is not a socket: move it away\n"));
 	assert_int_equal(access(d.sock, F_OK), 0);
 	unlink(d.sock);
 	remove_config(&d);

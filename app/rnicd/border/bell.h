@@ -27,20 +27,20 @@ extern struct bell bells[RNICD_MAX_WORKERS];
 bool bell_make(uint32_t worker);
 void bell_free(uint32_t worker);
 
-/* Any thread: something has been put where the worker looks; ends its sleep. */
+/* Any thread, after it has put something where the worker looks: ends the worker's sleep. */
 void bell_ring(uint32_t worker);
 
 /*
  * Any thread: an event of the descriptor ends the worker's sleep from now on. `events` as of epoll; with EPOLLET nobody
- * has to read it. False and errno: it is no descriptor that can be waited for. Closing the descriptor ends it; _unwatch
- * is for one that stays open.
+ * has to read the descriptor. False and errno: epoll cannot wait for this descriptor. Closing a descriptor ends its
+ * watch; bell_unwatch() is for a descriptor that stays open.
  */
 bool bell_watch(uint32_t worker, int fd, uint32_t events);
 void bell_unwatch(uint32_t worker, int fd);
 
 /* ---- the worker itself ---- */
 
-/* 1 before its last look at everything, which a full fence must precede; 0 when it is awake. */
+/* 1 before its last look at everything, which a full fence must precede; 0 after it has woken up. */
 static inline void bell_set_sleeping(uint32_t worker, uint32_t value)
 {
 	__atomic_store_n(&bells[worker].sleeping, value, __ATOMIC_RELAXED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client as one worker sees it: where its doorbells are, which of its QPs live on the worker, and which memory may go
- * out by reference.
+ * A client as one worker sees it: where its doorbells are, which of its QPs live on the worker, and whether frames may
+ * refer to its memory instead of copying it.
  *
  * The control thread makes and frees it. Between CMD_CLIENT_ADD and the answer to CMD_CLIENT_DEL the worker alone reads
  * and writes it, but for `shares` (the control thread writes) and `ext_freed` (each thread that frees packets writes
@@ -21,7 +21,7 @@ struct qp;
 struct worker_client {
 	struct ipc_doorbell *doorbell; /* of this worker, in the client's shared memory: not trusted */
 	struct worker_client *next;    /* the worker's list of clients */
-	bool shares;                   /* atomic. Its QPs reach memory of other clients: no memory goes by reference */
+	bool shares;                   /* atomic. Its QPs reach memory of other clients: everything is sent by copy */
 	uint64_t ext_taken;            /* references to its memory ever given to packets; the worker writes */
 	struct {
 		uint64_t n; /* references given back, by DPDK lcore of the thread that freed the packet */
@@ -32,8 +32,8 @@ struct worker_client {
 
 /*
  * Control thread, after the answer to CMD_CLIENT_DEL: true once no packet refers to the client's memory through this
- * worker any more. Only then may the memory be unmapped and c be freed. Becomes true by itself; ask again after some
- * milliseconds.
+ * worker any more. Only then may the memory be unmapped and c be freed. The packets leave by themselves; ask again
+ * after some milliseconds.
  */
 static inline bool worker_client_quiet(const struct worker_client *c)
 {

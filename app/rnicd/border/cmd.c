@@ -76,7 +76,7 @@ static bool send_one(struct cmd *c, uint32_t worker)
 	return true;
 }
 
-/* True: it is sent to all workers that it is for. */
+/* True: the command has been sent to all its workers. */
 static bool send_some(struct cmd *c)
 {
 	for (; c->unsent != 0; c->unsent &= c->unsent - 1)

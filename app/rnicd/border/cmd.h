@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way in: commands of the control thread to the workers.
+ * The command queue: commands of the control thread to the workers.
  *
  * A command is the caller's memory, most often embedded in a structure of the caller. From cmd_send() until `done` is
  * called it belongs to the workers it was sent to, together with all that it points to. A worker carries it out between
@@ -31,49 +31,51 @@ struct impair;
 
 /* The arguments and results of each type are in the member of struct cmd named after the colon. */
 enum cmd_type {
-	CMD_NOTHING, /* comes round: what the worker has begun in an earlier step is over */
+	CMD_NOTHING, /* does nothing; its answer says that all earlier steps of the worker are over */
 
-	CMD_CLIENT_ADD,    /* client: the worker knows the client's doorbells from now on */
-	CMD_CLIENT_DEL,    /* client: and no more. Its QPs are destroyed */
+	CMD_CLIENT_ADD,    /* client: the worker looks at the client's doorbells from now on */
+	CMD_CLIENT_DEL,    /* client: the worker forgets its doorbells. Its QPs must be destroyed before */
 	CMD_CLIENT_REFERS, /* refers: whether a connection still has bytes to send that lie in this memory */
 
-	CMD_QP_CREATE,  /* qp: the QP lives here; datagrams find it */
+	CMD_QP_CREATE,  /* qp: the QP belongs to this worker; datagrams find it */
 	CMD_QP_MODIFY,  /* qp: new attributes, perhaps a new state */
-	CMD_QP_LEAVE,   /* qp: its doorbell is heard here no more; CMD_QP_LATER must follow */
-	CMD_QP_LATER,   /* qp: whether the turn in which it left, or was destroyed, is over */
-	CMD_QP_ARRIVE,  /* qp: its doorbell is heard here from now on */
+	CMD_QP_LEAVE,   /* qp: this worker no longer looks at its doorbell; CMD_QP_LATER must follow */
+	CMD_QP_LATER,   /* qp: whether the turn is over in which the QP left or was destroyed */
+	CMD_QP_ARRIVE,  /* qp: this worker looks at its doorbell from now on */
 	CMD_QP_DESTROY, /* qp: CMD_QP_LATER must follow */
 	CMD_QP_WAITS,   /* qp: whether it has sends that wait for a connection */
 	CMD_QP_GIVE_UP, /* qp: the sends that wait for a connection end with IBV_WC_RETRY_EXC_ERR */
 
 	CMD_CQ_RESIZE, /* resize: all workers; completions go to the new rings */
-	/* srq: all workers; XRC targets let go of it, and of its PD. Again until a turn of each worker has passed */
+	/* srq: all workers; XRC targets release it and its PD. Repeated until each worker has run another turn */
 	CMD_SRQ_LEAVE,
 
 	CMD_GROUP,         /* group: all workers; a QP enters or leaves a multicast group */
-	CMD_GROUP_BIND,    /* group_bind: where a QP has Write-Records to a group, at the QP's worker */
-	CMD_SEND_FRAME,    /* send: a whole frame goes out */
-	CMD_SEND_DATAGRAM, /* send: a UDP payload goes out */
+	CMD_GROUP_BIND,    /* group_bind: the memory into which a QP gets Write-Records to a group; at the QP's
+			    * worker */
+	CMD_SEND_FRAME,    /* send: transmits a whole frame */
+	CMD_SEND_DATAGRAM, /* send: transmits a UDP payload */
 
 	CMD_LISTEN,      /* listen: all workers */
-	CMD_UNLISTEN,    /* listen: all workers; undoes it where its verdict is CONN_OK */
+	CMD_UNLISTEN,    /* listen: all workers; ends the listener on each worker whose verdict is CONN_OK */
 	CMD_CONN_OPEN,   /* open: an active connection, at the worker that conn_owner() names */
 	CMD_CONN_JOIN,   /* join: a connection gets its QP: accepted when it is passive, attached when it is active */
 	CMD_CONN_REJECT, /* join: with private data */
 	CMD_CONN_DISCONNECT, /* conn */
-	CMD_CONN_END,        /* conn: rejected when it waits for an answer, else disconnected */
+	CMD_CONN_END,        /* conn: rejects a connection that waits for accept or reject, disconnects any other */
 	CMD_CONN_LET_GO,     /* conn: the client is gone: no byte of its memory is sent any more */
 
-	CMD_STREAM_JOIN,     /* stream_join: all workers; the doorbells of a user's sockets are heard from now on */
+	CMD_STREAM_JOIN,     /* stream_join: all workers; the workers look at the doorbells of a user's sockets from now
+			      * on */
 	CMD_STREAM_LISTEN,   /* stream_listen: all workers */
 	CMD_STREAM_UNLISTEN, /* stream_listen: all workers */
 	CMD_STREAM_OPEN,     /* stream: an active connection, at the worker that conn_owner() names */
-	CMD_STREAM_ADOPT,    /* stream: a program takes a connection of its listener */
-	CMD_STREAM_CLOSE,    /* stream: no program has it any more */
+	CMD_STREAM_ADOPT,    /* stream: a program has accepted a connection of its listener */
+	CMD_STREAM_CLOSE,    /* stream: no program has the socket open any more */
 
 	CMD_GRAM_OPEN,  /* gram: at the worker that gram_owner() names; datagrams find it from now on */
-	CMD_GRAM_PEER,  /* gram: another peer, or none */
-	CMD_GRAM_CLOSE, /* gram: no program has it any more; what waits to be sent is sent before */
+	CMD_GRAM_PEER,  /* gram: connects the socket to another peer, or to none */
+	CMD_GRAM_CLOSE, /* gram: no program has the socket open any more; queued datagrams are sent before it closes */
 
 	CMD_NEIGH, /* neigh: asks for the neighbour behind an address */
 
@@ -94,10 +96,10 @@ enum cmd_type {
 
 enum conn_verdict {
 	CONN_OK,
-	CONN_IN_USE,   /* there is such a connection already (or still: TIME_WAIT) */
+	CONN_IN_USE,   /* the same addresses and ports have a connection, perhaps in TIME_WAIT */
 	CONN_NO_ROUTE, /* the remote address is not on the port's network and there is no gateway */
 	CONN_FULL,     /* cfg.flows connections exist */
-	CONN_QP        /* the message engine said no: see qv */
+	CONN_QP        /* the message engine refused: see qv */
 };
 
 enum neigh_verdict {
@@ -126,11 +128,11 @@ struct cmd_qp {
 	struct worker_client *client; /* as this worker has it */
 	uint32_t bit;                 /* of its doorbell */
 	bool datagram;                /* it lies in a struct ud_qp */
-	bool orphan; /* DESTROY: its client is dying: what is posted is not sent, its connection lives on without it */
+	bool orphan; /* DESTROY: its client has ended: posted work is not sent, its connection goes on without the QP */
 	bool has_state; /* CREATE, MODIFY: state is to be entered */
 	enum qp_state state;
 	uint32_t port;            /* CREATE: index of the device */
-	struct qp_tune tune, was; /* MODIFY; was: what stays when the state cannot be entered */
+	struct qp_tune tune, was; /* MODIFY; was: the attributes that remain if the state cannot be entered */
 	/* results */
 	enum qp_verdict verdict;
 	uint64_t seen; /* LEAVE, DESTROY: time of the turn; LATER compares with it */
@@ -146,8 +148,8 @@ struct cmd_resize {
 
 struct cmd_srq {
 	struct qp_srq *srq;
-	uint64_t seen[RNICD_MAX_WORKERS]; /* results: time of the turn in which the worker let go of it */
-	bool again;                       /* result, atomic: of a worker that turn may not be over */
+	uint64_t seen[RNICD_MAX_WORKERS]; /* results: time of the turn in which the worker released it */
+	bool again;                       /* result, atomic: that turn may not be over on some worker */
 };
 
 struct cmd_group {
@@ -173,13 +175,13 @@ struct cmd_send_out {
 
 struct cmd_listen {
 	uint32_t first, last; /* devices [first, last) */
-	uint32_t without;     /* bit mask of devices: there not, their addresses are of another family */
+	uint32_t without;     /* bit mask of devices that do not listen: their addresses are of another family */
 	uint16_t lport;
 	uint16_t backlog; /* connections without a Request at once, on each worker; 0: 64 */
 	uint32_t flags;   /* RC_* of its connections */
 	uint8_t rev;      /* MPA revision; 0: as configured */
 	uint8_t tos;      /* of the packets of its connections */
-	uint64_t owner;   /* of the listener: named by the first effect of each of its connections */
+	uint64_t owner;   /* number of the listener: the first effect of each of its connections has it */
 	enum conn_verdict
 		verdict[RNICD_MAX_WORKERS]; /* result: OK, IN_USE, FULL. Where it is not OK no device listens */
 };
@@ -191,7 +193,8 @@ struct cmd_conn_open {
 	struct qp_dev *dev;
 	struct mpa_policy policy;
 	uint32_t flags;               /* RC_* */
-	struct handed *handed;        /* the connection that there is; NULL: to be opened. Taken with CONN_OK */
+	struct handed *handed;        /* a connected socket to use; NULL: open a new one. Belongs to the connection
+				       * after CONN_OK */
 	bool passive;                 /* with handed: the peer sends the Request */
 	struct qp *qp;                /* NULL: attached later, by CMD_CONN_JOIN */
 	struct worker_client *client; /* of the QP, as this worker has it */
@@ -237,21 +240,21 @@ struct cmd_stream_listen {
 
 struct cmd_stream {
 	struct stream *stream;     /* ADOPT, CLOSE; result of OPEN. Valid until STREAM_CLOSED */
-	uint64_t key;              /* its number; OPEN: to be */
+	uint64_t key;              /* its number; OPEN: the number to give */
 	struct conn_addr addr;     /* OPEN */
 	struct ipc_stream *mem;    /* OPEN, ADOPT: stays until STREAM_CLOSED */
 	struct stream_user *user;  /* the same: as this worker has it */
 	uint32_t bit;              /* the same: of its doorbell */
 	bool abort;                /* CLOSE: with a reset */
 	bool iwarp;                /* OPEN: the wire is iwarp if the peer can have it */
-	enum conn_verdict verdict; /* result of OPEN and ADOPT; CONN_FULL of ADOPT: it has ended */
+	enum conn_verdict verdict; /* result of OPEN and ADOPT; for ADOPT, CONN_FULL: the connection has ended */
 };
 
 struct cmd_gram {
 	struct gram *gram;
 	struct gram_peer peer; /* PEER */
-	bool waits;            /* result of CLOSE: there are datagrams that could not be sent yet. It is open still */
-	bool give_up;          /* CLOSE: they are not sent */
+	bool waits;            /* result of CLOSE: some datagrams could not be sent yet, so the socket is still open */
+	bool give_up;          /* CLOSE: datagrams that wait are discarded */
 };
 
 struct cmd_neigh {
@@ -289,7 +292,7 @@ struct cmd_look_records {
 struct cmd {
 	enum cmd_type type;
 	void (*done)(struct cmd *c); /* control thread */
-	/* the queue's */
+	/* the rest belongs to the queue */
 	struct cmd *next; /* waits to be sent */
 	uint32_t unsent;  /* bit mask of the workers it is still to be sent to */
 	uint32_t left;    /* workers that have not answered */

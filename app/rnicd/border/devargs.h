@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A device's arguments as DPDK writes them: "key=value,key=value". Any thread; nothing is kept. */
+/* Parses the arguments of a device in DPDK's form, "key=value,key=value". Any thread; keeps no state. */
 #ifndef RNICD_DEVARGS_H
 #define RNICD_DEVARGS_H
 

@@ -18,7 +18,7 @@ _Static_assert(CMD_SLOTS + LOSSLESS < SLOTS, "droppable events have room too");
 /* Each worker has a ring, into which it produces; the control thread consumes. */
 struct event_ring {
 	struct spsc_prod prod RN_ALIGNED(RN_CACHE_LINE); /* worker */
-	bool told;                                       /* something was put since the last flush */
+	bool told;                                       /* an event was put since the last flush */
 	struct spsc_cons cons RN_ALIGNED(RN_CACHE_LINE); /* control thread */
 	void *mem;
 };
@@ -26,7 +26,8 @@ struct event_ring {
 static struct event_ring *ring[RNICD_MAX_WORKERS];
 static uint32_t n_rings;
 static uint32_t control_sleeping; /* 1: the control thread sleeps and control_fd must be written */
-/* The control thread's: it has set control_sleeping; a worker has taken that, so control_fd is written or will be. */
+/* Of the control thread: it has set control_sleeping, and a worker has cleared it, so control_fd is or will be
+ * written. */
 static bool announced, knocked;
 
 static void stop(void)

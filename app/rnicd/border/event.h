@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way out: what workers tell the control thread, in the order in which each worker tells it.
+ * The event queue: reports of the workers to the control thread, in the order in which each worker makes them.
  *
- * An event has a class. An answer to a command always has room: room for all commands under way is kept free. A
- * lossless event that has no room waits: the worker tries again in its next turn and does nothing before that which
- * makes more such events. A droppable event that has no room, or would take the room that is kept for lossless ones, is
- * lost; what it tells is told again, or its loss is one of the network's.
+ * An event has a class. An answer to a command always has room: room for all commands under way is kept free. If there
+ * is no room for a lossless event, the worker tries again in its next turn, and until then does nothing that makes more
+ * such events. A droppable event is lost if there is no room, or only the room that is kept for lossless events; its
+ * content is reported again later, or the loss is the same as the loss of a packet on the network.
  *
  * The control thread is woken once per turn of a worker at most, by event_flush(), and only when it sleeps.
  */
@@ -21,9 +21,9 @@
 
 enum event_type {
 	EVENT_ANSWER, /* cmd: a command is back. The queue itself takes it */
-	EVENT_FX,     /* fx: lossless. Of a connection, QP, CQ or SRQ */
+	EVENT_FX,     /* fx: lossless. An effect on a connection, QP, CQ or SRQ */
 	EVENT_SIDR,   /* sidr: droppable. A message for the datagrams' connection manager */
-	EVENT_NEIGH,  /* neigh: droppable. What CMD_NEIGH has asked for is known */
+	EVENT_NEIGH,  /* neigh: droppable. The neighbour that CMD_NEIGH has asked for is known, or does not answer */
 	EVENT_QUERY,  /* query: droppable. A router asks which groups are wanted */
 	EVENT_STREAM, /* stream: lossless. Of a stream socket */
 	EVENT_PATH    /* path: droppable. A connection has found that its path takes less than the port's MTU */
@@ -107,19 +107,19 @@ struct event {
 
 /* ---- worker: its own number ---- */
 
-/* Where the next event is to be written, type and body; NULL: no room. It is not told before event_put(). */
+/* Where to write the next event, type and body; NULL: no room. event_put() then sends the event. */
 struct event *event_room(uint32_t worker, enum event_class class);
 void event_put(uint32_t worker);
 /* A command is carried out. */
 void event_answer(uint32_t worker, struct cmd *c);
-/* End of the turn: wakes the control thread when it has been told something and sleeps. */
+/* End of the turn: wakes the control thread if events were sent in this turn and it sleeps. */
 void event_flush(uint32_t worker);
 
 /* ---- control thread ---- */
 
 /*
- * Sends commands that wait; takes up to n events, runs `done` of commands that are answered and gives the others to
- * `take`. Returns how many there were.
+ * Sends commands that wait; takes up to n events, runs `done` of answered commands and passes all other events to
+ * `take`. Returns the number of events.
  */
 uint32_t event_collect(uint32_t n, void (*take)(const struct event *ev));
 

@@ -19,7 +19,7 @@ struct conn_addr {
 	uint32_t port; /* index of the device */
 	struct pkt_addr local, remote;
 	uint16_t lport, rport; /* host order */
-	uint8_t tos;           /* of its packets; belongs to no flow's key */
+	uint8_t tos;           /* of its packets; not a part of the flow's key */
 };
 
 /* What a worker's flow table looks for. */
@@ -52,8 +52,9 @@ static inline uint64_t flow_endpoint(const uint64_t secret[2], const struct pkt_
 }
 
 /*
- * The hash of the flow table. It is keyed with secret random bits, so nobody outside can choose collisions. It is a sum
- * of the ends: both directions of a flow, and both ends when they live in one daemon, have the same hash.
+ * The hash of the flow table. It is keyed with secret random bits, so nobody outside can choose collisions. It is the
+ * sum of the hashes of both ends: both directions of a flow have the same hash, and so have the two ends if both are in
+ * one daemon.
  */
 static inline uint32_t flow_hash(const uint64_t secret[2], const struct flow_key *k)
 {
@@ -61,7 +62,7 @@ static inline uint32_t flow_hash(const uint64_t secret[2], const struct flow_key
 	return (uint32_t)(flow_mix(sum) >> 32);
 }
 
-/* A hash as one of n workers: takes the upper bits, tables take the lower ones. */
+/* Maps a hash to one of n workers by its upper bits; tables use the lower bits. */
 static inline uint32_t flow_owner(uint32_t hash, uint32_t workers)
 {
 	return (uint32_t)(((uint64_t)hash * workers) >> 32);

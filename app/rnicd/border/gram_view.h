@@ -25,7 +25,7 @@ struct gram_peer {
 struct gram_slot {
 	bool known;  /* id is that of the newest record that has begun */
 	bool open;   /* not whole yet */
-	bool unread; /* whole, and its record of the ring ends at `end` */
+	bool unread; /* complete, not read by the program yet; its record in the ring ends at `end` */
 	uint32_t end;
 	uint32_t id, unit, total, valid;
 	uint64_t map[2]; /* a bit for each segment that has come */
@@ -36,16 +36,16 @@ struct gram {
 	uint64_t key;   /* the control thread's number of it */
 	uint32_t dev;   /* index of the port whose address it has; GRAM_ANY_DEV: all of them */
 	uint16_t lport; /* host order */
-	bool balance;   /* what comes is shared with others that have the same port and address */
-	bool broken;    /* the program has broken the rules of its memory: it is not looked at any more */
+	bool balance;   /* SO_REUSEPORT: sockets with the same port and address share what comes */
+	bool broken;    /* the program has broken the rules of the shared memory: it is ignored */
 	uint32_t bit;   /* of the user's doorbell */
 	uint32_t tell;  /* STREAM_IN, STREAM_OUT: not told yet */
 	struct gram_peer peer;
 	struct ipc_gram *mem; /* not trusted */
 	struct stream_user *user;
-	uint32_t rx_tail, rx_head;     /* rx_head is the program's, checked */
-	uint32_t tx_head;              /* what has left */
-	struct rn_link ready, telling; /* of gram_ctx; it is on a list while its link is linked */
+	uint32_t rx_tail, rx_head;     /* rx_head: a checked copy of the program's index */
+	uint32_t tx_head;              /* index behind the last datagram that was sent */
+	struct rn_link ready, telling; /* lists of gram_ctx; the socket is on a list while its link is linked */
 	struct gram *next;             /* in the same bucket */
 	struct gram_peer lent;         /* the socket that has the slots, until lent_until */
 	uint64_t lent_until;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One line per fact, to stderr; a flood of them is cut and counted. */
+/* Log lines to stderr. When too many come at once, the rest are dropped and counted. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,11 +10,11 @@
 #include "border/rnicd.h"
 
 #define BURST    40u                /* lines that may come at once */
-#define PER_LINE (RN_NS_PER_S / 10) /* then ten a second */
+#define PER_LINE (RN_NS_PER_S / 10) /* after a burst: ten lines a second */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t credit_until; /* the time up to which the credit is used; under lock */
-static uint32_t cut;          /* lines not written since the last one that was */
+static uint32_t cut;          /* lines dropped since the last line that was written */
 
 static uint64_t clock_now(void)
 {
@@ -66,7 +66,7 @@ void rnicd_log(enum rnicd_log_level level, const char *fmt, ...)
 		news_add(kind[level], "%s", line + text);
 		line[n] = '\n';
 		ssize_t done = write(STDERR_FILENO, line, (size_t)n + 1);
-		(void)done; /* nobody to tell */
+		(void)done; /* an error on stderr cannot be reported anywhere */
 	}
 	pthread_mutex_unlock(&lock);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What workers tell of themselves when they are asked by command, for telemetry. All by value. */
+/* The answers of workers to telemetry's questions, which are commands. All are copies. */
 #ifndef LOOK_H
 #define LOOK_H
 
@@ -32,14 +32,14 @@ struct look_worker {
 	uint64_t turns, sleeps;
 	uint64_t flushed_most; /* work requests in one turn */
 	uint64_t cycles[STAGES];
-	bool has_cycles;      /* it counts them */
+	bool has_cycles;      /* the worker counts cycles */
 	uint32_t connections; /* in its flow table */
 	uint32_t half_open;   /* of them, those whose peer has not sent an MPA Request yet */
 	uint32_t blocks_used; /* connections that hold working memory */
 };
 
 /*
- * All workers have the same listeners; worker 0 tells them. A TCP port of a device at which connections are waited for.
+ * A TCP port of a device on which somebody listens. All workers have the same listeners; worker 0 reports them.
  */
 struct look_listener {
 	uint32_t port;
@@ -47,7 +47,7 @@ struct look_listener {
 };
 #define LOOK_LISTENERS 512u /* the most that a worker has */
 
-/* A connection. The control thread says which; the owner fills in the rest. */
+/* A connection. The control thread says which connection; its worker fills in the rest. */
 struct look_conn {
 	uint32_t worker;
 	struct rc *conn; /* with key: which connection; the control thread does not look inside */
@@ -59,7 +59,7 @@ struct look_conn {
 	bool crc, rx_markers, tx_markers;
 };
 
-/* Another device that reliable datagrams go to or come from: a flow each way. */
+/* Another device with which reliable datagrams are exchanged, over a flow in each direction. */
 struct look_flow {
 	struct pkt_addr peer;
 	enum udpr_state state;          /* of the flow to it */
@@ -74,10 +74,10 @@ struct look_flow {
 /* A message of several datagrams of which not all have come. */
 struct look_record {
 	uint32_t port;         /* index of the device */
-	uint32_t qpn;          /* that receives it */
+	uint32_t qpn;          /* the receiving QP */
 	bool record;           /* an RDMA Write-Record; else a Send */
 	struct dgram_key of;   /* which one: its sender and number */
-	uint32_t valid, total; /* octets that have come, of all */
+	uint32_t valid, total; /* octets that have arrived, and octets of the whole message */
 	uint64_t waited;       /* ns since the last segment that was new */
 };
 #define LOOK_RECORDS 512u /* of a worker: the longest waiting ones */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What has happened lately, for rnicctl events: lines of the log, connections, clients. The last NEWS_KEPT are kept;
- * older ones are overwritten. Any thread.
+ * Recent events, for rnicctl events: lines of the log, connections, clients. The last NEWS_KEPT are kept; older ones
+ * are overwritten. Any thread.
  */
 #ifndef NEWS_H
 #define NEWS_H
@@ -26,10 +26,10 @@ const char *news_kind_text(enum news_kind kind);
 
 void news_add(enum news_kind kind, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The oldest that is kept and has this number or a later one. False: there is none yet. */
+/* Finds the oldest event that is still kept and has at least this number. False: there is none yet. */
 bool news_get(uint64_t number, struct news *out);
 
-/* The number that the next one will have. */
+/* The number of the next event. */
 uint64_t news_next(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The private data with which queue pairs without connection manager find each other, as far as a plane has to read
- * it: which queue pair a Request wants. All of it is in control/oob.h.
+ * The private data with which queue pairs without connection manager find each other, Only the part that a plane reads:
+ * the queue pair to which a Request wants to connect. control/oob.h has the whole format.
  */
 #ifndef OOB_WIRE_H
 #define OOB_WIRE_H

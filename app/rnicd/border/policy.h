@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a port's configuration means for its connections and datagrams. Pure functions of constants; any thread. */
+/* Parameters of a port's connections and datagrams that follow from its configuration. Pure functions; any thread. */
 #ifndef POLICY_H
 #define POLICY_H
 

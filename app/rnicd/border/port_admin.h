@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the control thread does with a port's device itself, because it blocks: a worker must not. The bodies are the
- * plane's (port_link.c, port.c). Control thread only; when to call what stands in control/link.h.
+ * Operations on a port's device that block. So the control thread, not a worker, carries them out. They are implemented
+ * in the plane (port_link.c, port.c). Control thread only; control/link.h says when each is called.
  */
 #ifndef PORT_ADMIN_H
 #define PORT_ADMIN_H
@@ -12,18 +12,18 @@
 
 #include "border/rnicd.h"
 
-/* What the line is like now. GONE: the device must be opened again, no worker being in it (CMD_PORT_LEAVE). */
+/* The present state of the link. GONE: the device must be opened again while no worker uses it (CMD_PORT_LEAVE). */
 enum rnicd_link port_link_ask(const struct rnicd_port *port);
 
-/* Half a sentence for people: why the line is as it is. */
+/* Half a sentence for the log: why the link is in this state. */
 void port_link_why(const struct rnicd_port *port, char *why, size_t len);
 
-/* True: the other end of the line answers nobody until this end calls again (a client of memif). */
+/* True: the link stays down until this end connects again (a memif client). */
 bool port_link_must_call(const struct rnicd_port *port);
 
 /*
- * No worker uses the device: closes what is left of it and opens it again, with the same abilities. False with a
- * sentence in err: it is not there yet, or cannot be had; try again later.
+ * No worker uses the device: closes what is left of it and opens it again, with the same capabilities. False with a
+ * sentence in err: the device does not exist or cannot be opened; try again later.
  */
 bool port_link_reopen(struct rnicd_port *port, char *err, uint32_t err_len);
 

@@ -13,11 +13,12 @@
 #include "udp/udpl.h"
 #include "udp/udpr.h"
 
-#define RD_PEERS 512u /* other devices that a device has flows with; a power of two */
+#define RD_PEERS 512u /* other devices with which a device has flows, at most; a power of two */
 #define RD_PAIRS 512u /* pairs of queue pairs of a device */
 #define RD_RING  64u  /* packets on the way to a peer */
 
-/* A pair has one peer: a tenant with its share of the pairs leaves the others the same part of the peers. */
+/* Each pair has one peer, so a tenant that uses its whole share of the pairs takes at most the same share of the
+ * peers. */
 _Static_assert(RD_PEERS >= RD_PAIRS, "one tenant's pairs cannot take all peers");
 _Static_assert((RD_PAIRS & (RD_PAIRS - 1)) == 0, "their buckets are masked");
 
@@ -38,7 +39,7 @@ struct rd_flow_stats {
 	uint64_t lost;               /* flows to it that were lost */
 };
 
-/* Of a device: packets that were dropped, and what found no place. */
+/* Of a device: packets that were dropped, and packets and work requests for which a table was full. */
 struct rd_drops {
 	uint64_t no_peer; /* first packets and work requests that found no free peer */
 	uint64_t unknown; /* DATA of no flow, whose cookie opens none */
@@ -55,13 +56,13 @@ struct rd_peer {
 	bool touched;          /* in the list of rd_port.touched */
 	struct rd_peer *next;  /* in its chain */
 	struct rn_slink link;  /* free, or touched */
-	struct rn_timer timer; /* when the flows want to be looked at */
+	struct rn_timer timer; /* when a timer of the flows is due */
 	struct udpr_tx tx;
 	struct udpr_rx rx;
 	struct udpr_pkt ring[RD_RING];
 	struct rd_flow_stats stats;
 	uint32_t n_spare;
-	uint8_t spare[RD_RING]; /* packets that hold nothing */
+	uint8_t spare[RD_RING]; /* indices of unused packets */
 	struct rd_packet packet[RD_RING];
 };
 
@@ -77,7 +78,8 @@ struct rd_port {
 	struct rd_peer peer[RD_PEERS];
 	struct rd_pair pair[RD_PAIRS];
 	struct rn_list bucket[RD_PAIRS];
-	struct rd_hold hold[RD_PAIRS * RD_WIN]; /* all pairs may hold all they can: none is held up by another */
+	struct rd_hold hold[RD_PAIRS * RD_WIN]; /* enough for all pairs at their limit, so that no pair delays
+						 * another */
 	struct rd_chain aside[RD_PAIRS * RD_WIN];
 };
 

@@ -89,7 +89,7 @@ enum rnicd_spacing {
 
 enum rnicd_rnr { RNICD_RNR_AUTO, RNICD_RNR_WAIT, RNICD_RNR_END }; /* in the order of the key's words */
 
-/* What a box on the way does to TCP segments; in the order of the key's words. */
+/* What an emulated middlebox does to TCP segments; in the order of the key's words. */
 enum rnicd_resegment { RNICD_RESEGMENT_OFF, RNICD_RESEGMENT_SPLIT, RNICD_RESEGMENT_MERGE, RNICD_RESEGMENT_RANDOM };
 
 /* Network impairment behind the transmit side of a port. Probabilities in units of 2^-32; 0: never. */
@@ -102,8 +102,8 @@ struct rnicd_impair_cfg {
 	uint64_t delay_ns;
 	uint64_t jitter_ns; /* uniform in [0, jitter], added to the delay; order is kept */
 	uint32_t limit;     /* frames that may be under way at once, default 4096; more are lost */
-	uint64_t seed;      /* same seed, same traffic: same fate */
-	uint8_t resegment;  /* enum rnicd_resegment: before all other impairment */
+	uint64_t seed;      /* the same seed and traffic give the same losses */
+	uint8_t resegment;  /* enum rnicd_resegment: applied before all other impairment */
 };
 
 struct rnicd_port_cfg {
@@ -126,29 +126,29 @@ struct rnicd_port_cfg {
 
 	/* what connections of this device negotiate */
 	bool crc;          /* ask for MPA CRC */
-	bool crc_required; /* refuse a peer that will not have it */
-	bool crc_always;   /* sum and check it where frames do not leave the process either */
+	bool crc_required; /* refuse a peer that declines CRC */
+	bool crc_always;   /* compute and check it even where frames do not leave the process */
 	bool markers;      /* ask to receive markers */
 	uint8_t spacing;   /* enum rnicd_spacing: of markers, both ways */
 	uint8_t mpa_rev;   /* 1 or 2 as initiator */
 	bool peer_to_peer; /* RFC 6581 peer-to-peer mode with an RTR message */
-	uint8_t rtr;       /* MPA_RTR_*: the RTR messages to offer and to take; 0: any */
+	uint8_t rtr;       /* MPA_RTR_*: the RTR messages to offer and to accept; 0: any */
 	uint16_t qp_port;  /* TCP port where QPs without connection manager find each other (oob.h); 0: they cannot */
 	uint8_t qp_peers;  /* enum rnicd_peers: who may connect there */
 	uint16_t ud_port;  /* UDP port of datagram QPs (ud.h); 0: there are none */
-	uint16_t max_ird,
-		max_ord;     /* RDMA Reads under way at once, inbound and outbound; also what is told as device limit */
-	uint8_t congestion;  /* enum rnicd_congestion */
-	uint64_t min_rto_ns; /* 0: tcp_lite's default */
-	uint64_t keepalive_ns;    /* silence before an idle peer is asked whether it lives; 0: it is not */
-	uint64_t qp_keepalive_ns; /* the same, of connections without connection manager */
-	bool pacing;              /* what cwnd allows leaves over the round trip */
-	uint8_t personality;      /* enum rnicd_personality */
-	uint8_t segments;         /* enum rnicd_segments: how long those of its datagram queue pairs are */
-	uint8_t gram_wire;        /* enum rnicd_sock_wire: by which datagram sockets send that say nothing */
-	uint8_t stream_wire;      /* the same of stream sockets that connect */
-	uint8_t designs;          /* enum rnicd_designs: where iWARP of this device may run */
-	uint8_t rnr;              /* enum rnicd_rnr: what becomes of a message that finds no receive */
+	uint16_t max_ird, max_ord; /* RDMA Reads under way at once, inbound and outbound; also reported as the device's
+			      * limits */
+	uint8_t congestion;        /* enum rnicd_congestion */
+	uint64_t min_rto_ns;       /* 0: tcp_lite's default */
+	uint64_t keepalive_ns;     /* idle time before a TCP keepalive probe is sent; 0: none is sent */
+	uint64_t qp_keepalive_ns;  /* the same for connections without connection manager */
+	bool pacing;               /* pacing: segments that cwnd allows are spread over the round trip */
+	uint8_t personality;       /* enum rnicd_personality */
+	uint8_t segments;          /* enum rnicd_segments: how long those of its datagram queue pairs are */
+	uint8_t gram_wire;         /* enum rnicd_sock_wire: by which datagram sockets send that say nothing */
+	uint8_t stream_wire;       /* the same of stream sockets that connect */
+	uint8_t designs;           /* enum rnicd_designs: where iWARP of this device may run */
+	uint8_t rnr;               /* enum rnicd_rnr: what happens to a message that finds no receive */
 };
 
 /* Whether the device behaves as adapters of InfiniBand's kind do, not as iWARP's. */
@@ -168,9 +168,10 @@ struct rnicd_cfg {
 	bool pin;             /* false: workers float (fewer CPUs than threads) */
 	uint16_t control_cpu; /* where the control thread lives; UINT16_MAX: floats */
 	bool hugepages;       /* false: --no-huge */
-	uint32_t memory_mb;   /* for packet buffers and tables */
-	uint32_t fixed_mb;    /* of it, about: what neither is the ports' buffers nor the workers' working memory */
-	uint32_t spin_us;     /* an idle worker spins that long before it sleeps; UINT32_MAX: never sleeps */
+	uint32_t memory_mb;   /* memory memory memory for packet buffers and tables */
+	uint32_t fixed_mb;    /* part of it, estimated: everything except the ports' buffers and the workers' working
+			       * memory */
+	uint32_t spin_us;     /* time that an idle worker spins before it sleeps; UINT32_MAX: never sleeps */
 	uint32_t zcopy_min;   /* bytes: longer pieces of registered memory go out by reference; 0: 2048 */
 	uint32_t flows;       /* connections per worker; 0: 4096 */
 	bool stage_cycles;    /* workers count the cycles of each stage of their turn */
@@ -181,14 +182,14 @@ struct rnicd_cfg {
 	uint32_t log_level;               /* 0 error, 1 warning, 2 info, 3 debug */
 	uint64_t seed;                    /* ISNs, flow hash, STag keys; 0: from the system's random source */
 
-	uint32_t user_share; /* percent of what all clients take from that one user may have (user.h) */
+	uint32_t user_share; /* percent of each shared resource that one user may have (user.h) */
 	/* quotas of one client */
 	uint64_t quota_memory; /* registered bytes */
 	uint32_t quota_qps;
 	uint32_t quota_cqs;
 	uint32_t quota_mrs;
-	uint64_t record_timeout_ns; /* an incomplete datagram message waits so long for its next segment */
-	uint64_t record_linger_ns;  /* a message that is over is remembered so long */
+	uint64_t record_timeout_ns; /* time that an incomplete datagram message waits for its next segment */
+	uint64_t record_linger_ns;  /* time that a finished or incomplete message is remembered */
 	uint32_t quota_wrs;         /* slots of all its send and receive queues together: requests outstanding */
 };
 
@@ -197,10 +198,11 @@ struct rnicd_cfg {
 struct rnicd_port_caps {
 	bool multi_seg;  /* transmits chains; else frames are linearised */
 	bool zero_copy;  /* a chain may point into a client's memory: the driver copies or never needs a bus address */
-	bool tx_csum;    /* sums TCP/UDP itself; else they are summed when built */
-	bool rx_csum;    /* tells good checksums from bad */
-	bool rx_fd;      /* a sleeping worker can wait for packets */
-	bool wire_mem;   /* a pair: frames stay in this process, bytes cannot rot on the way */
+	bool tx_csum;    /* computes TCP and UDP checksums; else they are computed when the frame is built */
+	bool rx_csum;    /* verifies received TCP and UDP checksums */
+	bool rx_fd;      /* has a descriptor, by which has a descriptor, by which has a descriptor, by which a sleeping
+			  * worker can wait for packets */
+	bool wire_mem;   /* a pair: frames stay in this process, so bytes cannot be damaged on the way */
 	uint16_t queues; /* receive and transmit queues; worker w < queues owns queue w of each */
 	uint32_t max_mtu;
 };
@@ -211,34 +213,37 @@ struct rnicd_port_stats {
 	uint64_t tx_packets, tx_bytes; /* handed to the driver */
 	uint64_t tx_drops;             /* the port took too long and the queue was full */
 	uint64_t tx_data;              /* TCP segments that carried data, as often as they were sent */
-	uint64_t tx_again;             /* TCP segments that carried what had been sent before */
-	uint64_t tx_copied;            /* TCP segments long enough to go by reference, whose bytes were copied */
+	uint64_t tx_again;             /* TCP segments that carried bytes which had been sent before */
+	uint64_t tx_copied;            /* TCP segments whose bytes were copied although they are long enough to be sent
+				        * by reference */
 	uint64_t rx_not_ours;          /* other MAC or other address */
-	uint64_t rx_bad[PKT_VERDICTS]; /* by verdict of pkt_parse; PKT_FRAGMENT: those that are not put together */
+	uint64_t rx_bad[PKT_VERDICTS]; /* by verdict of pkt_parse; PKT_FRAGMENT: fragments that are not reassembled */
 	uint64_t rx_bad_csum;
-	uint64_t rx_no_flow;    /* TCP without connection or listener: answered by a reset */
-	uint64_t rx_unanswered; /* of those beyond what strangers are worth; SYNs and last ACKs to a full backlog */
-	uint64_t syn_cookies;   /* SYNs answered without memory: the listener's backlog was full */
-	uint64_t syn_evicted;   /* connections that never sent a Request and made room for newer ones */
-	uint64_t no_request;    /* other connections of peers that were over before their Request had come */
+	uint64_t rx_no_flow; /* TCP without connection or listener: answered by a reset */
+	uint64_t
+		rx_unanswered; /* not answered, over the rate limit: of those, and SYNs and last ACKs to a full backlog */
+	uint64_t syn_cookies;        /* SYNs answered with a cookie: the listener's backlog was full */
+	uint64_t syn_evicted;        /* connections without an MPA Request that were dropped to make room for newer
+				      * ones */
+	uint64_t no_request;         /* other connections that ended before the peer's MPA Request had come */
 	uint64_t time_wait_overflow; /* connections and sockets whose TIME_WAIT was cut short for newer ones */
-	uint64_t rx_other;           /* nothing we speak */
+	uint64_t rx_other;           /* protocol not supported */
 	uint64_t rx_moved;           /* handed to the worker that owns the flow */
 	uint64_t rx_moved_drops;     /* its ring was full */
 	uint64_t no_buffer;
 	uint64_t gram_rx, gram_tx;             /* of datagram sockets */
-	uint64_t gram_full;                    /* for them, and there was no room */
+	uint64_t gram_full;                    /* dropped, because the socket's ring had no room */
 	uint64_t gram_iwarp_rx, gram_iwarp_tx; /* of those: over the wire iwarp */
 	uint64_t gram_slots_rx, gram_slots_tx; /* of those: as Write-Records */
 	uint64_t gram_asked, gram_answered;    /* questions about that wire */
-	uint64_t gram_refused;                 /* senders who were told that nobody has the UDP port */
+	uint64_t gram_refused;                 /* ICMP messages to senders: no socket has the UDP port */
 	struct pkt_frag_counts frag;           /* of UDP fragments received */
 	uint64_t frag_tx;                      /* fragments sent */
 	uint64_t sums_rx, sums_tx;             /* FPDUs of design assisted: CRCs checked, CRCs filled in */
 	uint64_t arp_rx, arp_tx, icmp_echo;
 	uint64_t arp_failed;       /* neighbours that did not answer */
 	uint64_t igmp_rx, igmp_tx; /* queries, reports of ours */
-	uint64_t igmp_bad;         /* wrong in themselves, or from behind a router */
+	uint64_t igmp_bad;         /* malformed, or from behind a router */
 	uint64_t impair_lost, impair_dup, impair_corrupt, impair_reorder, impair_overflow;
 	uint64_t impair_split, impair_joined; /* TCP segments that were cut in two, or put behind another one */
 	uint64_t capture_drops;
@@ -264,7 +269,7 @@ enum rnicd_link {
 	RNICD_LINK_UP,
 	/* no carrier, no peer, the interface is down: frames for it are dropped, control/link.c waits */
 	RNICD_LINK_DOWN,
-	RNICD_LINK_GONE, /* there is no device: workers keep out of it, control/link.c opens it again */
+	RNICD_LINK_GONE, /* there is no device: workers do not use it, control/link.c tries to open it again */
 };
 
 struct rnicd_port {
@@ -274,15 +279,15 @@ struct rnicd_port {
 	int socket;      /* NUMA node, or -1 */
 	const struct rnicd_port_cfg *cfg;
 	uint8_t mac[PKT_MAC_LEN];
-	uint16_t mtu; /* as configured and granted */
+	uint16_t mtu; /* as configured and accepted by the driver */
 	struct rnicd_port_caps caps;
 	enum rnicd_owners owners;
-	bool crc_always;              /* as configured, of a PAIR at either end */
+	bool crc_always;              /* as configured; of a PAIR: set if it is configured at either end */
 	struct rnicd_port *peer;      /* PAIR: the other end */
 	struct rte_ring *const *wire; /* PAIR: [queue] frames to this port; NULL: the ethdev has them */
 	struct rte_mempool *pool;     /* linear buffers that hold a whole frame */
-	int bell[RNICD_MAX_WORKERS];  /* AF_PACKET: port_wake.c; -1: none */
-	void (*tap_look)(int signo);  /* TAP: makes the driver read; NULL: not needed */
+	int bell[RNICD_MAX_WORKERS];  /* AF_PACKET: socket that wakes the worker, port_wake.c; -1: none */
+	void (*tap_look)(int signo);  /* TAP: the driver's handler, called before a read; NULL: not needed */
 	int tap_signo;
 	struct capture *capture;         /* NULL: not captured; port_capture(), control/reload.c */
 	uint64_t *qp_ports;              /* port_has_qp(), control/udp_port.c: a bit for each UDP port; NULL: none */
@@ -295,15 +300,15 @@ struct rnicd_port {
 };
 
 /*
- * The capture of a port, to be used until the worker's next command: control/reload.c takes it away, asks all workers
- * to come round, and only then ends it. acquire: pairs with its release, the capture has been made before.
+ * The capture of a port. A worker may use it until its next command: control/reload.c removes the capture, sends all
+ * workers CMD_NOTHING, and ends the capture after their answers. acquire: pairs with the release in control/reload.c.
  */
 static inline struct capture *port_capture(const struct rnicd_port *p)
 {
 	return __atomic_load_n(&p->capture, __ATOMIC_ACQUIRE);
 }
 
-/* relaxed: a worker that must have seen a change is sent a command behind it */
+/* relaxed: a worker that must see a change gets a command after it */
 static inline enum rnicd_link port_link(const struct rnicd_port *p)
 {
 	return (enum rnicd_link)__atomic_load_n(&p->link, __ATOMIC_RELAXED);
@@ -333,11 +338,12 @@ struct rnicd {
 	int control_fd;               /* eventfd, see event_prepare_sleep */
 	uint32_t qpn_first, qpn_last; /* of the queue pairs made here */
 	uint8_t process;              /* embedded: index among the processes of the user that share addresses; else 0 */
-	bool own;                     /* all of this runs in the process of its only client (embedded.c) */
+	bool own;                     /* rnicd's code runs in the process of its only client (embedded.c) */
 	uint32_t designs;             /* own: a bit for each enum ipc_design that its queue pairs may have */
 	uint32_t setups;              /* connections that a worker has memory to set up at once; constant after start */
-	const struct handed_taker *taker;    /* handed.h; NULL: no socket is taken over. Constant after start */
-	uint64_t stalled[RNICD_MAX_WORKERS]; /* ns: the longest time that it was not run of late, 0: never (why.c) */
+	const struct handed_taker *taker;    /* handed.h; NULL: sockets cannot be taken over. Constant after start */
+	uint64_t stalled[RNICD_MAX_WORKERS]; /* ns: longest recent time that the worker was not scheduled, 0: none
+					      * (why.c) */
 	uint64_t secret[4];                  /* random from cfg.seed: flow hash, ISN key; constant after start */
 };
 extern struct rnicd rnicd;

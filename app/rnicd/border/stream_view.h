@@ -8,7 +8,8 @@
 
 #include "ipc/ipc_stream.h"
 
-struct stream; /* plane/stream.h: a connection of this kind; others hold it as a name, together with its number */
+struct stream; /* plane/stream.h: a stream socket's connection; others only keep its address, together with its
+	        * number */
 struct gram;   /* gram_view.h */
 
 struct stream_user {
@@ -24,12 +25,12 @@ enum { STREAM_IP4 = 1u << 0, STREAM_IP6 = 1u << 1 };
 
 /* What a worker tells of a stream (EVENT_STREAM); bits. */
 enum {
-	STREAM_ARRIVED = 1u << 0,   /* a listener's; it has no memory yet: CMD_STREAM_ADOPT */
+	STREAM_ARRIVED = 1u << 0,   /* a new connection of a listener; without memory until CMD_STREAM_ADOPT */
 	STREAM_CONNECTED = 1u << 1, /* the peer has answered */
-	STREAM_IN = 1u << 2,        /* asked for: there is something to read */
-	STREAM_OUT = 1u << 3,       /* asked for: there is room to write */
+	STREAM_IN = 1u << 2,        /* the program waits for it: there is something to read */
+	STREAM_OUT = 1u << 3,       /* the program waits for it: there is room to write */
 	STREAM_PEER_FIN = 1u << 4,
-	STREAM_CLOSED = 1u << 5, /* the last that is said of it; nobody touches its memory any more */
+	STREAM_CLOSED = 1u << 5, /* the last report about the stream; the worker no longer uses its memory */
 };
 
 #endif

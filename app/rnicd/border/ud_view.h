@@ -31,7 +31,7 @@ static inline struct ud_qp *ud_of(struct qp *qp) { return rn_container_of(qp, st
 /* A QP in a group. */
 struct ud_member {
 	struct ud_qp *u;
-	bool deaf; /* does not receive the datagrams that it has sent itself */
+	bool deaf; /* block loopback: does not receive the datagrams that it has sent itself */
 	struct ud_member *next;
 };
 

@@ -33,13 +33,13 @@ static const struct conf_key *key_named(const struct conf_key *table, const char
 	return NULL;
 }
 
-/* Without a value the key gets its default; one that has none ends, as a capture does. */
+/* A key without a value gets its default; a key without a default is switched off, as `capture` is. */
 static bool store(const struct conf_key *k, struct rnicd_port_cfg *p, const char *value, char *say)
 {
 	char why[CONF_WHY_MAX];
 
 	if (value[0] == '\0' && strcmp(k->name, "capture") == 0) {
-		memset(p->capture, 0, sizeof(p->capture)); /* reload compares bytes */
+		memset(p->capture, 0, sizeof(p->capture)); /* reload.c compares the structure byte by byte */
 		return true;
 	}
 	if (value[0] == '\0')
@@ -75,11 +75,11 @@ static bool set_port(char *words, char *say)
 	memcpy(&to, &rnicd.cfg.port[i], sizeof(to));
 	word = strtok_r(NULL, " ", &rest);
 	if (word == NULL)
-		return no(say, "what of port %s? KEY=VALUE, loss=1%% for one", name);
+		return no(say, "what is to change at port %s? Give KEY=VALUE, such as loss=1%%", name);
 	for (; word != NULL; word = strtok_r(NULL, " ", &rest)) {
 		char *value = strchr(word, '=');
 		if (value == NULL)
-			return no(say, "'%s' is no KEY=VALUE", word);
+			return no(say, "'%s' does not have the form KEY=VALUE", word);
 		*value++ = '\0';
 		const struct conf_key *k = key_named(conf_keys_port, word);
 		if (k == NULL)

@@ -17,7 +17,7 @@
  */
 bool admin_set(const char *order, char *say);
 
-/* The client of this number loses its connection to the daemon, as after a violation. As above. */
+/* Disconnects the client with this number from the daemon, as after a violation. say and result as above. */
 bool admin_drop_client(const char *number, char *say);
 
 #endif

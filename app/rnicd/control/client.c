@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A client's answers, what is under way for it, and where its life begins and ends. */
+/* A client's answers, its request under way, the creation and the end of a client. */
 #include "control/client.h"
 
 #include <errno.h>
@@ -11,8 +11,10 @@
 #include "border/news.h"
 #include "control/why.h"
 
-#define FDS_EACH      4u /* of a client: socket, /proc, wake, and one to spare */
-#define MAPPINGS_EACH 8u /* of a client: its regions and the room of its imports, with what lies between them */
+#define FDS_EACH 4u /* descriptors of a client: socket, /proc, wake, and one spare */
+#define MAPPINGS_EACH \
+	8u /* memory mappings of a client: its regions, the address range of its imports, and the gaps
+			  * between them */
 
 struct clients clients;
 struct client_totals client_totals;
@@ -37,7 +39,8 @@ void client_answer_fds(struct client *c, struct ipc_msg *m, uint16_t len, const 
 	c->busy = false;
 	if (c->state == CLIENT_DYING)
 		return;
-	/* One request at a time: a socket without room for its answer belongs to one that never reads. */
+	/* A client has one request at a time, so a socket without room for the answer belongs to a client that never
+	 * reads. */
 	int rc = ipc_send(c->src.fd, m, fds, n);
 	if (rc == -EPIPE)
 		client_die(c);
@@ -124,7 +127,7 @@ bool client_open(struct client *c, const struct fds_mapping *m, void (*then)(str
 	return false;
 }
 
-/* ---- life and death ---- */
+/* ---- creation and end ---- */
 
 void client_drop(struct client *c, const char *why)
 {
@@ -140,7 +143,7 @@ void client_die(struct client *c)
 {
 	if (c->state == CLIENT_DYING)
 		return;
-	if (c->hosts != NULL) { /* no process, and no socket */
+	if (c->hosts != NULL) { /* a domain's host has no process and no socket */
 		c->state = CLIENT_DYING;
 		c->step = 0;
 		free(c->closing);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The listening socket: clients come in, or are turned away, and at the end all of them are told to go. */
+/* The listening socket: accepts or refuses clients, and disconnects all of them at the end of rnicd. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +11,12 @@
 #include "control/client.h"
 
 #define ACCEPT_PAUSE_NS (100 * RN_NS_PER_MS)
-#define TELL_NS         (10 * RN_NS_PER_S) /* one line of the log in that time */
+#define TELL_NS         (10 * RN_NS_PER_S) /* at most one line of the log in this time */
 
 static struct loop_fd listener = { .fd = -1 };
 static uint32_t next_id;
 
-/* The client that has had the longest time for a HELLO and has sent none; u: of this user, NULL: of any. */
+/* The client without HELLO that has been connected longest; u: of this user only, NULL: of any user. */
 static struct client *oldest_silent(const struct user *u)
 {
 	struct client *silent = NULL;
@@ -28,8 +28,8 @@ static struct client *oldest_silent(const struct user *u)
 }
 
 /*
- * A client that has nothing but a socket makes room: a process of the same user, or when all places are taken of any.
- * It goes at the end of the turn and costs nothing else.
+ * Drops a client that has not sent HELLO, to make room: of the same user, or of any user if all places are taken. Such
+ * a client has nothing but its socket.
  */
 static bool find_place(struct user *u)
 {
@@ -42,12 +42,12 @@ static bool find_place(struct user *u)
 		silent = oldest_silent(NULL);
 	if (silent == NULL)
 		return false;
-	client_drop(silent, "others wait for its place and it has not said HELLO");
+	client_drop(silent, "others wait for its place and it has not sent HELLO");
 	client_count_out(silent);
 	return client_count_in(u);
 }
 
-/* The client may have sent something already: a helper closes its socket. */
+/* The client may have sent descriptors already, whose closing may block: a helper closes its socket. */
 static void turn_away(int fd, uid_t uid, const char *why)
 {
 	struct fds_job *closing = fds_closing();
@@ -114,7 +114,7 @@ static void go_on_accepting(struct loop_timer *t)
 	loop_events(&listener, EPOLLIN);
 }
 
-/* Without a descriptor for the next client: it waits, and the loop does not turn for it alone. */
+/* There is no descriptor for the next client: it waits, and the loop does not poll the socket meanwhile. */
 static void pause_accepting(void)
 {
 	static uint64_t told;
@@ -137,7 +137,8 @@ void client_adopt(int fd)
 
 	struct user *u = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 ? user_get(cred.uid) : NULL;
 	if (u == NULL || !find_place(u)) {
-		turn_away(fd, u != NULL ? cred.uid : (uid_t)-1, u != NULL ? "its user has no more place" : "no memory");
+		turn_away(fd, u != NULL ? cred.uid : (uid_t)-1,
+			  u != NULL ? "its user has as many clients or descriptors as a user may" : "no memory");
 		if (u != NULL)
 			user_put(u);
 		return;
@@ -168,7 +169,7 @@ static void on_accept(struct loop_fd *f, uint32_t events)
 	if (fd >= 0)
 		client_adopt(fd);
 	else if (errno == EMFILE || errno == ENFILE)
-		pause_accepting(); /* else it has gone again, or it waits */
+		pause_accepting(); /* any other error: the client has gone, or it waits */
 }
 
 bool client_start(int listen_fd)

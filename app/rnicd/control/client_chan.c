@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Event channels, and the effects of workers that end in one. */
+/* Event channels, and the effects of workers that become events on a channel. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -112,7 +112,8 @@ void client_destroy_channel(struct client *c)
 	if (ch == NULL) {
 		client_error(c, EINVAL, "there is no event channel %u", c->req.handle.handle);
 	} else if (ch->users > 0) {
-		/* A program may well close a device and leave objects of it to its own end: no sentence for that. */
+		/* A program may close a device and leave its objects until the program ends: no error message for
+		 * that. */
 		struct ipc_msg m = { .status = EBUSY };
 		if (ch->kind == IPC_CHANNEL_ASYNC)
 			client_answer(c, &m, IPC_MSG_HDR);

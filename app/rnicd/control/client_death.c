@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of a client, in the order in which things refer to each other. Each step waits for the workers' answers. */
+/* Releases the objects of a client that has ended, each before the objects that it refers to. Each step waits for the
+ * workers' answers. */
 #include <stdlib.h>
 
 #include "control/client.h"
@@ -9,19 +10,19 @@
 enum step {
 	STEP_IDS,     /* connection manager ids and connections without QP */
 	STEP_QPS,     /* QPs: connections end, nothing is taken from its rings any more */
-	STEP_SRQS,    /* XRC: targets live on without it, and let go of its shared receive queues */
-	STEP_XRCDS,   /* its XRC domains, whose targets end with the last reference */
+	STEP_SRQS,    /* XRC: target QPs are left to others, and release its shared receive queues */
+	STEP_XRCDS,   /* its XRC domains, whose target QPs end with the last reference */
 	STEP_CONNS,   /* connections that have not closed yet end without it */
-	STEP_LENT,    /* others that use its memory are waited for; what it has borrowed goes back */
-	STEP_LEAVE,   /* STags are void; then every worker forgets the client */
+	STEP_LENT,    /* waits for other clients that use its memory; returns what it has borrowed */
+	STEP_LEAVE,   /* invalidates its STags; then every worker forgets the client */
 	STEP_UNSENT,  /* connections of those that still have bytes of it to send */
 	STEP_QUIET,   /* packets that still refer to its memory */
-	STEP_RELEASE, /* its objects go, and nobody uses its memory any more */
-	STEP_UNMAP,   /* a thread gives its memory back */
+	STEP_RELEASE, /* frees its objects; nobody uses its memory any more */
+	STEP_UNMAP,   /* a thread unmaps its memory */
 };
 
 #define QUIET_POLL_NS  RN_NS_PER_MS
-#define UNSENT_POLL_NS (20 * RN_NS_PER_MS) /* a look costs the workers something */
+#define UNSENT_POLL_NS (20 * RN_NS_PER_MS) /* not more often, since each check takes the workers' time */
 
 static void step_qps(struct client *c)
 {
@@ -55,7 +56,7 @@ static void try_at(struct client *c, uint64_t when)
 
 static void try_later(struct client *c) { try_at(c, rnicd_now() + QUIET_POLL_NS); }
 
-/* False: no memory at the moment; it is tried again. */
+/* False: no memory at the moment; the caller tries again. */
 static bool step_leave(struct client *c)
 {
 	struct client_mr *mr;
@@ -161,7 +162,7 @@ static void release(struct client *c)
 	client_unmap(c);
 }
 
-/* Goes on with the death where it waits for nothing any more. */
+/* Continues the death if nothing that it waits for is left. */
 static void go_on_dying(struct client *c)
 {
 	while (c->under_way == 0) {

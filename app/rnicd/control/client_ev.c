@@ -15,7 +15,7 @@ static struct loop_timer retry;
 
 enum sent { SENT, NO_ROOM, BROKEN };
 
-/* The event first, then its token: a reader of the token finds the event. */
+/* The event is written before its token, so that a reader of the token finds the event. */
 static enum sent deliver(struct client_chan *ch, const void *data, uint32_t len)
 {
 	struct pollfd p = { .fd = ch->fd, .events = POLLOUT };
@@ -30,7 +30,7 @@ static enum sent deliver(struct client_chan *ch, const void *data, uint32_t len)
 	memcpy(slot, data, len);
 	spsc_prod_publish(&ch->ring, 1);
 	ch->delivered++;
-	/* Short of the kernel failing, only a client that filled its eventfd meanwhile makes this fail. */
+	/* This fails only if the client has filled its eventfd meanwhile, or the kernel fails. */
 	return write(ch->fd, &one, sizeof(one)) == (ssize_t)sizeof(one) ? SENT : BROKEN;
 }
 
@@ -47,7 +47,7 @@ static void client_ev_done(struct client_chan *ch, struct ev_node *n)
 
 static void unblock(struct client_chan *ch) { rn_list_remove(&blocked, &ch->blocked); }
 
-/* False: the client broke its queue. */
+/* False: the client has written impossible indices into its queue. */
 static bool flush(struct client_chan *ch)
 {
 	rn_list_each(struct ev_node, n, &ch->events, link) {

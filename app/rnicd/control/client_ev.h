@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Event queues toward a client: a ring in its memory and an EFD_SEMAPHORE eventfd of its own making, one token for each
- * event. What does not fit stays here, in order, and is tried again; how much may stay is bounded by the caller's own
- * objects (an event lies in memory that its object or the caller allocated). Control thread only.
+ * event. Events that do not fit wait here, in order, and are tried again. Their number is bounded by the caller's
+ * objects, as the object or the caller allocates the memory of each event. Control thread only.
  *
- * The eventfd is the client's: it may be blocking and full. It is asked for POLLOUT before each write; a client that
- * wins the race between the two costs the control thread one tick of its alarm and then itself.
+ * The eventfd is the client's: it may be blocking and full. So POLLOUT is checked before each write. If the client
+ * fills the eventfd between check and write, the control thread blocks until its alarm (ALARM_S), and then drops the
+ * client.
  */
 #ifndef CLIENT_EV_H
 #define CLIENT_EV_H
@@ -34,7 +35,7 @@ struct client_chan {
 	uint32_t handle;
 	uint32_t kind;      /* enum ipc_channel_kind */
 	uint32_t dev;       /* ASYNC */
-	struct owner token; /* ASYNC: of its context */
+	struct owner token; /* ASYNC: the token of its context */
 	int fd;
 	uint32_t slot_size;
 	uint32_t users; /* CQs or CM ids that report here */
@@ -46,20 +47,22 @@ struct client_chan {
 	struct rn_link blocked; /* in the list of channels with events waiting */
 };
 
-#define EV_WAITING_MAX 16384u /* copies that may wait for one client; more are lost and counted */
+#define EV_WAITING_MAX 16384u /* copies of events that may wait for one client; further ones are dropped and counted */
 
-/* Throws away what waits; the channel is forgotten. Does not close the fd. */
+/* Discards waiting events and forgets the channel. Does not close the fd. */
 void ev_chan_fini(struct client_chan *ch);
 
 /*
- * Delivers a copy of data now or later. False: too much waits for this client already, the event is lost and counted.
+ * Delivers a copy of data now or later. False: too many events wait for this client already; the event is dropped and
+ * counted.
  */
 bool ev_push_copy(struct client_chan *ch, const void *data, uint32_t len);
-/* The same with the caller's node; nothing when it is still waiting. data must stay until then. */
+/* The same with the caller's node; does nothing if the node is still waiting. data must stay valid until the event is
+ * delivered. */
 void ev_push_node(struct client_chan *ch, struct ev_node *n);
-/* Takes a node back that may be waiting. */
+/* Withdraws a node that may be waiting. */
 void ev_cancel(struct client_chan *ch, struct ev_node *n);
-/* Takes back the copies that match. */
+/* Withdraws the copies that match. */
 void ev_cancel_if(struct client_chan *ch, bool (*match)(const void *data, const void *arg), const void *arg);
 
 /* Moves what waits on `from` and matches to `to`, in order. */

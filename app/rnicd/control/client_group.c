@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagram QPs in groups. Each way in or out is a command to all workers: the QP's own takes it up, the others learn
- * who else is to have a copy of what they receive.
+ * Datagram QPs in multicast groups. To attach or detach a QP, a command goes to all workers: the QP's worker adds or
+ * removes the QP, and the other workers learn which workers get a copy of what they receive.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,11 +9,11 @@
 
 #include "control/group.h"
 
-/* A QP in a group: on the QP's list until it leaves, freed when the workers have let go of it. */
+/* A QP in a group: on the QP's list until it leaves, freed when the workers have released it. */
 struct client_member {
 	struct cmd cmd;
 	struct group *g;
-	struct client *waits; /* for the answer; NULL: nobody */
+	struct client *waits; /* the client that waits for the answer; NULL: none */
 	uint32_t worker;      /* the QP's */
 	bool gone;
 	struct ud_member m;
@@ -59,7 +59,7 @@ static void send(struct client_member *i, struct client *waits)
 	cmd_send_all(&i->cmd);
 }
 
-/* The member is off the QP's list. */
+/* Called when the member has left the QP's list. */
 static void client_group_leave(struct client_qp *q, struct client_member *i, struct client *waits)
 {
 	q->n_groups--;
@@ -86,7 +86,7 @@ static struct client_member *client_group_find(const struct client_qp *q, const 
 	return NULL;
 }
 
-/* The QP that a request names, and the group's address. NULL: answered. */
+/* Finds the QP that a request names, and the group's address. NULL: the client was answered with an error. */
 static struct client_qp *client_group_asked(struct client *c, uint32_t qp, const uint8_t group[16],
 					    struct pkt_addr *addr)
 {

@@ -152,7 +152,8 @@ void client_forget_workers(struct client *c)
 {
 	for (uint32_t i = 0; i < RNICD_MAX_WORKERS; i++) {
 		if (c->wc[i] != NULL &&
-		    c->wake_fd >= 0) /* closing is not enough: the client has the same eventfd open */
+		    c->wake_fd >= 0) /* the workers' watch must be removed: closing does not end it, as the client has
+				      * the eventfd open too */
 			bell_unwatch(i, c->wake_fd);
 		free(c->wc[i]);
 		c->wc[i] = NULL;
@@ -190,7 +191,8 @@ static void host_joined(struct cmd *cmd)
 	client_unhold(c);
 }
 
-/* Its region is rnicd's own memory. Commands to a worker stay in order, so others may follow at once. */
+/* The host's region is rnicd's own memory. Commands to a worker stay in order, so further commands may follow at
+ * once. */
 bool client_host_join(struct client *c)
 {
 	const int how = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -211,7 +213,7 @@ bool client_host_join(struct client *c)
 		return false;
 	}
 	for (uint32_t i = 0; i < rnicd.n_workers; i++)
-		c->wc[i]->shares = true; /* what its queue pairs send is memory of others */
+		c->wc[i]->shares = true; /* its queue pairs send memory of other clients */
 	j->c = c;
 	j->cmd = (struct cmd){ .type = CMD_CLIENT_ADD, .done = host_joined, .client.view = c->wc };
 	c->state = CLIENT_READY;

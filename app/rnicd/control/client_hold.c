@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs whose client wants the peer's Writes held back (rnicrun --sanitize): what the engine needs for that. */
+/* Memory and settings with which the engine delays the peer's Writes to a queue pair (rnicrun --sanitize). */
 #include <stdlib.h>
 
 #include "control/client.h"
@@ -8,9 +8,9 @@
 const char *client_hold_refusal(const struct ipc_create_qp *r)
 {
 	if ((r->hold & ~(uint32_t)(IPC_HOLD_WRITES | IPC_HOLD_ORDERED)) != 0)
-		return "there is no such way to hold Writes back";
+		return "the order in which Writes are to be held back is not known";
 	if ((r->hold & IPC_HOLD_WRITES) != 0 && (r->datagram != IPC_UD_NONE || r->xrc != IPC_XRC_NONE))
-		return "Writes are held back of connected queue pairs alone";
+		return "only connected queue pairs can hold Writes back";
 	return NULL;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory that a client shares with others already: the daemon maps the file itself. All imports of a client lie in one
- * stretch of addresses that stays the client's until its death: when an import is forgotten, pages of nobody take its
- * place, so a packet that still refers to it reads zeros and not what is not there. A file that is cut short under its
- * mapping is a SIGBUS, which is survived (sigbus.h) and ends the client.
+ * address range, which is reserved until the client's death: when an import is released, anonymous pages replace it, so
+ * a packet that still refers to it reads zeros instead of causing a fault. An access to a file that was truncated under
+ * its mapping causes SIGBUS; rnicd survives it (sigbus.h) and drops the client.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include "control/sigbus.h"
 
 #define ALIGN    (UINT64_C(2) << 20)
-#define MAPPINGS 2u /* that an import costs: itself, and the room is cut in two */
+#define MAPPINGS 2u /* memory mappings that an import takes: its own, and one because it splits the reserved range */
 
 /* False: no addresses. */
 static bool room_make(struct client *c)
@@ -37,7 +37,7 @@ static bool room_make(struct client *c)
 	return false;
 }
 
-/* The lowest free place for len bytes; NULL: none. */
+/* The lowest free address for len bytes; NULL: none. */
 static uint8_t *room_find(const struct client *c, uint64_t len, uint64_t align)
 {
 	uint8_t *at = (uint8_t *)(((uintptr_t)c->room.base + align - 1) & ~(uintptr_t)(align - 1));
@@ -56,7 +56,8 @@ static uint8_t *room_find(const struct client *c, uint64_t len, uint64_t align)
 	return rn_in_range((uint64_t)(at - c->room.base), len, c->room.size) ? at : NULL;
 }
 
-/* Pages of nobody in place of an import: as the room has them, so that the kernel makes one mapping of both. */
+/* Puts anonymous pages in place of an import, of the same kind as in the reserved range, so that the kernel merges both
+ * mappings. */
 static void room_clear(uint8_t *at, uint64_t len)
 {
 	(void)mmap(at, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -70,7 +71,7 @@ static uint32_t import_place(struct client *c, const struct ipc_import *r, int f
 	struct client_import *i = at != NULL ? calloc(1, sizeof(*i)) : NULL;
 
 	if (i == NULL) {
-		client_error(c, ENOMEM, "no room to map more memory of others");
+		client_error(c, ENOMEM, "no addresses left to map more shared memory");
 		return 0;
 	}
 	*i = (struct client_import){ .base = at, .len = r->len, .writable = r->writable != 0 };
@@ -96,7 +97,7 @@ static uint32_t import_map(struct client *c, const struct ipc_import *r, int fd)
 	struct statfs fs;
 	struct stat st;
 
-	/* st_blksize of a tmpfs may be a larger page that it would like. */
+	/* st_blksize of a tmpfs may be a preferred size larger than a page. */
 	uint64_t page = fstat(fd, &st) == 0 && fstatfs(fd, &fs) == 0 ? (uint64_t)fs.f_bsize : 0;
 	if (page == 0 || !rn_in_range(r->off, r->len, ((uint64_t)st.st_size + page - 1) / page * page) ||
 	    (r->off | r->len) % page != 0) {
@@ -115,13 +116,13 @@ static uint32_t import_map(struct client *c, const struct ipc_import *r, int fd)
 	return handle;
 }
 
-/* The file is here, or the reason why not. */
+/* A helper has opened the file, or says why it could not. */
 static void import_file(struct client *c, int err, const struct fds_given *g)
 {
 	if (err != 0) {
 		client_error(c, err, "shared memory: rnicd cannot open its file");
 	} else if (g->kind != FDS_MEMORY) {
-		client_error(c, EOPNOTSUPP, "it is a file of no memory file system: map it from tmpfs or hugetlbfs");
+		client_error(c, EOPNOTSUPP, "its file is not in a memory file system: map it from tmpfs or hugetlbfs");
 	} else {
 		uint32_t handle = import_map(c, &c->req.import, g->fd);
 		if (handle != 0)
@@ -144,7 +145,7 @@ void client_import(struct client *c, struct fds_given *g, uint32_t n)
 	if (c->imports.live >= IPC_IMPORTS_MAX)
 		client_error(c, ENOMEM, "a client may have %u imports of shared memory", IPC_IMPORTS_MAX);
 	else if (r->len == 0 || r->len > IPC_IMPORT_ROOM || r->off > INT64_MAX - r->len)
-		client_error(c, EINVAL, "shared memory: its length is not possible");
+		client_error(c, EINVAL, "shared memory: the length is not possible");
 	else if (n > 0)
 		import_file(c, 0, &g[0]);
 	else if (c->proc.dir < 0)

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * IPC_INJECT: what rnicrun --inject has a running program do, set anew by another process (rnicctl inject). Root may
- * say it, and who runs the program: both know by SO_PEERCRED. What is sent is handed on, not looked at; the program's
- * library reads it as it reads its environment.
+ * IPC_INJECT: rnicctl inject replaces the injected failures of a running program. Only root and the program's user may
+ * do this, which SO_PEERCRED proves. The specification is passed to the program's library without being parsed here.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "control/client.h"
 
-#define WAITING_MOST 16u /* orders that the program has not taken */
+#define WAITING_MOST 16u /* orders that the program has not read yet, at most */
 
 struct client_chan *client_orders(const struct client *c)
 {
@@ -31,7 +30,7 @@ static struct client *client_meant(uint32_t number, uint32_t pid)
 	return NULL;
 }
 
-/* The log has it too. */
+/* Answers with the sentence, and logs it. */
 static bool is_text(const struct ipc_order *o)
 {
 	const size_t len = strnlen(o->spec, sizeof(o->spec));

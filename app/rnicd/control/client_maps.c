@@ -43,7 +43,7 @@ struct rights {
 	gid_t groups[NGROUPS_MAX];
 };
 
-/* The groups that the client had when it connected; -1: they cannot be known or taken. */
+/* Takes the groups that the client had when it connected; -1: they are not known, or cannot be taken. */
 static int groups_take(int sock)
 {
 	static gid_t groups[NGROUPS_MAX];
@@ -55,8 +55,8 @@ static int groups_take(int sock)
 }
 
 /*
- * Of the capabilities only the one that map_files itself asks for stays. A client that is root keeps root's: it could
- * do the same by itself. Groups: the client's own, and none of this process.
+ * Takes the client's rights: keeps only the capability that map_files requires. For a client that is root, root's
+ * capabilities stay: it could do the same by itself. The groups are the client's, none are this process's.
  */
 static bool rights_take(const struct client_proc *p, int sock, struct rights *old)
 {
@@ -74,7 +74,7 @@ static bool rights_take(const struct client_proc *p, int sock, struct rights *ol
 	now[1].effective &= 1u << (CAP_CHECKPOINT_RESTORE % 32);
 	setfsgid(p->gid);
 	setfsuid(p->uid);
-	/* These two have no errors of their own: asked again, they tell. */
+	/* setfsuid and setfsgid report no errors: a second call returns the id that is in force. */
 	return syscall(SYS_capset, &h, now) == 0 && (uid_t)setfsuid((uid_t)-1) == p->uid &&
 	       (gid_t)setfsgid((gid_t)-1) == p->gid;
 }
@@ -88,14 +88,15 @@ static void rights_back(const struct rights *old)
 	syscall(SYS_capset, &h, old->caps);
 	setfsuid(geteuid());
 	setfsgid(getegid());
-	syscall(SYS_capset, &h, old->caps); /* what setfsuid() did to them */
+	syscall(SYS_capset, &h, old->caps); /* setfsuid() has changed the capabilities */
 	if (old->n_groups >= 0 && setgroups((size_t)old->n_groups, old->groups) != 0)
 		_exit(1); /* another helper takes the next job */
 }
 
 /* ---- which files ---- */
 
-/* Before it is opened. The kind of the file system is the kernel's word, which no name of a mount can forge. */
+/* Checked before the file is opened. The kernel reports the type of the file system, so the name of a mount cannot
+ * forge it. */
 static bool path_is_memory(int path)
 {
 	struct statx x;
@@ -105,7 +106,7 @@ static bool path_is_memory(int path)
 	       fstatfs(path, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC);
 }
 
-/* The magic link is followed first, so that what was looked at is what is opened. */
+/* The magic link is followed first (O_PATH), so that the file that is checked is the file that is opened. */
 static int open_as_client(const struct client_proc *p, const char *name, bool writable)
 {
 	char self[32];

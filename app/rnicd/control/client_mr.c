@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory registration. Touching the pages may take long, so it is done a portion in each turn of the loop. */
+/* Memory registration. Touching the pages may take long, so each turn of the loop touches one portion. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 #define PIECES_MAX  65536u
 #define PORTION_MAX (UINT64_C(4) << 20) /* bytes touched in one turn */
 
-/* The memory behind null regions. All workers write into the sink at once, and nobody reads it. */
+/* The memory behind null regions (ibv_alloc_null_mr). All workers write into it at the same time, and nobody reads
+ * it. */
 static uint8_t zeros[16384], sink[16384];
 static const struct qp_piece nothing[2] = { { zeros, sizeof(zeros) }, { sink, sizeof(sink) } };
 
@@ -21,10 +22,10 @@ struct client_mr_job {
 	struct client_pd *pd;
 	uint32_t npieces;
 	uint32_t at;     /* piece being touched */
-	uint64_t at_off; /* bytes of it that are done */
+	uint64_t at_off; /* bytes of the piece that are touched */
 	uint32_t nimports;
-	struct client_import **imports; /* one for each piece that lies in one */
-	bool counted;                   /* an STag more is among what the user has */
+	struct client_import **imports; /* the import of each piece, if any */
+	bool counted;                   /* one more STag is counted in the user's share */
 	struct qp_piece piece[];
 };
 
@@ -89,7 +90,7 @@ struct mr_end {
 	struct cmd cmd;
 	struct client *c;
 	struct client_mr *mr;
-	struct ipc_reg_mr_ok by; /* what has taken its place; handle 0: nothing */
+	struct ipc_reg_mr_ok by; /* the region that replaces it; handle 0: none */
 };
 
 static void mr_ended(struct cmd *cmd)
@@ -109,7 +110,7 @@ static void mr_ended(struct cmd *cmd)
 		client_ok(c);
 }
 
-/* No access to it begins any more; every worker comes round once, then none is inside a copy. */
+/* No new access to the region begins. When every worker has answered CMD_NOTHING, none is inside a copy any more. */
 static void mr_end(struct mr_end *e, struct client *c, struct client_mr *mr)
 {
 	*e = (struct mr_end){ .c = c, .mr = mr, .by = e->by, .cmd = { .type = CMD_NOTHING, .done = mr_ended } };
@@ -119,7 +120,7 @@ static void mr_end(struct mr_end *e, struct client *c, struct client_mr *mr)
 
 /* ---- registration ---- */
 
-/* The pieces are present: into the STag table. */
+/* All pages have been touched: enters the region into the STag table. */
 static void register_now(struct client *c)
 {
 	const struct ipc_reg_mr *r = &c->req.reg_mr;
@@ -222,12 +223,12 @@ static void client_mr_go_on(struct loop_timer *t)
 		}
 	}
 	if (j->at < j->npieces)
-		loop_timer_arm(t, 0); /* the next turn; others come first */
+		loop_timer_arm(t, 0); /* continue in the next turn, after other work of the loop */
 	else
 		register_now(c);
 }
 
-/* Connections of others may come to hold the region's bytes: every worker knows by now. */
+/* Connections of other clients may soon hold bytes of the region; every worker knows of the sharing by now. */
 struct share {
 	struct cmd cmd;
 	struct client *c;
@@ -242,7 +243,8 @@ static void shared(struct cmd *cmd)
 	client_mr_go_on(&c->timer);
 }
 
-/* Copies the list out of the client's memory and turns it into pointers. NULL: everything is in order. */
+/* Copies the list of pieces out of the client's memory and turns it into pointers. NULL: the list is valid; else the
+ * error. */
 static const char *import_add(struct client_import *i, const struct ipc_reg_mr *r, struct client_mr_job *j)
 {
 	if (!i->writable && (r->access & (QP_ACC_LOCAL_WRITE | QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_ATOMIC)) != 0)
@@ -271,7 +273,7 @@ static const char *take_pieces(const struct client *c, const struct ipc_reg_mr *
 		}
 		struct client_import *im = client_import_get(c, p.region);
 		if (im == NULL && p.region != IPC_REGION_ARENA && p.region != IPC_REGION_HUGE)
-			return "a piece lies in no region for memory";
+			return "a piece lies in a region that cannot hold registered memory";
 		uint8_t *base = im != NULL ? im->base : c->region[p.region].base;
 		if (base == NULL || p.len == 0 ||
 		    !rn_in_range(p.off, p.len, im != NULL ? im->len : c->region[p.region].size))
@@ -299,12 +301,12 @@ static const char *mr_refusal(const struct client *c, const struct ipc_reg_mr *r
 	if (r->len == 0 && r->npieces == 0 && r->access == QP_ACC_LOCAL_WRITE)
 		return NULL; /* a null region */
 	if (r->len == 0 || r->len > DEV_MAX_MR_SIZE || r->npieces == 0 || r->npieces > PIECES_MAX)
-		return "its length or number of pieces is not possible";
+		return "the length or the number of pieces is not possible";
 	if ((r->access & ~(uint32_t)QP_ACC_ALL) != 0)
 		return "there are unknown access flags";
 	if (!rn_in_range(r->pieces_off, (uint64_t)r->npieces * sizeof(struct ipc_piece),
 			 c->region[IPC_REGION_QUEUES].size))
-		return "its list of pieces does not lie in the queue region";
+		return "the list of pieces does not lie in the queue region";
 	return NULL;
 }
 
@@ -322,7 +324,8 @@ void client_reg_mr(struct client *c)
 				  rnicd.cfg.quota_mrs, (unsigned long long)(rnicd.cfg.quota_memory >> 20));
 		return;
 	}
-	/* Pieces of a page each fill the quota of memory; lists of smaller ones shall not fill ours. */
+	/* A client whose pieces are a page each reaches its memory quota; smaller pieces must not let the lists use up
+	 * rnicd's memory. */
 	if (r->npieces > 1 && c->pieces + r->npieces > rnicd.cfg.quota_memory / 4096 + 2 * rnicd.cfg.quota_mrs) {
 		client_over_quota(
 			c, "quota: the memory regions of this client are in too many small pieces (quota-memory)");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory windows: made and ended here, bound by work requests. They count as memory regions in the client's quota. */
+/* Creates and frees memory windows; work requests bind them. They count as memory regions in the client's quota. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -86,7 +86,7 @@ void client_dealloc_mw(struct client *c)
 		client_error(c, ENOMEM, "no memory");
 		return;
 	}
-	/* A worker may be binding it: after every one has come round none is. */
+	/* A worker may be binding the window now; when every worker has answered CMD_NOTHING, none is. */
 	qp_mw_close(dev_get(mw->pd->dev), mw->stag);
 	*e = (struct mw_end){ .c = c, .mw = mw, .cmd = { .type = CMD_NOTHING, .done = mw_ended } };
 	client_hold(c);

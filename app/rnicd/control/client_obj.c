@@ -22,7 +22,7 @@ void client_query_dev(struct client *c)
 
 /* ---- protection domains ---- */
 
-static struct table pd_ids; /* of all clients: a number is used again when its PD and what was in it are gone */
+static struct table pd_ids; /* PDs of all clients; a number is used again when its PD and all objects in it are gone */
 
 struct client_pd *client_pd_get(const struct client *c, uint32_t handle)
 {
@@ -121,7 +121,7 @@ static struct qp_cq_attr rings_of(const struct client *c, uint64_t off, uint64_t
 				    .wide = wide };
 }
 
-/* Takes the places of all workers' rings; none of them lies in another. */
+/* Reserves the ranges of all workers' rings; none of them overlaps another. */
 static enum span_verdict take_rings(struct client *c, const struct qp_cq_attr *a, struct span *s)
 {
 	const uint64_t one = spsc_size(a->cqe, qp_cqe_size(a->wide));
@@ -265,8 +265,8 @@ void client_destroy_cq(struct client *c)
 		return;
 	}
 	/*
-	 * Its QPs are gone, and with each of them a turn has passed: what is left is a worker inside this turn's
-	 * flush.
+	 * Its QPs are gone, and a turn has passed since each of them was destroyed: at most, a worker is inside this
+	 * turn's flush.
 	 */
 	*e = (struct cq_end){ .q = q, .cmd = { .type = CMD_NOTHING, .done = cq_ended } };
 	client_hold(c);

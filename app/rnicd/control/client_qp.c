@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs: the client's requests about them. What is under way with a QP, and its worker, are client_qp_run.c's. */
+/* The client's requests about queue pairs. client_qp_run.c: the operation under way on a QP, and its worker. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,9 +38,9 @@ static void qpn_put(struct client_qp *q) { rn_list_push_front(&by_qpn[q->qpn % Q
 static void qpn_del(struct client_qp *q) { rn_list_remove(&by_qpn[q->qpn % QPN_HASH], &q->by_qpn); }
 
 /*
- * Hard to guess: a peer that knows a number may claim to want that queue pair. Far fewer QPs than numbers exist, so
- * there is a free one soon, and an old one is most likely long in coming again. A datagram queue pair of an Elastic
- * Fabric Adapter has 16 bits: libfabric's addresses have room for no more. 0: hardly one is free.
+ * Draws a random QPN, because a peer that knows a QPN may request a connection to it. There are far more QPNs than QPs,
+ * so a used one seldom comes again soon. Datagram queue pairs of an Elastic Fabric Adapter have QPNs of 16 bits, as
+ * libfabric's addresses have no room for more. 0: almost none is free.
  */
 uint32_t client_qp_number(const struct rnicd_port *port, bool datagram)
 {
@@ -80,7 +80,7 @@ static void give_spans(struct client_qp *q)
 	spans_give(&q->c->spans, &q->rq);
 }
 
-/* The engine has found them in the region. */
+/* The engine has checked that the queues lie in the region. */
 static enum span_verdict take_spans(struct client_qp *q, const struct qp_attr *a)
 {
 	q->shm = (struct span){ .off = a->shm_off, .len = sizeof(struct qp_shm) };
@@ -102,7 +102,7 @@ static void forget(struct client_qp *q)
 
 	owner_del(&q->owner);
 	qpn_del(q);
-	rn_list_each(struct client_target, t, &q->opens, link) { /* their domain's host has been ended */
+	rn_list_each(struct client_target, t, &q->opens, link) { /* the host of their domain is ended */
 		rn_list_remove(&q->opens, &t->link);
 		t->q = NULL;
 	}
@@ -192,29 +192,28 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 	return NULL;
 }
 
-/* A peer's rnr_retry is not known here; most programs have 7. */
+/* The peer's rnr_retry is not known here; most programs set 7 (without limit). */
 static uint64_t rnr_default(const struct client_qp *q)
 {
 	const struct rnicd_port_cfg *cfg = rnicd.port[q->pd->dev]->cfg;
 
 	/*
-	 * a sender of reliable datagrams cannot know which peers have posted receives, so its messages wait unless
-	 * forbidden
+	 * a sender of reliable datagrams cannot know which peers have posted receives, so by default its messages wait
 	 */
 	return rnicd_rnr_waits(cfg) || (q->reliable && cfg->rnr == RNICD_RNR_AUTO) ? RN_NEVER : 0;
 }
 
 /*
- * The patience of a receiver: on InfiniBand the sender's, which tries so often and waits each time as long as the
- * receiver's timer says (IBTA, 9.7.5.2.8). Not less than a process needs to get its CPU back. Programs of an iWARP
- * device know nothing of rnr_retry and leave it 0: there a message waits without end, where the port says so.
+ * How long a message waits for a receive. On InfiniBand the sender repeats it rnr_retry times, each after the
+ * receiver's RNR timer (IBTA, 9.7.5.2.8). Here it is at least the time that a descheduled process needs to get its CPU
+ * back. Programs for iWARP devices leave rnr_retry 0: there a message waits without limit if the port has rnr = wait.
  */
 void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer)
 {
 	uint64_t ns = timer == 0 ? 65536u : timer == 1 ? 1u : (uint64_t)(2 + (timer & 1)) << (timer / 2 - 1);
 
 	q->at.rnr_ns = rnr_default(q);
-	if (q->reliable) { /* its messages tell the peer how often they wait, its timer says how long the peer's do */
+	if (q->reliable) { /* its messages carry its rnr_retry; its timer says how long messages of its peers wait */
 		q->at.rnr_told = retry == RNR_FOR_GOOD ? 0 : (uint8_t)(retry + 1);
 		q->at.rnr_unit_ns = rn_max_u64(ns * RNR_UNIT_NS, RNR_LEAST_NS);
 		return;
@@ -224,8 +223,8 @@ void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer)
 }
 
 /*
- * How long a peer that answers nothing is waited for. An adapter sends so often and waits each time between one and
- * four time-outs (IBTA, 9.7.6.1.3). Not less than a machine needs to give a process its CPU back; 0: TCP's own.
+ * How long a silent peer is waited for. An adapter sends retry_cnt + 1 times and waits each time between one and four
+ * time-outs (IBTA, 9.7.6.1.3). At least the time that a descheduled process needs to get its CPU back; 0: TCP's own.
  */
 void client_qp_silence(struct client_qp *q, uint32_t timeout, uint32_t retry_cnt)
 {
@@ -244,7 +243,7 @@ struct qp_tune client_qp_tune(const struct client_qp *q)
 				 .rnr_unit_ns = q->at.rnr_unit_ns };
 }
 
-/* What the engine is told of a new QP. */
+/* The attributes of a new QP for the engine. */
 static struct qp_attr attr_of(const struct client_qp *q, const struct ipc_create_qp *r)
 {
 	const struct rnicd_port *port = rnicd.port[q->pd->dev];
@@ -280,7 +279,7 @@ static struct qp_attr attr_of(const struct client_qp *q, const struct ipc_create
 	};
 }
 
-/* The object with all its numbers but not yet in the world. NULL: no memory, or *v. */
+/* Makes the object with all its numbers, but does not enter it into any table. NULL: no memory, or see *v. */
 static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r, enum qp_verdict *v)
 {
 	struct client_qp *q = calloc(1, sizeof(*q));
@@ -323,7 +322,8 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	if (taken == SPAN_OVERLAPS)
 		*v = QP_BAD_ATTR;
 	if (q->datagram)
-		q->worker = client_qp_home(q); /* its place is taken from what that worker has, and given back there */
+		q->worker = client_qp_home(q); /* it is counted in that worker's share, from which it is subtracted
+					        * later */
 	if (taken != SPAN_OK || (q->datagram && !user_take(c->user, USER_UDS, q->worker, 1)))
 		goto fail;
 	if (!client_qp_enter(q, a.owner)) {
@@ -386,7 +386,7 @@ void client_create_qp(struct client *c)
 	c->slots += q->slots;
 	client_qp_place(q);
 	q->cmd.qp = client_qp_args(q);
-	/* A QP of an iWARP device is in INIT from the beginning, of an adapter in RESET. */
+	/* A new QP of an iWARP device is in INIT, one of a RoCE adapter in RESET. */
 	q->cmd.qp.has_state = !rnicd_adapter(rnicd.port[q->pd->dev]->cfg);
 	q->cmd.qp.state = QP_S_INIT;
 	client_qp_command(q, CMD_QP_CREATE, created);
@@ -419,7 +419,8 @@ struct client_qp *client_qp_find(struct client *c, uint32_t handle, void (*again
 			client_hold(c);
 		return NULL;
 	}
-	if (!client_qp_is_free(q)) { /* a connection is being set up with it, or others that share it do something */
+	if (!client_qp_is_free(q)) { /* a connection is being set up with it, or another process that shares it has a
+				      * request under way */
 		client_error(c, EBUSY, "the queue pair is being connected");
 		return NULL;
 	}
@@ -459,11 +460,11 @@ static void modified(struct cmd *cmd)
 	((uint32_t)(IPC_QP_ATTR_STATE | IPC_QP_ATTR_ACCESS | IPC_QP_ATTR_IRD | IPC_QP_ATTR_ORD | IPC_QP_ATTR_DEST | \
 		    IPC_QP_ATTR_RETRY | IPC_QP_ATTR_RNR | IPC_QP_ATTR_QKEY | IPC_QP_ATTR_SQD_NOTIFY))
 
-/* A sentence, or NULL: the QP may be connected without a connection manager. */
+/* Why the QP may not be connected without a connection manager, as a sentence; NULL: it may. */
 static const char *dest_refusal(const struct client_qp *q, const struct ipc_modify_qp *r)
 {
 	if (q->datagram)
-		return "one of datagrams has no destination of its own";
+		return "a datagram queue pair has no destination";
 	if ((r->mask & IPC_QP_ATTR_STATE) == 0 || r->state != QP_S_RTR || q->oob != NULL ||
 	    qp_get_state(q->qp) != QP_S_INIT)
 		return "a destination comes with the step from INIT to RTR";
@@ -534,7 +535,7 @@ void client_query_qp(struct client *c)
 		return;
 	}
 	uint32_t state = qp_get_state(q->qp);
-	/* Connected as soon as both are in RTR; the client has not gone further yet. */
+	/* The QP is connected as soon as both ends are in RTR; the client has not moved it to RTS yet. */
 	if (q->oob != NULL && q->asked == QP_S_RTR && state == QP_S_RTS)
 		state = QP_S_RTR;
 	struct ipc_msg m = { .query_qp_ok = {
@@ -548,7 +549,7 @@ static void destroyed(struct client_qp *q)
 {
 	struct client *c = q->c, *asker = q->asker != NULL ? client_qp_asked(q) : c;
 
-	forget(q); /* its hold of the client is client_back's */
+	forget(q); /* client_back() ends the QP's hold of the client */
 	if (client_back(c) || asker != c)
 		client_ok(asker);
 }

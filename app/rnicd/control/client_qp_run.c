@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is under way with a QP, and the worker it belongs to. A QP belongs to one worker from its creation; before it
- * gets a connection it may be moved to the connection's worker. One command is under way with it at a time.
+ * The operation under way on a QP, and the worker that it belongs to. A QP belongs to one worker from its creation;
+ * before it gets a connection it may be moved to the connection's worker. Only one command about a QP is under way at a
+ * time.
  */
 #include <errno.h>
 
@@ -9,7 +10,7 @@
 #include "control/client.h"
 #include "control/oob.h"
 
-static uint32_t per_worker[RNICD_MAX_WORKERS]; /* QPs that belong to each */
+static uint32_t per_worker[RNICD_MAX_WORKERS]; /* number of QPs of each worker */
 
 /* The one writer of q->state. A QP that is not FREE holds its client: the client's death waits for it. */
 static void client_qp_run_set_state(struct client_qp *q, enum client_qp_state to)
@@ -59,7 +60,7 @@ struct client *client_qp_asked(struct client_qp *q)
 	return c;
 }
 
-/* The request that has waited, and its client; NULL: none, or that is dying. */
+/* Takes the request that has waited, and its client; NULL: none, or the client is dying. */
 static struct client *unpark(struct client_qp *q, void (**parked)(struct client *c))
 {
 	struct client *c = q->parked != NULL ? q->parker : NULL;
@@ -148,7 +149,8 @@ static void client_qp_run_arrived(struct cmd *cmd)
 	q->then(q);
 }
 
-/* The turn in which it left, or was destroyed, may still have it on a list: that turn's rc_flush must have passed. */
+/* The turn in which the QP left or was destroyed may still have it on a list, so the rc_flush of that turn must have
+ * run. */
 static bool turn_is_over(struct client_qp *q)
 {
 	if (q->cmd.qp.later)

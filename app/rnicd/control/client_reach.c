@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way to an address, for an address handle: answered when the neighbour has. Few datagrams wait for a neighbour
- * that is not known, the rest is lost; so the call that makes a handle waits in their place, as with a kernel's RoCE
- * device.
+ * Resolves the neighbour for an address handle; the client is answered when the neighbour has answered. Only few
+ * datagrams may wait for an unknown neighbour, and the rest is lost. So the call that makes the handle waits instead,
+ * as with the kernel's RoCE devices.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,15 +10,15 @@
 
 #include "control/client.h"
 
-#define PATIENCE_NS (10 * RN_NS_PER_S) /* the neighbour's own end of patience comes before, unless its news was lost */
+#define PATIENCE_NS (10 * RN_NS_PER_S) /* ARP gives up earlier than this, unless its event was lost */
 
 struct reach {
 	struct cmd cmd;
 	struct client *c;
 	uint32_t dev;
 	struct pkt_addr dst, hop;
-	bool back, told; /* the worker has answered; the neighbour's news were here before that */
-	int err;         /* of the news */
+	bool back, told; /* the worker has answered; EVENT_NEIGH came before the answer */
+	int err;         /* result in EVENT_NEIGH */
 	struct loop_timer timer;
 	struct rn_link link; /* in `waiting` */
 };
@@ -48,7 +48,7 @@ static void client_reach_end(struct reach *r, int err)
 	client_reach_answer(c, err);
 }
 
-/* At once, or when the worker has given the command back. */
+/* Answers the client, at once or when the worker has answered the command. */
 static void client_reach_tell(struct reach *r, int err)
 {
 	r->told = true;
@@ -77,7 +77,7 @@ static void client_reach_asked(struct cmd *cmd)
 	r->back = true;
 	switch (cmd->neigh.verdict) {
 	case NEIGH_READY: client_reach_end(r, 0); break;
-	case NEIGH_WAIT: /* EVENT_NEIGH, which may have overtaken this, or the time-out */
+	case NEIGH_WAIT: /* EVENT_NEIGH, which may have come before this answer, or the time-out */
 		if (r->told)
 			client_reach_end(r, r->err);
 		break;
@@ -110,5 +110,5 @@ void client_reach(struct client *c)
 	r->cmd.neigh = (struct cmd_neigh){ .port = r->dev, .dst = r->dst };
 	client_hold(c);
 	loop_timer_arm(&r->timer, rnicd_now() + PATIENCE_NS);
-	cmd_send(&r->cmd, 0); /* every worker learns for itself from the answer; the first asks */
+	cmd_send(&r->cmd, 0); /* worker 0 asks; every worker learns the neighbour from the answer */
 }

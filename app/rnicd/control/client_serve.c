@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a client's socket brings: the table of requests, and the helper that takes messages with descriptors. */
+/* Reads requests from a client's socket: the table of requests, and the use of helpers for messages with
+ * descriptors. */
 #include <errno.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -12,7 +13,8 @@ struct request {
 	uint16_t len;
 	uint8_t min_fds, max_fds;
 	void (*run)(struct client *c);
-	void (*run_fds)(struct client *c, struct fds_given *g, uint32_t n); /* takes what it clears the fd of */
+	void (*run_fds)(struct client *c, struct fds_given *g, uint32_t n); /* keeps the descriptors whose fd it sets to
+									     * -1 */
 };
 #define R(member, fn) \
 	{ \
@@ -96,7 +98,7 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_TOKEN_MR] = FD(handle, client_token_mr),
 };
 
-/* Before its length is looked at: the HELLO of another version may have another one. */
+/* Checked before the length, since the HELLO of another version may have another length. */
 static bool other_version(const struct client *c)
 {
 	return c->req.type == IPC_HELLO && c->state == CLIENT_NEW &&
@@ -104,8 +106,8 @@ static bool other_version(const struct client *c)
 }
 
 /*
- * HELLO or SOCK_JOIN comes first, and once, an order by somebody else before both; a client for sockets has no memory
- * that other requests could name.
+ * HELLO or SOCK_JOIN comes first and once. IPC_INJECT of another process comes before both. A client for sockets may
+ * send only requests about sockets, since it has no memory that other requests could name.
  */
 static const char *out_of_turn(const struct client *c)
 {
@@ -113,7 +115,7 @@ static const char *out_of_turn(const struct client *c)
 	bool sockets = c->req.type > IPC_SOCK_JOIN;
 
 	if (first != (c->state == CLIENT_NEW))
-		return first ? "HELLO was said already" : "the first request must be HELLO";
+		return first ? "HELLO was sent already" : "the first request must be HELLO";
 	if (!first && sockets != (c->state == CLIENT_SOCKETS))
 		return "requests about sockets follow SOCK_JOIN, all others HELLO";
 	return NULL;
@@ -133,7 +135,7 @@ static void dispatch(struct client *c, struct fds_given *g, uint32_t n)
 	} else if (c->req.len != r->len || n < r->min_fds || n > r->max_fds) {
 		client_error(
 			c, EINVAL,
-			"request %u with %u bytes and %u descriptors: %u bytes and %u to %u descriptors belong to it",
+			"request %u has %u bytes and %u descriptors: it must have %u bytes and %u to %u descriptors",
 			c->req.type, c->req.len, n, r->len, r->min_fds, r->max_fds);
 	} else if (out_of_turn(c) != NULL) {
 		client_error(c, EPROTO, "%s", out_of_turn(c));
@@ -144,7 +146,7 @@ static void dispatch(struct client *c, struct fds_given *g, uint32_t n)
 	}
 }
 
-/* A message is here, or the reason why there is none. */
+/* Handles a message of the client, or the reason why there is none. */
 static void on_message(struct client *c, int rc, struct fds_given *g, uint32_t n)
 {
 	if (rc == -EPROTO) {
@@ -168,7 +170,7 @@ static void on_message(struct client *c, int rc, struct fds_given *g, uint32_t n
 			     "(ulimit -n)");
 }
 
-/* What a helper brings: a message with its descriptors, or what the request under way has asked for. */
+/* The result of a helper: a message with its descriptors, or the mapping that the request under way has asked for. */
 void client_on_fds(uint64_t key, struct fds_result *r)
 {
 	struct owner *o = owner_get(OWNER_FDS, key);
@@ -181,7 +183,7 @@ void client_on_fds(uint64_t key, struct fds_result *r)
 		c->opening = NULL;
 		then(c, r);
 	} else if (c != NULL && r->status == -EAGAIN) {
-		c->busy = false; /* the message has gone with a helper that ended */
+		c->busy = false; /* the helper has ended, and the message is lost */
 		client_listen_again(c);
 	} else if (c != NULL) {
 		c->req = r->m;
@@ -189,10 +191,10 @@ void client_on_fds(uint64_t key, struct fds_result *r)
 	}
 	for (uint32_t i = 0; i < r->n; i++)
 		if (r->given[i].fd >= 0)
-			close(r->given[i].fd); /* an eventfd or memory: at once */
+			close(r->given[i].fd); /* an eventfd or memory file: closing it does not block */
 }
 
-/* A message with descriptors is not touched here: a helper takes it (fds.h). */
+/* A message with descriptors is not received here but by a helper (fds.h). */
 static void take_message(struct client *c)
 {
 	bool fds = false;
@@ -211,7 +213,7 @@ static void take_message(struct client *c)
 	if (fds_receive(c->asked.key, c->uid, c->src.fd))
 		return;
 	owner_del(&c->asked);
-	c->busy = false; /* no memory: it is still there, and the loop comes back to it */
+	c->busy = false; /* no memory: the message is still in the socket, and the loop tries again */
 }
 
 void client_on_ready(struct loop_fd *f, uint32_t events)
@@ -224,6 +226,6 @@ void client_on_ready(struct loop_fd *f, uint32_t events)
 		client_die(c);
 	} else {
 		c->deaf = true;
-		loop_events(f, 0); /* EPOLLHUP still comes */
+		loop_events(f, 0); /* without EPOLLIN; EPOLLHUP is still reported */
 	}
 }

@@ -28,7 +28,7 @@ static const char *srq_refusal(const struct client *c, const struct ipc_create_s
 	return NULL;
 }
 
-/* Peers find it by its number from now on. False: there is no more room for it. */
+/* Enters the queue into the table in which peers' messages find it by its number. False: the table is full. */
 static bool join_domain(struct client_srq *s, const struct ipc_create_srq *r)
 {
 	struct client_xrcd *x = table_get(&s->c->xrcd, r->xrcd);
@@ -212,7 +212,7 @@ static void srq_left(struct cmd *cmd)
 
 static void withdraw(struct client_srq *s)
 {
-	s->withdrawn = true; /* its number may be another's from here on */
+	s->withdrawn = true; /* its number may be given to another queue from here on */
 	qp_xsrq_withdraw(dev_get(s->pd->dev), s->srq);
 	s->cmd = (struct cmd){ .type = CMD_SRQ_LEAVE, .done = srq_left, .srq.srq = s->srq };
 	client_hold(s->c);
@@ -228,7 +228,7 @@ void client_srqs_withdraw(struct client *c)
 			withdraw(s);
 }
 
-/* Each of its QPs went with a turn of its worker behind it: nobody looks at the ring any more. */
+/* Each of its QPs was destroyed and its worker has run another turn since, so nobody uses the ring any more. */
 void client_destroy_srq(struct client *c)
 {
 	struct client_srq *s = client_srq_find(c, c->req.handle.handle);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What processes of one user have in common: contexts, protection domains and memory regions. A client that shows a
- * context's token (ipc.h) may use them. A region that it registers in a PD that it has imported serves all clients of
- * that PD. A client that dies stays, without QPs, until no other client uses the PDs that it has lent or has regions
- * in: its regions go on.
+ * Contexts, protection domains and memory regions that processes of one user share. A client that shows a context's
+ * token (ipc.h) may import them. A region that a client registers in an imported PD serves all clients of that PD. A
+ * client that has ended is kept, without QPs, until no other client uses the PDs that it has lent or has regions in, so
+ * that its regions remain valid.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "control/client.h"
 #include "control/dev.h"
 
-#define DEAD_MAX 32u /* dead guests whose regions a PD keeps; the next one to die takes its own along */
+#define DEAD_MAX 32u /* ended importers whose regions a PD keeps; of further ones the regions are freed */
 
 void client_token(struct client *c, struct fds_given *g, uint32_t n)
 {
@@ -30,10 +30,11 @@ void client_token(struct client *c, struct fds_given *g, uint32_t n)
 	}
 }
 
-/* The context that the token stands for; NULL: the client was answered with the error. */
+/* Finds the context that the token stands for; NULL: the client was answered with the error. */
 static const struct client_chan *context_of(struct client *c, const struct fds_given *g)
 {
-	struct owner *o = owner_get(OWNER_TOKEN, g->cookie); /* 0, of what is no socket, is nobody's */
+	struct owner *o = owner_get(OWNER_TOKEN, g->cookie); /* a descriptor that is no socket has the cookie 0, which
+							      * no context has */
 	const struct client_chan *ch = o != NULL ? rn_container_of(o, struct client_chan, token) : NULL;
 
 	if (ch == NULL) {
@@ -58,7 +59,7 @@ void client_token_dev(struct client *c, struct fds_given *g, uint32_t n)
 		client_ok_handle(c, ch->dev);
 }
 
-/* The PD that this one stands for, or itself; NULL: it stands for one that is gone. */
+/* The PD that an imported PD stands for, or the PD itself; NULL: it stands for one that is gone. */
 static struct client_pd *root_of(struct client_pd *p) { return p->borrowed ? p->lender : p; }
 
 void client_token_mr(struct client *c, struct fds_given *g, uint32_t n)
@@ -124,7 +125,7 @@ void client_token_pd(struct client *c, struct fds_given *g, uint32_t n)
 	client_ok_handle(c, p->handle);
 }
 
-/* Deaths that wait for what somebody else does with this PD, or one that stands for it, look again. */
+/* Lets clients that wait, in their death, for the users of this PD or of its imports check again. */
 static void look_again(const struct client_pd *root)
 {
 	client_death_soon(root->c);
@@ -132,7 +133,7 @@ static void look_again(const struct client_pd *root)
 		client_death_soon(g->c);
 }
 
-/* Before its number may be another PD's. */
+/* Called before its number may be given to another PD. */
 static void void_all(const struct client_pd *p)
 {
 	struct client_mr *mr;
@@ -160,7 +161,7 @@ void client_pd_return(struct client_pd *p)
 	look_again(lender);
 }
 
-/* Whether others use the PD that p stands for, and may want what is in p. */
+/* Whether other clients use the PD that p stands for, and so may use the regions in p. */
 static bool wanted(const struct client_pd *p)
 {
 	const struct client_pd *root = p->lender;

@@ -5,8 +5,8 @@
  *
  * A target queue pair is the domain's. It outlives the process that has made it, so it belongs to a client without
  * process, the domain's host, which is made with the first target and dies with the last process that has the domain
- * open. Everything else about a target is as of other queue pairs. Processes have it open by handles; the last one that
- * destroys its handle destroys the target, and one that dies leaves it to the others.
+ * open. In all other ways a target is an ordinary queue pair. Processes open it and get handles. Destroying the last
+ * handle destroys the target; a process that ends leaves the target to the others.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,17 +15,17 @@
 #include "control/client.h"
 #include "control/dev.h"
 
-#define XRCDS_EACH 16u /* that a client has open */
+#define XRCDS_EACH 16u /* domains that a client may have open */
 
 struct xrcd {
-	struct rn_link link; /* in `domains`, while a client has it open */
+	struct rn_link link; /* in `domains` while a client has the domain open */
 	uid_t uid;
 	uint32_t dev;
-	bool file; /* others find it by fdev and fino */
+	bool file; /* the domain is shared by a file, found by fdev and fino */
 	uint64_t fdev, fino;
 	uint32_t opens;      /* struct client_xrcd */
 	struct client *host; /* NULL: no target yet */
-	struct client_pd pd; /* in its targets these stand for what they do not have */
+	struct client_pd pd; /* stand in for the PD and queues that its targets do not have */
 	struct client_cq cq;
 	struct qp_xrcd view;
 };
@@ -63,7 +63,7 @@ static struct xrcd *domain_new(const struct client *c, uint32_t dev, const struc
 	return d;
 }
 
-/* One client less has it open. */
+/* A client has closed the domain. */
 static void domain_put(struct xrcd *d)
 {
 	if (--d->opens > 0)
@@ -91,7 +91,7 @@ static const char *xrcd_refusal(const struct ipc_open_xrcd *r, const struct fds_
 	if (rnicd.port[r->dev]->cfg->qp_port == 0)
 		return "its queue pairs connect without rdma_cm: set 'qp-port' in rnicd's configuration";
 	if (n > 0 && !g[0].file)
-		return "it is shared by a file or a folder, and the descriptor is of something else";
+		return "the descriptor is neither of a file nor of a folder";
 	return NULL;
 }
 
@@ -259,7 +259,7 @@ static void close_target(struct client *c)
 			  rn_list_next(t, struct client_target, link) == NULL;
 	struct client_qp *q = last ? client_qp_find(c, handle, close_target) : NULL;
 	if (last && q == NULL)
-		return; /* it waits for its turn, or was answered */
+		return; /* the request waits, or the client was answered */
 	open_free(t);
 	if (!last) {
 		client_ok(c);
@@ -279,7 +279,7 @@ void client_targets_leave(struct client *c)
 
 /* ---- targets ---- */
 
-/* The client that has them; NULL: there is no room for it. */
+/* The host of a domain, made when it is first needed; NULL: there is no room for a client. */
 static struct client *host_of(struct xrcd *d, struct user *u)
 {
 	if (d->host == NULL)
@@ -309,7 +309,7 @@ static struct client_qp *target_new(struct xrcd *d)
 				 .scq = &d->cq,
 				 .rcq = &d->cq,
 				 .at.access = QP_ACC_REMOTE };
-	client_qp_rnr(q, 7, 0); /* for good, where messages wait */
+	client_qp_rnr(q, 7, 0); /* without limit, on a port where messages wait */
 	struct qp_attr a = { .type = QP_RC,
 			     .owner = owner_new(),
 			     .qpn = q->qpn,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections: opened, accepted, rejected, disconnected, each by a command on the worker that the flow belongs to. */
+/* Opens, accepts, rejects and disconnects connections, each by a command to the worker that the flow belongs to. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +9,11 @@
 #include "control/dev.h"
 #include "control/oob.h"
 
-#define WAIT_NS    (10 * RN_NS_PER_MS) /* connections being set up at once have taken all working memory: try again */
+#define WAIT_NS \
+	(10 * RN_NS_PER_MS) /* pause before another attempt, when connections that are being set up have
+				        * taken all working memory */
 #define WAIT_TRIES 200u
-#define PORT_TRIES 32u /* of ports that are in use toward the same peer */
+#define PORT_TRIES 32u /* ports tried that are in use toward the same peer */
 
 static struct rn_list conns; /* the newest first */
 
@@ -93,7 +95,7 @@ void cm_conn_free(struct cm_conn *k)
 	free(k);
 }
 
-/* One request of a client that a worker carries out. The client waits for it; so its id and QP stay. */
+/* A request of a client that a worker carries out. The client waits for the answer, so the id and the QP stay valid. */
 struct op {
 	struct cmd cmd;
 	struct client *c;
@@ -104,9 +106,9 @@ struct op {
 	struct conn_addr addr;
 	struct mpa_policy policy;
 	struct qp_tune tune;
-	enum cm_state was; /* before accept */
+	enum cm_state was; /* state of the id before accept */
 	uint32_t tries;
-	uint32_t waits; /* for working memory */
+	uint32_t waits; /* attempts so far, when there is no working memory */
 	struct loop_timer wait;
 	void (*go)(struct op *o);
 	uint16_t ird, ord;
@@ -148,7 +150,8 @@ static void op_end(struct op *o, int err, const char *sentence)
 		client_error(c, err, "%s", sentence);
 }
 
-/* Takes the parameters and the QP of CONNECT and ACCEPT; NULL: answered. */
+/* Checks the parameters and the QP of CONNECT and ACCEPT, and makes the op; NULL: the client was answered with an
+ * error. */
 static struct op *op_with_qp(struct client *c, struct cm_id *id, enum cmd_type type, void (*done)(struct cmd *))
 {
 	const struct ipc_cm_connect *r = &c->req.cm_connect;
@@ -184,7 +187,7 @@ static struct op *op_with_qp(struct client *c, struct cm_id *id, enum cmd_type t
 	memcpy(o->priv, r->param.priv, o->priv_len);
 	o->tos = r->param.tos;
 	if (q != NULL) {
-		client_qp_rnr(q, r->param.rnr_retry, 0); /* a CM sets no timer: its longest */
+		client_qp_rnr(q, r->param.rnr_retry, 0); /* rdma_cm sets no RNR timer: the longest */
 		client_qp_silence(q, r->param.timeout, r->param.retry_cnt);
 	}
 	return o;
@@ -197,7 +200,7 @@ static void qp_there(struct client_qp *q)
 	o->go(o);
 }
 
-/* Calls go when the QP, if there is one, is on that worker. */
+/* Calls `go` when the QP, if there is one, belongs to that worker. */
 static void bring_qp(struct op *o, uint32_t worker, void (*go)(struct op *o))
 {
 	o->go = go;
@@ -211,7 +214,7 @@ static void bring_qp(struct op *o, uint32_t worker, void (*go)(struct op *o))
 
 static void open_go(struct op *o);
 
-/* Chooses a port such that the flow belongs to the QP's worker, as far as that can be had. */
+/* Chooses a local port with which the flow belongs to the QP's worker, if that is possible. */
 static uint32_t choose_port(struct op *o)
 {
 	bool fixed = o->id->has_port || o->id->handed != NULL;
@@ -227,7 +230,8 @@ static void open_retry(struct op *o) { bring_qp(o, choose_port(o), open_go); }
 
 static void waited(struct loop_timer *t) { open_retry(rn_container_of(t, struct op, wait)); }
 
-/* Others are being set up: tries again in a moment. False: that has been going on for too long. */
+/* Other connections are being set up and use all memory: tries again after a pause. False: it has been tried for too
+ * long. */
 static bool wait_for_others(struct op *o)
 {
 	if (++o->waits >= WAIT_TRIES || o->c->state == CLIENT_DYING)
@@ -246,7 +250,8 @@ static void cm_conn_opened(struct cmd *cmd)
 
 	switch (cv) {
 	case CONN_OK:
-		/* Its first effects may have overtaken us: then the connection may even be over. */
+		/* The first effects of the connection may have been handled before this answer: the connection may even
+		 * be over. */
 		if (cm_conn_of(cmd->open.owner) != NULL) {
 			o->k->conn = cmd->open.conn;
 			o->k->lport = o->addr.lport;
@@ -342,7 +347,7 @@ void cm_connect(struct client *c)
 		cm_wrong_state(c, id, "connect");
 		return;
 	}
-	/* Only daemons say there which queue pair they speak for (oob.h). */
+	/* Only daemons may announce queue pair numbers on qp-port (oob.h). */
 	if (id->remote.port != 0 && id->remote.port == rnicd.port[id->dev]->cfg->qp_port) {
 		client_error(c, EACCES, "port %u: %s", id->remote.port, cm_port_refusal(c, id->dev, id->remote.port));
 		return;
@@ -369,10 +374,10 @@ static void accepted(struct cmd *cmd)
 	bool over = qv == QP_BAD_STATE;
 
 	if (qv == QP_OK || qv == QP_NO_AGREEMENT) {
-		op_end(o, 0, ""); /* without agreement CONNECT_ERROR follows */
+		op_end(o, 0, ""); /* if the negotiation fails, CONNECT_ERROR follows */
 		return;
 	}
-	if (o->id->state == CM_ACCEPTING) /* its end has not been told */
+	if (o->id->state == CM_ACCEPTING) /* its end has not been reported */
 		cm_set_state(o->id, o->was);
 	op_end(o, over ? ENOTCONN : EINVAL,
 	       over                ? "the peer has given up, or the queue pair is connected already"
@@ -382,7 +387,8 @@ static void accepted(struct cmd *cmd)
 
 static void accept_go(struct op *o)
 {
-	if (o->id->conn == NULL || o->id->state != o->was) { /* it ended while the QP moved */
+	if (o->id->conn == NULL || o->id->state != o->was) { /* the connection has ended while the QP moved to its
+							      * worker */
 		op_end(o, ENOTCONN, "the peer has given up");
 		return;
 	}
@@ -443,7 +449,7 @@ static void rejected(struct cmd *cmd)
 		return;
 	}
 	cm_set_state(o->id, CM_OVER);
-	op_end(o, 0, ""); /* also when the peer was faster */
+	op_end(o, 0, ""); /* success, even if the peer has ended the connection before */
 }
 
 void cm_reject(struct client *c)
@@ -491,10 +497,10 @@ void cm_disconnect(struct client *c)
 	if (id == NULL)
 		return;
 	if (id->udp) {
-		client_error(c, EINVAL, "an id of datagrams has no connection that could be ended");
+		client_error(c, EINVAL, "an id for datagrams has no connection to disconnect");
 		return;
 	}
-	if (id->state == CM_OVER) { /* the peer was faster: that is what was asked for */
+	if (id->state == CM_OVER) { /* the peer has ended the connection already, which is what the client wants */
 		client_ok(c);
 		return;
 	}
@@ -510,7 +516,7 @@ void cm_disconnect(struct client *c)
 	cmd_send(&o->cmd, o->k->worker);
 }
 
-/* ---- the id goes, the connection ends by itself ---- */
+/* ---- an id is destroyed: the end of its connection ---- */
 
 static void cm_conn_left(struct cmd *cmd) { free(cmd); }
 
@@ -519,7 +525,7 @@ void cm_conn_end(uint32_t worker, struct rc *conn, uint64_t key)
 	struct cmd *c = calloc(1, sizeof(*c));
 
 	if (c == NULL)
-		return; /* a request that nobody answers ends by its time-out, a connection with its QP */
+		return; /* an unanswered request ends by its time-out, a connection ends with its QP */
 	*c = (struct cmd){ .type = CMD_CONN_END, .done = cm_conn_left, .conn = { .conn = conn, .key = key } };
 	cmd_send(c, worker);
 }

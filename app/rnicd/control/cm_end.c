@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of ids: destroyed by their client, with a listener, or with their client; and of connections without one. */
+/* The end of ids, which are destroyed by a request, with their listener, or with their client; and the end of
+ * connections without an id. */
 #include <stdlib.h>
 
 #include "control/cm.h"
 
-/* Requests that came in at a listener and have not been told to the client yet. */
+/* Matches events CONNECT_REQUEST of the listener that wait for the client, and marks their ids. */
 static bool untold(const void *data, const void *arg)
 {
 	const struct ipc_cm_event *ev = data;
@@ -32,7 +33,7 @@ void cm_requests_end(struct cm_id *l)
 			cm_conn_leave(id);
 			cm_id_free(id);
 		} else {
-			id->listener = NULL; /* the client has it: it may still accept */
+			id->listener = NULL; /* the client knows the request and may still accept it */
 			l->requests--;
 		}
 	}
@@ -65,7 +66,7 @@ void cm_destroy_id(struct client *c)
 		end_id(id, true);
 }
 
-/* A connection that outlives its client. */
+/* Makes a connection forget its client. */
 struct let_go {
 	struct cmd cmd;
 	struct client *c;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What workers tell of connections, as events of rdma_cm. Statuses are those of the kernel's iWARP connection
- * manager.
+ * Turns the workers' reports about connections into events of rdma_cm. Their statuses are those of the kernel's iWARP
+ * connection manager.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "control/oob.h"
 #include "control/why.h"
 
-/* A request met a listener: a new id for it, which the client gets with the event. */
+/* A Request has come to a listener: makes a new id for it, which the client gets with the event. */
 static void cm_event_on_request(const struct event_fx *fx)
 {
 	struct owner *o = owner_get(OWNER_LISTEN, fx->listener);
@@ -31,7 +31,7 @@ static void cm_event_on_request(const struct event_fx *fx)
 		cm_conn_free(k);
 		k = NULL;
 	}
-	if (k == NULL) { /* the listener has gone, or has too many requests to answer: as a full backlog does */
+	if (k == NULL) { /* the listener is gone, or has too many unanswered requests: reject, as with a full backlog */
 		if (id != NULL)
 			cm_id_free(id);
 		cm_conn_end(fx->worker, fx->conn, fx->owner);
@@ -42,13 +42,14 @@ static void cm_event_on_request(const struct event_fx *fx)
 	id->listener_handle = l->handle;
 	l->requests++;
 	cm_set_state(id, CM_REQUESTED);
-	if (!cm_event(id, CM_EV_CONNECT_REQUEST, 0, fx)) { /* an id that no client hears of would stay for good */
+	if (!cm_event(id, CM_EV_CONNECT_REQUEST, 0, fx)) { /* an id that no client knows would never be destroyed */
 		cm_conn_leave(id);
 		cm_id_free(id);
 	}
 }
 
-/* Reasons of an InfiniBand REJ message (IBTA volume 1, 12.6.7.2), which a channel adapter's programs look for. */
+/* Reasons of an InfiniBand REJ message (IBTA volume 1, 12.6.7.2), which programs for InfiniBand and RoCE adapters
+ * expect. */
 enum { IB_REJ_SERVICE = 8, IB_REJ_CONSUMER = 28 };
 
 static int refused(const struct cm_id *id, int ib_reason)
@@ -86,12 +87,12 @@ static void on_closed(struct cm_conn *k)
 		on_disconnected(id, qp, worker);
 	else if (id->state != CM_OVER)
 		on_end(id, CM_EV_CONNECT_ERROR, -ECONNRESET, NULL);
-	/* InfiniBand's connection manager tells when the QP's number may be used again; iWARP's has no such event. */
+	/* InfiniBand's connection manager reports when the QPN may be used again; iWARP's has no such event. */
 	if (id->disconnected && rnicd_adapter(rnicd.port[id->dev]->cfg))
 		cm_timewait_over(id);
 }
 
-/* What becomes of a connection, for rnicctl events. */
+/* The fate of a connection, for rnicctl events. */
 static void fx_news(const struct event_fx *fx)
 {
 	const char *what = NULL;
@@ -152,7 +153,7 @@ void cm_fx(const struct event_fx *fx)
 	case QP_FX_UNREACHABLE:
 		if (fx->code == 0)
 			on_end(id, CM_EV_UNREACHABLE, -ETIMEDOUT, NULL);
-		else /* nobody listens there */
+		else /* nobody listens at that port */
 			on_end(id, CM_EV_REJECTED, refused(id, IB_REJ_SERVICE), NULL);
 		break;
 	case QP_FX_CONNECT_ERROR: on_end(id, CM_EV_CONNECT_ERROR, fx->code != 0 ? -EPROTO : -ECONNRESET, NULL); break;

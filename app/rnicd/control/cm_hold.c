@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a connection is told behind what has been completed on it, as programs know it of the kernel's manager,
- * which takes its time: libfabric closes its endpoint when it hears of the end, and uses it all the same for
- * completions that it finds afterwards. So DISCONNECTED waits here while the client has completions of the queue pair
- * to poll: as long as they get fewer, and a moment for a client that does not poll. The client's descriptor says
- * nothing of it meanwhile: it is readable when there is an event to be had, and not before. Control thread.
+ * DISCONNECTED is delivered after the completions that came before the end of the connection. Programs rely on this
+ * order, as the kernel's connection manager is slow: libfabric closes its endpoint on DISCONNECTED, but uses the
+ * endpoint for completions that it polls afterwards. So DISCONNECTED waits here while the client has completions of the
+ * queue pair to poll: as long as their number falls, and for HOLD_NS if the client does not poll. Meanwhile the
+ * descriptor of the event channel is not readable, since there is no event to get. Control thread.
  *
- * How much the client has polled is read from its completion queues' rings; what it writes there delays its own events
- * by HOLD_NS for each completion at most, and by HELD_MAX_NS in all.
+ * The indices of the rings of its completion queues show how much the client has polled. A client that writes other
+ * values there delays only its own events: by HOLD_NS for each completion, and by HELD_MAX_NS in all.
  */
 #include "control/cm.h"
 
@@ -17,8 +17,8 @@
 #define SCAN_MAX    256u /* entries of a ring that are looked at */
 
 /*
- * Completions without error of the queue pair, in the worker's ring of a queue. Those from `upto` on were made after
- * the end; at the first look *upto is set.
+ * Counts the queue pair's successful completions in the worker's ring of a completion queue. Completions from index
+ * *upto on were made after the end of the connection; the first call sets *upto.
  */
 static uint32_t unread(const struct client_cq *cq, const struct cm_hold *h, uint32_t qpn, uint32_t *upto, bool first)
 {
@@ -28,14 +28,14 @@ static uint32_t unread(const struct client_cq *cq, const struct cm_hold *h, uint
 				       .off = cq->ring_off + h->worker * cq->ring_stride,
 				       .nslots = cq->cqe,
 				       .slot_size = qp_cqe_size(cq->cq->wide) };
-	struct spsc_cons ring; /* a look: nothing is taken */
+	struct spsc_cons ring; /* a private consumer that reads without consuming */
 	uint32_t n = 0;
 
 	if (spsc_cons_attach(&ring, &at) != SPSC_OK)
 		return 0;
 	if (first)
 		*upto = ring.seen;
-	if (*upto - ring.own > cq->cqe) /* all are taken */
+	if (*upto - ring.own > cq->cqe) /* all before *upto are consumed */
 		return 0;
 	for (uint32_t i = 0; i < rn_min_u32(*upto - ring.own, SCAN_MAX); i++) {
 		const struct qp_cqe *e = spsc_cons_slot(&ring, i);

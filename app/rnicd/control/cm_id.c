@@ -98,7 +98,8 @@ bool cm_event(struct cm_id *id, enum cm_event_type type, int status, const struc
 	cm_addr_scope(&ev.local, id->dev);
 	cm_addr_scope(&ev.remote, id->dev);
 	if (fx != NULL) {
-		/* An effect's depths are ours; the event's are the peer's. */
+		/* The depths in an effect are this side's; those in an event must be the peer's, so they are
+		 * swapped. */
 		ev.param.ird = fx->ord;
 		ev.param.ord = fx->ird;
 		ev.param.priv_len = fx->priv_len;
@@ -128,8 +129,8 @@ void cm_create_id(struct client *c)
 /* ---- bind ---- */
 
 /*
- * Some programs tell their peer the port as soon as they have it and listen then (qperf -cm1); on InfiniBand the peer's
- * resolution takes longer than that.
+ * Some programs tell their peer the port as soon as they have bound it, and listen later (qperf -cm1). On InfiniBand
+ * this works because address resolution takes longer.
  */
 static void expect(const struct cm_id *id)
 {
@@ -176,8 +177,8 @@ void cm_addr_scope(struct ipc_addr *a, uint32_t dev)
 }
 
 /*
- * No device has the address. Programs that look for devices (libfabric) try each address of the host: of link-local
- * ones, which no port of rnicd's can have, nothing is said on their stderr.
+ * Answers that no device has the address. Programs that look for devices (libfabric) try each address of the host, so
+ * for link-local addresses, which no port of rnicd can have, there is no message on their stderr.
  */
 static void no_such_address(struct client *c, const struct ipc_addr *a)
 {
@@ -189,7 +190,7 @@ static void no_such_address(struct client *c, const struct ipc_addr *a)
 		client_error(c, EADDRNOTAVAIL, "no RDMA device has the address %s", cm_id_show(a, text, sizeof(text)));
 }
 
-/* The wildcard of IPv6 stands for IPv4 too, unless it is to keep to its own. */
+/* The wildcard address of IPv6 stands for IPv4 too, unless the id is for IPv6 only (AFONLY). */
 static uint8_t families_of(const struct ipc_cm_bind *r, uint32_t dev)
 {
 	struct pkt_addr a;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ids in groups: as long as one is, the port takes the group's frames. What a QP receives is client_group.c's; an id
- * that only sends asks nothing of the network.
+ * Ids that join multicast groups: while an id is in a group, the port receives the group's frames. client_group.c
+ * decides which QPs get them. An id that only sends to the group does not announce the group to the network.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,11 +11,11 @@
 #include "control/group.h"
 #include "udp/udpl.h"
 
-#define RDMA_UDP_QKEY 0x01234567u /* of the port space, as <rdma/rdma_cma.h> has it */
+#define RDMA_UDP_QKEY 0x01234567u /* Q_Key of the port space, the same as in <rdma/rdma_cma.h> */
 
 struct cm_join {
-	uint32_t number;     /* the client's */
-	struct group *g;     /* NULL: it only sends */
+	uint32_t number;     /* number that the client has chosen */
+	struct group *g;     /* NULL: a join that only sends */
 	struct rn_link link; /* in the id's joins */
 };
 

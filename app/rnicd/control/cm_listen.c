@@ -30,7 +30,7 @@ static void undone(struct cmd *cmd)
 		in_use |= cmd->listen.verdict[i] == CONN_IN_USE;
 	owner_del(&o->id->owner);
 	user_give(c->user, USER_LISTENERS, 0, devs(o));
-	cm_requests_end(o->id); /* workers that could listen may have met some */
+	cm_requests_end(o->id); /* workers that could listen may have got requests already */
 	if (client_back(c))
 		client_error(c, in_use ? EADDRINUSE : ENOMEM,
 			     in_use ? "port %u is in use" : "port %u: the workers' tables of listeners are full",
@@ -132,7 +132,7 @@ void cm_listen_end(struct cm_id *id)
 	struct op *o = cm_listen_op_new(id, CMD_UNLISTEN, cm_listen_ended);
 
 	id->gone = true;
-	owner_del(&id->owner); /* requests that are on their way find nobody and are rejected */
+	owner_del(&id->owner); /* requests that arrive from now on find no listener and are rejected */
 	if (o == NULL) {
 		id->gone = false;
 		if (id->answer)

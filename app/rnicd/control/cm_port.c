@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TCP port numbers of each device and family: those of listeners and of ids that are bound to one. */
+/* The TCP port numbers in use on each device and address family, by listeners and by bound ids. */
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -82,7 +82,7 @@ void cm_port_give(uint32_t dev, uint32_t families, uint16_t port)
 				taken[f][d][port / 64] &= ~(UINT64_C(1) << (port % 64));
 }
 
-/* Starts where nobody can guess (RFC 6056), then counts. */
+/* Starts at a random port (RFC 6056), then counts up. */
 static uint16_t step(void)
 {
 	static uint32_t at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From a destination to a device (resolve_addr) and to a neighbour that answers (resolve_route). */
+/* resolve_addr finds the device for a destination; resolve_route waits until the neighbour has answered ARP. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +27,8 @@ static uint32_t choose(const struct cm_id *id, const struct ipc_cm_resolve *r)
 }
 
 /*
- * The id is on this device from now on, with the port that it has or, when it has none, with `port` (0: none). The four
- * fields change together: cm_id_free() gives back what they say. False: the port is in use, and the id is what it was.
+ * Binds the id to this device, with the port that it has or else with `port` (0: none). The four fields change
+ * together, since cm_id_free() releases what they say. False: the port is in use, and the id is unchanged.
  */
 static bool settle(struct cm_id *id, uint32_t dev, uint16_t port)
 {
@@ -77,7 +77,8 @@ void cm_resolve_addr(struct client *c)
 	id->remote = r.dst;
 	client_ok(c);
 	if (!reached) {
-		/* As the kernel's: no device by that source address, or no way from there. The id is what it was. */
+		/* The same errors as the kernel's: no device has that source address, or there is no route from it. The
+		 * id is unchanged. */
 		cm_event(id, CM_EV_ADDR_ERROR, dev == UINT32_MAX ? -ENODEV : -ENETUNREACH, NULL);
 		return;
 	}
@@ -121,7 +122,7 @@ static void cm_route_tell(uint32_t dev, const struct pkt_addr *dst, int status)
 	}
 }
 
-/* The neighbour may be a gateway: all ids that wait on that device for an address behind it are told. */
+/* The neighbour may be a gateway: continues all ids on that device that wait for an address behind it. */
 void cm_neigh(const struct event_neigh *ev)
 {
 	const struct rnicd_port_cfg *p = rnicd.port[ev->port]->cfg;
@@ -174,5 +175,5 @@ void cm_resolve_route(struct client *c)
 	loop_timer_arm(&id->timer, rnicd_now() + ms * RN_NS_PER_MS);
 	rn_list_push_front(&waiting, &id->wait);
 	client_ok(c);
-	cmd_send(a, 0); /* every worker learns for itself; the first asks for the client */
+	cmd_send(a, 0); /* worker 0 asks for the client; every worker learns the neighbour from the answer */
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The port space of datagrams (RDMA_PS_UDP): no connection is made, the asking side is told number and Q_Key of the
- * queue pair that serves a port (udpl_sidr.h). An id that asks repeats its request until the reply is here; an id that
- * has answered repeats its reply as often as it is asked, as long as it lives. Control thread.
+ * The port space of datagrams (RDMA_PS_UDP). No connection is made: the asking side gets the QPN and the Q_Key of the
+ * queue pair that serves a port (udpl_sidr.h). An id that asks repeats its request until the reply has come. An id that
+ * has answered repeats its reply whenever the request comes again, until the id is destroyed. Control thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #define TRIES    7u                   /* 13 s in all */
 
 struct cm_sidr {
-	struct udpl_sidr says; /* our request or our reply */
+	struct udpl_sidr says; /* the request or the reply that the id sends */
 	uint8_t priv[UDPL_SIDR_PRIV_MAX];
 	bool answered; /* passive: says is a reply */
 	uint32_t tries;
@@ -24,7 +24,7 @@ struct cm_sidr {
 
 static struct rn_list listeners; /* struct cm_id, by `wait` */
 
-/* NULL: nobody else has ports here. */
+/* NULL: no other process shares the ports (see cm.h, embedded). */
 static bool (*take_port)(const struct pkt_addr *ip, uint16_t port);
 static void (*give_port)(const struct pkt_addr *ip, uint16_t port);
 
@@ -49,7 +49,7 @@ static void cm_sidr_say(uint32_t dev, const struct ipc_addr *to, enum udpl_kind 
 	struct out *o = calloc(1, sizeof(*o));
 
 	if (o == NULL)
-		return; /* as if lost */
+		return; /* no memory: the same as a datagram lost on the network */
 	o->cmd = (struct cmd){ .type = CMD_SEND_DATAGRAM, .done = cm_sidr_sent, .send = { .port = dev, .p = o->p } };
 	memcpy(o->cmd.send.to.b, to->ip, sizeof(o->cmd.send.to.b));
 	o->cmd.send.len = udpl_sidr_build(o->p, kind, s);
@@ -77,7 +77,7 @@ static bool cm_sidr_tell(struct cm_id *id, enum cm_event_type type, int status, 
 	return ev_push_copy(id->chan, &ev, sizeof(ev));
 }
 
-/* What the id is to say, with private data of the client's; NULL: answered. */
+/* Makes the message that the id sends, with the client's private data; NULL: the client was answered with an error. */
 static struct cm_sidr *words(struct client *c, struct cm_id *id, const uint8_t *priv, uint32_t len)
 {
 	if (len > UDPL_SIDR_PRIV_MAX) {
@@ -135,10 +135,10 @@ void cm_sidr_connect(struct client *c, struct cm_id *id)
 		id->local.port = cm_port_next(id->dev);
 	s->says.port = id->remote.port;
 	s->says.src_port = id->local.port;
-	/* only a peer that has seen the request can answer it */
+	/* random, so that only a peer that has seen the request can answer it */
 	if (getrandom(&s->says.id, sizeof(s->says.id), 0) != (ssize_t)sizeof(s->says.id))
 		s->says.id = owner_new();
-	/* the reply comes back to this process by the last 8 bits, and the others say enough */
+	/* the last 8 bits are the index of this process, to which the reply is passed; the other bits are random */
 	s->says.id = s->says.id << 8 | rnicd.process;
 	owner_put(&id->owner, OWNER_SIDR, s->says.id);
 	cm_set_state(id, CM_CONNECTING);
@@ -204,7 +204,7 @@ static struct cm_id *listener_of(uint32_t dev, uint16_t port)
 	return NULL;
 }
 
-/* The number of a request here: its own may be another's too. */
+/* The key of a request here: requests of different peers may have the same id. */
 static uint64_t key_of(const struct event_sidr *ev, uint64_t id)
 {
 	struct pkt_addr from;
@@ -245,7 +245,7 @@ static void cm_sidr_on_request(const struct event_sidr *ev, const struct udpl_si
 	struct owner *o = owner_get(OWNER_SIDR, key_of(ev, s->id));
 	struct cm_id *id = o != NULL ? rn_container_of(o, struct cm_id, owner) : NULL;
 
-	if (id != NULL) { /* again: the reply was lost, or the program has not answered yet */
+	if (id != NULL) { /* a repetition: the reply was lost, or the program has not answered yet */
 		if (id->sidr->answered)
 			cm_sidr_say(id->dev, &id->remote, UDPL_SIDR_REP, &id->sidr->says);
 		return;
@@ -256,7 +256,7 @@ static void cm_sidr_on_request(const struct event_sidr *ev, const struct udpl_si
 		return;
 	}
 	id = request_new(l, ev, s);
-	/* A full backlog, or an event that is lost: the peer asks again. */
+	/* If the backlog is full or the event is lost, the peer repeats the request. */
 	if (id != NULL && !cm_sidr_tell(id, CM_EV_CONNECT_REQUEST, 0, s))
 		cm_id_free(id);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ids whose connection is one that the client has already: a connected TCP socket, handed over at a point of its stream
- * that both ends have agreed upon (RFC 5044, 7.1). The active end then connects as ever; the passive one waits for the
- * peer's Request, on the id itself.
+ * Ids that use an existing connection of the client: a connected TCP socket, handed over at a point of its stream that
+ * both ends have agreed upon (RFC 5044, 7.1). The active end then connects as usual; the passive end waits on the id
+ * itself for the peer's MPA Request.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static void cm_socket_ok(struct client *c, const struct cm_id *id)
 	client_answer(c, &m, IPC_MSG_LEN(cm_socket_ok));
 }
 
-/* The id has no socket any more. */
+/* Separates the socket from the id. */
 static void unhand(struct cm_id *id)
 {
 	rnicd.taker->drop(id->handed);
@@ -39,7 +39,8 @@ static void unhand(struct cm_id *id)
 static void awaited(struct cmd *cmd)
 {
 	struct await *w = rn_container_of(cmd, struct await, cmd);
-	struct cm_conn *k = cm_conn_of(cmd->open.owner); /* NULL: its effects were faster, it is over */
+	struct cm_conn *k = cm_conn_of(cmd->open.owner); /* NULL: the connection has ended already, and its effects were
+							  * handled before this answer */
 	struct cm_id *id = w->id;
 	struct client *c = w->c;
 	bool good = cmd->open.cv == CONN_OK;

@@ -20,8 +20,8 @@ struct reader {
 	unsigned mistakes;
 	enum where where;
 	unsigned rnicd_line;
-	unsigned last_line;               /* of the file: where a missing section is told */
-	unsigned key_line[CONF_MAX_KEYS]; /* of the present section: 0 not given */
+	unsigned last_line;               /* the file's last line: a missing section is reported there */
+	unsigned key_line[CONF_MAX_KEYS]; /* line of each key in the present section, 0: not given */
 	unsigned rnicd_keys[CONF_MAX_KEYS];
 	unsigned port_line[RNICD_MAX_PORTS];
 	unsigned port_keys[RNICD_MAX_PORTS][CONF_MAX_KEYS];
@@ -40,7 +40,7 @@ static void mistake(struct reader *r, unsigned line, const char *fmt, ...)
 	r->mistakes++;
 }
 
-/* Letters to change, add or leave out (Levenshtein), for words of up to 31 letters; large for longer ones. */
+/* The Levenshtein distance of two words of up to 31 letters; a large number for longer words. */
 static unsigned distance(const char *a, const char *b)
 {
 	unsigned row[32], n = (unsigned)strlen(b);
@@ -164,13 +164,13 @@ static void on_item(void *arg, unsigned line, enum conf_item item, const char *n
 	case CONF_KEY:
 		if (r->where == NOWHERE)
 			mistake(r, line, "'%s' stands before the first section", name);
-		else if (r->where != IN_UNKNOWN) /* one mistake, not one for each of its lines */
+		else if (r->where != IN_UNKNOWN) /* one mistake for an unknown section, not one for each of its lines */
 			on_key(r, line, name, value);
 		break;
 	}
 }
 
-/* ---- what only the whole tells ---- */
+/* ---- checks of the configuration as a whole ---- */
 
 static unsigned line_of(const struct reader *r, uint32_t port, const char *key)
 {
@@ -210,14 +210,15 @@ static void check_pair(struct reader *r, uint32_t i)
 			"ports '%s' and '%s' are one wire but have different MTUs", p->name, q->name);
 }
 
-/* Two ends of a wire may be in one subnet: what one sends the other gets. */
+/* The two ends of a pair may be in one subnet, because each end can only reach the other. */
 static bool wired(const struct rnicd_port_cfg *p, const struct rnicd_port_cfg *q)
 {
 	return (p->kind == RNICD_PORT_PAIR && strcmp(p->args, q->name) == 0) ||
 	       (q->kind == RNICD_PORT_PAIR && strcmp(q->args, p->name) == 0);
 }
 
-/* A destination must tell the port. The same subnet twice leaves the choice to programs that bind an address. */
+/* The destination address must determine the port. If two ports are in the same subnet, programs choose one by binding
+ * an address. */
 static void check_subnets(struct reader *r, uint32_t i, uint32_t j)
 {
 	const struct rnicd_port_cfg *p = &r->c->d.port[i], *q = &r->c->d.port[j];
@@ -297,7 +298,7 @@ static void check_whole(struct reader *r)
 		check_port(r, i);
 }
 
-/* MiB: frames that wait to be captured, each worker's rings and small buffers, 2 KiB for each connection. */
+/* MiB for frames that wait to be captured, for each worker's rings and small buffers, and 2 KiB for each connection. */
 static uint32_t fixed_memory(const struct rnicd_cfg *d)
 {
 	uint32_t captures = 0;
@@ -308,7 +309,7 @@ static uint32_t fixed_memory(const struct rnicd_cfg *d)
 	return 16 + captures + d->n_workers * (12 + d->flows / 512);
 }
 
-/* MiB: what is fixed, and buffers and working memory to go at full speed. */
+/* MiB for the fixed part, and for the buffers and the working memory that full speed needs. */
 static uint32_t fitting_memory(const struct rnicd_cfg *d)
 {
 	return rn_max_u32(256, d->fixed_mb + 32 + 64 * d->n_ports + 56 * d->n_workers);

@@ -2,8 +2,8 @@
 /*
  * The configuration file: sections [rnicd] and [port NAME], read strictly. An unknown section or key, a value that
  * cannot be, a missing one or a second one of the same key is a mistake; each mistake is one line "FILE:LINE:
- * sentence", and all of them are told at once. What a key means stands in conf.c at its entry and in rnicd
- * --help-config.
+ * sentence", and all of them are told at once. The tables in conf_key.c, printed by rnicd --help-config, explain each
+ * key.
  */
 #ifndef CONF_H
 #define CONF_H
@@ -18,8 +18,8 @@ enum conf_huge { CONF_HUGE_NO, CONF_HUGE_YES, CONF_HUGE_AUTO };
 struct conf {
 	struct rnicd_cfg d; /* d.hugepages is decided at start, from `hugepages` and what the system has */
 	enum conf_huge hugepages;
-	bool workers_set;                        /* false: workers = auto */
-	unsigned workers_line, control_cpu_line; /* where these two stand in the file; 0: they do not */
+	bool workers_set;                        /* the file sets workers to CPUs; false: workers = auto */
+	unsigned workers_line, control_cpu_line; /* lines of these two keys in the file; 0: not given */
 };
 
 /*

@@ -13,7 +13,8 @@ static bool no_device(char *why, const char *text)
 	return false;
 }
 
-/* As the kernel has it: 1 to 15 bytes, neither "." nor "..", without '/' and ':' (dev_valid_name). */
+/* Checks an interface name as the kernel does: 1 to 15 bytes, neither "." nor "..", without '/' and ':'
+ * (dev_valid_name). */
 static bool interface(const char *name, char *why)
 {
 	size_t n = strlen(name);
@@ -50,8 +51,8 @@ static bool is_number(const char *s, uint64_t max)
 }
 
 /*
- * DPDK's driver follows offsets that the other end writes, and does not survive a caller that hangs up before it is
- * greeted. So only processes that may write to the socket's file may call: an abstract name is open to every user.
+ * DPDK's driver uses offsets that the other end writes, and crashes if a client disconnects before its greeting. So
+ * only processes that may write to the socket's file may connect. An abstract name would be open to every user.
  */
 static bool memif_socket(struct rnicd_port_cfg *p, char *why)
 {
@@ -64,8 +65,8 @@ static bool memif_socket(struct rnicd_port_cfg *p, char *why)
 			return no_device(why, "is too long");
 		memcpy(p->args + len, file, sizeof(file));
 	} else if (strcmp(v, "no") != 0) {
-		return no_device(why, "has a socket that every local user can call, and DPDK's driver trusts its "
-				      "caller: set socket-abstract=no, and a socket in a folder of your own");
+		return no_device(why, "has a socket that every local user can connect to, and DPDK's driver trusts its "
+				      "peer: set socket-abstract=no, and a socket in a folder of your own");
 	}
 	if (!devargs_get(p->args, "socket", v, sizeof(v)))
 		return true;
@@ -90,7 +91,7 @@ static bool memif(struct rnicd_port_cfg *p, const char *args, char *why)
 		return false;
 	}
 	if (devargs_get(args, "role", v, sizeof(v)) && strcmp(v, "server") != 0 && strcmp(v, "client") != 0)
-		return no_device(why, "has a role that is neither server nor client");
+		return no_device(why, "has a role other than server or client");
 	if (devargs_get(args, "id", v, sizeof(v)) && !is_number(v, UINT32_MAX))
 		return no_device(why, "has an id that is no number");
 	if (devargs_get(args, "bsize", v, sizeof(v)) && !is_number(v, UINT16_MAX))
@@ -148,7 +149,7 @@ bool conf_device(struct rnicd_port_cfg *p, const char *v, char *why)
 	return true;
 }
 
-/* What makes it one device: the interface, the PCI address, of a memif its socket, number and role. */
+/* The identity of a device: its interface or PCI address; for a memif its socket, id and role. */
 static void identity(const struct rnicd_port_cfg *p, char id[3][RNICD_ARGS_MAX])
 {
 	memset(id, 0, 3 * RNICD_ARGS_MAX);

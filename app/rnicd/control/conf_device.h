@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The key "device": its kind and its arguments, checked as far as they can be without opening it; what the driver would
- * refuse later, or take for something else, is refused here with its line.
+ * The key "device": its kind and its arguments, checked as far as possible without opening the device. Arguments that
+ * the driver would refuse later, or misunderstand, are refused here, so that the message names the line.
  */
 #ifndef CONF_DEVICE_H
 #define CONF_DEVICE_H

@@ -16,7 +16,8 @@ static char *trim(char *s)
 	return s;
 }
 
-/* A comment begins at # or ; where a line or a blank is before it, so that values may hold these signs. */
+/* A comment begins with # or ; at the beginning of a line or after a blank, so that values may contain these
+ * characters. */
 static void cut_comment(char *s)
 {
 	for (char *p = s; *p != '\0'; p++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The grammar of the configuration file: "[section]", "key = value", comments from # or ; on. Says what it reads line
- * by line; what sections and keys there may be is the caller's affair. No memory is kept.
+ * The grammar of the configuration file: "[section]", "key = value", comments from # or ; on. Reports each line to the
+ * caller, which knows the allowed sections and keys. No state is kept.
  */
 #ifndef CONF_INI_H
 #define CONF_INI_H
@@ -17,7 +17,7 @@ enum conf_item {
 	CONF_BAD,     /* name = a sentence about the line */
 };
 
-/* Called for each line that says something. Strings are valid during the call. */
+/* Called for each line that is not empty. Strings are valid during the call. */
 typedef void conf_ini_fn(void *arg, unsigned line, enum conf_item item, const char *name, const char *value);
 
 void conf_ini_read(FILE *f, conf_ini_fn *fn, void *arg);

@@ -15,8 +15,7 @@ enum conf_type { CONF_UINT, CONF_BYTES, CONF_TIME, CONF_PROB, CONF_BOOL, CONF_WO
 
 struct conf_key {
 	const char *name;
-	const char
-		*deflt; /* the default as one would write it, "" where the key must be given, "-" where there is none */
+	const char *deflt; /* the default as in the file, "": the key must be given, "-": no default */
 	const char *help;
 	enum conf_type type;
 	uint16_t off, size;                                    /* of the field, bytes */
@@ -30,9 +29,9 @@ struct conf_key {
 extern const struct conf_key conf_keys_rnicd[]; /* base: struct conf */
 extern const struct conf_key conf_keys_port[];  /* base: struct rnicd_port_cfg */
 
-/* Stores value in *base as k says; false and half a sentence in why when it cannot be. */
+/* Stores value in *base as k says. False, with half a sentence in why: the value is not allowed. */
 bool conf_key_store(const struct conf_key *k, void *base, const char *value, char *why);
-/* Every key that has a default gets it. */
+/* Sets every key that has a default. */
 void conf_key_defaults(const struct conf_key *table, void *base);
 
 #endif

@@ -37,8 +37,8 @@ bool conf_uint(const char *s, uint64_t min, uint64_t max, uint64_t *v, char *why
 }
 
 /*
- * A decimal number with up to nine places behind the point, then one of the units: value * factor, exactly. False when
- * it is not one or does not fit.
+ * Parses a decimal number with up to nine decimal places and one of the units: value * factor, exactly. False: not such
+ * a number, or too large.
  */
 static bool with_unit(const char *s, const struct unit *u, uint64_t *v)
 {
@@ -69,7 +69,7 @@ static bool with_unit(const char *s, const struct unit *u, uint64_t *v)
 	return false;
 }
 
-/* The number in the largest unit that divides it: for sentences. */
+/* Prints the number in the largest unit that divides it, for messages. */
 static const char *conf_value_show(uint64_t v, const struct unit *u, char *buf, size_t len)
 {
 	const struct unit *best = NULL;
@@ -139,7 +139,7 @@ bool conf_prob(const char *s, uint64_t *v, char *why)
 	uint64_t n; /* of 10^9 */
 
 	if (strchr(s, '%') == NULL && with_unit(s, units, &n) && n >= UINT64_C(1000000000)) {
-		snprintf(why, CONF_WHY_MAX, "would be all of them: was %s%% meant? All of them are 100%%", s);
+		snprintf(why, CONF_WHY_MAX, "would be 100%%: was %s%% meant? Write 100%% for all", s);
 		return false;
 	}
 	if (!with_unit(s, units, &n) || n > UINT64_C(1000000000))

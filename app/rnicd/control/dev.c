@@ -155,8 +155,9 @@ bool dev_reaches(uint32_t index, const uint8_t dst[16])
 }
 
 /*
- * The port that has the address, as a kernel has it. Of a wired pair the other end, unless own-address = port: the two
- * ends stand for two machines, and a program that names none of them means to go from one to the other.
+ * The port that has the address, as with a kernel. If that port is one end of a wired pair, the result is the other
+ * end, unless own-address = port: the two ends stand for two machines, and a program that names no source address means
+ * to connect from one to the other.
  */
 static uint32_t own_or_wired(const uint8_t dst[16])
 {
@@ -178,6 +179,6 @@ uint32_t dev_by_route(const uint8_t dst[16])
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		if (by_gateway(rnicd.port[i]->cfg, dst))
 			return i;
-	/* a group is on every network */
+	/* a multicast group can be reached on every network */
 	return is_group(dst) && rnicd.n_ports > 0 ? 0 : UINT32_MAX;
 }

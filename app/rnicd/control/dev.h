@@ -9,32 +9,35 @@
 #include "ipc/ipc.h"
 #include "qp/qp_dev.h"
 
-/* What a device says of itself. */
-#define DEV_MAX_PD        4096u
-#define DEV_MAX_MR        159999u /* entries of a device's STag table; user-share of them is more than quota-mrs */
-#define DEV_MAX_CQE       262144u
-#define DEV_MAX_WR        16384u
-#define DEV_MAX_SLOTS     (DEV_MAX_WR * 16u) /* of a send or receive ring: QP_WQE_MAX_SLOTS each, in a power of two */
+/* Limits that a device reports. */
+#define DEV_MAX_PD  4096u
+#define DEV_MAX_MR  159999u /* entries of a device's STag table; user-share of them is more than quota-mrs */
+#define DEV_MAX_CQE 262144u
+#define DEV_MAX_WR  16384u
+#define DEV_MAX_SLOTS \
+	(DEV_MAX_WR * 16u) /* slots of a send or receive ring: QP_WQE_MAX_SLOTS for each request, a
+					      * power of two */
 #define DEV_MAX_MR_SIZE   (UINT64_C(1) << 36)
 #define DEV_MAX_UDP_PORTS 4096u /* that are queue pairs' own */
-#define DEV_MAX_GROUPS    64u   /* multicast; a report of all of them fits a packet of the smallest MTU */
+#define DEV_MAX_GROUPS    64u   /* multicast groups; an IGMP report of all of them fits a packet of the smallest MTU */
 #define DEV_GROUP_QPS     256u  /* QPs in a group */
-#define DEV_MAX_XRCDS     4096u /* XRC domains, by how often they are open, of all devices */
+#define DEV_MAX_XRCDS     4096u /* XRC domains that are open, counted once for each open, on all devices */
 
-/* Before clients come. False: no memory. */
+/* Called before clients connect. False: no memory. */
 bool dev_start(void);
 void dev_stop(void);
 
 struct qp_dev *dev_get(uint32_t index);
 /*
- * The same before an STag is taken: the next one is hard to guess. With a seed in the configuration it is the seed's.
+ * Called before an STag is taken: makes the next STag hard to guess. With a seed in the configuration it follows from
+ * the seed.
  */
 struct qp_dev *dev_stirred(uint32_t index);
-/* Random bits from the system; with a seed in the configuration those of a series that follows from it. */
+/* Random bits from the system; with a seed in the configuration, pseudorandom bits that follow from the seed. */
 uint64_t dev_random(void);
 void dev_info(uint32_t index, struct ipc_dev_info *info);
 
-/* Queue pairs may have this one (enum ipc_design, of whatever a client says). */
+/* Whether queue pairs may have this design (enum ipc_design; any value that a client sends). */
 bool dev_has_design(uint32_t design);
 
 /* The device with this address; UINT32_MAX: none. */
@@ -44,8 +47,8 @@ static inline bool dev_is_local(const uint8_t ip[16]) { return ip[0] == 0xfe && 
 /* The device on a link-local address's interface; UINT32_MAX: none, or the address names no interface. */
 uint32_t dev_by_scope(const struct ipc_addr *a);
 /*
- * The device to reach dst from: one whose subnet holds dst, better one that is not dst itself (its wire, not its own
- * loopback); else one with a gateway of the same address family; for a group else the first. UINT32_MAX: none.
+ * The device from which dst is reached: one whose subnet contains dst, preferably not the device that has the address
+ * dst; else one with a gateway of the same address family; for a multicast group else the first one. UINT32_MAX: none.
  */
 uint32_t dev_by_route(const uint8_t dst[16]);
 /* True: dst is on the device's subnet or a group, or it has a gateway. */

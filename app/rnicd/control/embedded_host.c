@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the control side need not do where it runs in the client's own process, over the kernel's sockets. */
+/* Functions of the control side that do nothing in the client's own process, over the kernel's sockets. */
 #include <errno.h>
 
 #include "control/group.h"
@@ -13,7 +13,7 @@ void numa_node_place(void *base, uint64_t size)
 	(void)size;
 }
 
-/* The kernel tells the network of the groups that its sockets are in. */
+/* The kernel itself sends IGMP reports for the groups of its sockets. */
 void group_net_change(uint32_t dev, const struct pkt_addr *addr, bool in)
 {
 	(void)dev;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rnicd's side of its helpers: which job goes to them when, and what comes back. */
+/* rnicd's side of the helper processes: sends them jobs and takes their results. */
 #include "control/fds.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ struct fds_job {
 	struct fds_ask ask;
 	uint64_t key;
 	uid_t uid;
-	int sock, dir; /* dir: -1 but of a mapping */
+	int sock, dir; /* dir: -1 except for a mapping */
 };
 
 struct fds_totals fds_totals;
@@ -36,7 +36,7 @@ static struct fds_job *job_of(struct rn_link *x) { return rn_container_of(x, str
 
 /* ---- start and end ---- */
 
-/* A child of a child: nobody of rnicd's has to wait for it. */
+/* A grandchild of rnicd, so that rnicd need not wait for its end. */
 static bool fork_helper(int helper_jobs, int helper_answers)
 {
 	pid_t pid = fork();
@@ -90,7 +90,7 @@ void fds_stop(void)
 
 /* ---- jobs ---- */
 
-/* A user's jobs under way are few, and one user's are not all that there can be. */
+/* Whether the user may have another job under way: fewer than FDS_PER_USER. */
 static bool may_run(const struct fds_job *j)
 {
 	uint32_t same = 0;
@@ -111,14 +111,14 @@ static void run_those_that_may(void)
 		if (j->ask.what == FDS_CLOSE)
 			j->ask.closing = last_closing + 1;
 		if (fds_send(jobs, &j->ask, sizeof(j->ask), fds, j->dir >= 0 ? 2 : 1) != 0)
-			return; /* no memory at the moment: with the next job's end */
+			return; /* no memory at the moment: tried again when the next job ends */
 		rn_list_remove(&waiting, x);
 		rn_list_push_back(&running, x);
 		fds_totals.waiting--;
 		fds_totals.running++;
 		if (j->ask.what != FDS_CLOSE)
 			continue;
-		close(j->sock); /* not the last: the helper waits with its own for what comes now */
+		close(j->sock); /* not the last descriptor: the helper closes its own after this close */
 		__atomic_store_n(&shared->closed, ++last_closing, __ATOMIC_RELEASE);
 	}
 }
@@ -136,7 +136,7 @@ struct fds_job *fds_closing(void) { return calloc(1, sizeof(struct fds_job)); }
 
 void fds_close(struct fds_job *closing, uid_t uid, int sock)
 {
-	shutdown(sock, SHUT_RDWR); /* the client hears of it now, whenever a helper comes to it */
+	shutdown(sock, SHUT_RDWR); /* the client sees the end now, even if a helper closes the socket later */
 	*closing = (struct fds_job){ .ask.what = FDS_CLOSE, .uid = uid, .sock = sock, .dir = -1 };
 	begin(closing);
 }
@@ -184,10 +184,10 @@ static void close_given(struct fds_result *r)
 {
 	for (uint32_t i = 0; i < r->n; i++)
 		if (r->given[i].fd >= 0)
-			close(r->given[i].fd); /* an eventfd or memory */
+			close(r->given[i].fd); /* an eventfd or memory file: closing it does not block */
 }
 
-/* The reply's descriptors in their places; without room for them here there are none. */
+/* Puts the reply's descriptors into their places; if this process could not receive them, there are none. */
 static void fds_place(struct fds_result *r, int *fds, uint32_t n, int rc)
 {
 	uint32_t at = 0;

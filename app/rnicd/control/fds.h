@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Descriptors that clients pass, taken where nobody waits. Receiving a descriptor, asking what it is of, opening a file
- * that a client has mapped, closing the last descriptor of a file: each may take as long as the client likes (a TCP
- * connection that lingers, a file whose server is the client itself, a process whose memory map is locked). The kernel
- * closes descriptors also by the way: those that lie unread in a socket which is closed, and those which a receiver has
- * no room for.
+ * Helper processes that handle the descriptors which clients pass, so that rnicd itself never blocks on one. Receiving
+ * a descriptor, querying its kind, opening a file that a client has mapped, closing the last descriptor of a file: each
+ * of these calls may block as long as the client likes (a TCP connection that lingers, a file whose server is the
+ * client itself, a process whose memory map is locked). The kernel also closes descriptors implicitly: those that lie
+ * unread in a socket which is closed, and those for which a receiver has no room.
  *
  * So rnicd itself does none of this. Helper processes, made before rnicd has threads or memory (fds_helper.c), receive
- * the messages that carry descriptors, look at the descriptors, close what is of no use, and hand on eventfds and files
- * of memory only, which the kernel closes at once. Helpers also have the last descriptor of each client's socket. A
- * helper that a client holds up is lost until the client lets go. A user can hold up FDS_PER_USER of them; the user's
- * other jobs wait then, and nobody else's.
+ * the messages that carry descriptors, examine the descriptors, close useless ones, and pass only eventfds and memory
+ * files on to rnicd, which the kernel closes without blocking. A helper also closes the last descriptor of each
+ * client's socket. A helper that a client blocks is lost until the client stops blocking it. A user can block
+ * FDS_PER_USER helpers; then that user's other jobs wait, and no other user's.
  *
  * Control thread, but for fds_start().
  */
@@ -27,26 +27,26 @@
 #define FDS_PER_USER    8u
 
 enum fds_kind {
-	FDS_OTHER, /* of no use, closed */
+	FDS_OTHER, /* useless; was closed */
 	FDS_EVENTFD,
 	FDS_MEMORY, /* a file of tmpfs or hugetlbfs */
-	FDS_SOCKET  /* closed; its cookie is the kernel's number of it */
+	FDS_SOCKET  /* a socket; was closed. cookie: the kernel's number of the socket */
 };
 
 struct fds_given {
 	enum fds_kind kind;
-	int fd;          /* of EVENTFD and MEMORY: the receiver's to close; else -1 */
+	int fd;          /* of EVENTFD and MEMORY; the receiver closes it. Else -1 */
 	uint64_t cookie; /* of SOCKET */
-	bool file;       /* it is a file or a folder, which fdev and fino name */
+	bool file;       /* a file or folder, identified by fdev and fino */
 	uint64_t fdev, fino;
 };
 
-/* What a job has brought. */
+/* The result of a job. */
 struct fds_result {
 	/*
-	 * 0 or a negative errno. A message: -EAGAIN none is there, -EPIPE the client has gone, -EPROTO malformed,
-	 * -ENFILE the message is here but not its descriptors, which the system or rnicd had no room for. A mapping: as
-	 * client_maps_open(). -EIO: the client held the helper up for too long.
+	 * 0 or a negative errno. A message: -EAGAIN: there is none, -EPIPE: the client has gone, -EPROTO: malformed,
+	 * -ENFILE: the message has come without its descriptors, because the system or rnicd has no free descriptors. A
+	 * mapping: see client_maps_open(). -EIO: the client has blocked the helper for too long.
 	 */
 	int status;
 	struct ipc_msg m;
@@ -54,7 +54,7 @@ struct fds_result {
 	struct fds_given given[IPC_MAX_FDS];
 };
 
-/* What a client has mapped at [start, end), to be opened (client_maps.h). */
+/* A mapping [start, end) of a client whose file is to be opened (client_maps.h). */
 struct fds_mapping {
 	uint64_t start, end;
 	uint32_t writable;
@@ -64,22 +64,23 @@ struct fds_mapping {
 
 struct fds_job;
 
-/* Makes the helpers. Before threads, sockets and memory of rnicd: a helper has none of them. False: errno says why. */
+/* Makes the helpers. Called before rnicd makes threads, sockets and memory, so that helpers do not inherit them. False:
+ * errno says why. */
 bool fds_start(void);
-/* The loop is there. done is called with each result, in the loop; the descriptors in it are done's to close. */
+/* Called when the loop exists. The loop calls `done` with each result; `done` closes the descriptors in it. */
 bool fds_serve(void (*done)(uint64_t key, struct fds_result *r));
 void fds_stop(void);
 
-/* A closing that will be needed, made in advance so that it cannot fail then; NULL: no memory. free() undoes it. */
+/* Allocates the closing of a socket in advance, so that it cannot fail later; NULL: no memory. free() undoes it. */
 struct fds_job *fds_closing(void);
-/* The last descriptor of a client's socket goes. Takes both. */
+/* Has a helper close the last descriptor of a client's socket. Takes over both arguments. */
 void fds_close(struct fds_job *closing, uid_t uid, int sock);
 
 /* Receives the next message of sock, with its descriptors. key: the caller's, for done. False: no memory. */
 bool fds_receive(uint64_t key, uid_t uid, int sock);
 /* Opens a mapping of the client at sock, whose /proc/PID is dir: with its groups. False: no memory. */
 bool fds_open(uint64_t key, int sock, int dir, const struct fds_mapping *m);
-/* sock and dir are going to be closed: a job of this key that has not begun does not begin. */
+/* Called before sock and dir are closed: cancels jobs of this key that have not begun. */
 void fds_cancel(uint64_t key);
 
 /* Jobs under way, and those that wait for a helper. */
@@ -97,13 +98,14 @@ enum fds_what { FDS_RECEIVE, FDS_OPEN, FDS_CLOSE };
 struct fds_ask {
 	uint64_t number; /* of the job */
 	enum fds_what what;
-	uint64_t closing; /* CLOSE: how many there were with this one */
+	uint64_t closing; /* CLOSE: number of CLOSE jobs so far, this one included */
 	struct fds_mapping map;
 };
 
 /*
- * In memory that rnicd and its helpers share. The last descriptor of a socket must be a helper's, so a helper closes
- * its own only when rnicd has closed the other: when `closed`, which rnicd counts up, has come to the job's `closing`.
+ * In memory that rnicd and its helpers share. A helper must close the last descriptor of a socket. So it closes its
+ * descriptor only after rnicd has closed its own: when `closed`, which rnicd increments, has reached the job's
+ * `closing`.
  */
 struct fds_shared {
 	uint64_t closed; /* atomic */
@@ -115,7 +117,7 @@ struct fds_reply {
 	struct fds_result r;
 };
 
-/* Becomes the process that makes helpers and sees to it that some are idle. */
+/* Turns this process into the broker, which makes helpers so that some are always idle. */
 void fds_helper_main(int jobs, int answers, const struct fds_shared *shared) __attribute__((noreturn));
 /* sendmsg() and recvmsg() of one message with up to IPC_MAX_FDS descriptors. 0 or a negative errno; as ipc_recv(). */
 int fds_send(int sock, const void *p, size_t len, const int *fds, uint32_t n);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The helper processes of fds.h. One process (the broker) makes the others and never touches a descriptor of a client,
- * so it is never held up. Each of the others takes a job from the socket that all share, does it, and takes the next.
- * When the last idle one takes a job, the broker makes more. A helper that is held up for long is told to end: most
- * waits in the kernel end with the process. All end when rnicd has closed its side.
+ * The helper processes of fds.h. One process, the broker, makes the others. It never touches a descriptor of a client,
+ * so it never blocks. Each of the others takes a job from the socket that all share, does the job, and takes the next.
+ * When the last idle helper takes a job, the broker makes more helpers. A helper that is blocked for long is
+ * terminated: most waits in the kernel end with the process. All helpers end when rnicd has closed its side.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,14 +25,14 @@
 #include "control/client_maps.h"
 #include "control/fds.h"
 
-#define SPARE      2u /* idle ones to have */
-#define PATIENCE_S 10 /* for a client that holds one up */
+#define SPARE      2u /* idle helpers to keep */
+#define PATIENCE_S 10 /* time after which a blocked helper is terminated */
 #define LOOK_MS    1000
 
-/* One helper, in memory that all share. */
+/* State of a helper, in memory that all share. */
 struct place {
-	pid_t pid;       /* broker's; 0: free */
-	uint64_t number; /* atomic: of the job in its hands, 0: idle */
+	pid_t pid;       /* written by the broker; 0: free */
+	uint64_t number; /* atomic: number of its job, 0: idle */
 	int64_t since;   /* seconds; written before number */
 };
 
@@ -133,7 +133,7 @@ static struct fds_given look(int fd)
 		g.fdev = st.st_dev;
 		g.fino = st.st_ino;
 	}
-	if (fcntl(fd, F_GET_SEALS) >= 0) /* files of tmpfs and hugetlbfs have seals, no others */
+	if (fcntl(fd, F_GET_SEALS) >= 0) /* only files of tmpfs and hugetlbfs have seals */
 		g.kind = FDS_MEMORY;
 	else if (is_eventfd(fd))
 		g.kind = FDS_EVENTFD;
@@ -167,14 +167,15 @@ static void open_mapping(int sock, int dir, const struct fds_mapping *m, struct 
 	r->given[0] = look(fd);
 }
 
-/* Until rnicd has closed its descriptor of what is to be closed here. It is about to. */
+/* Waits until rnicd has closed its descriptor of the same socket, which it is about to do. */
 static void wait_for_rnicd(uint64_t closing)
 {
 	while (__atomic_load_n(&shared->closed, __ATOMIC_ACQUIRE) < closing)
 		usleep(100);
 }
 
-/* What is of no use is closed before the answer: until then the job is under way, and counts as its user's. */
+/* Useless descriptors are closed before the answer, so that the job is still under way, and counts for its user, while
+ * closing blocks. */
 static void work(int answers, struct place *mine, const struct fds_ask *ask, const int *given, uint32_t n_given)
 {
 	struct fds_reply reply = { .number = ask->number };
@@ -200,7 +201,8 @@ static void work(int answers, struct place *mine, const struct fds_ask *ask, con
 	if (fds_send(answers, &reply, sizeof(reply), pass, n_pass) != 0)
 		_exit(1);
 	__atomic_store_n(&mine->number, 0,
-			 __ATOMIC_RELEASE); /* a helper that ends before that is answered for twice, which is no harm */
+			 __ATOMIC_RELEASE); /* if the helper ends before this store, the broker answers a second time,
+					     * which does no harm */
 	for (uint32_t i = 0; i < n_pass; i++)
 		close(pass[i]);
 }
@@ -235,7 +237,7 @@ static void helper(int jobs, int answers, struct place *mine)
 
 /* ---- the broker ---- */
 
-static void nothing(int sig) { (void)sig; /* it has ended a poll(), that was its purpose */ }
+static void nothing(int sig) { (void)sig; /* the signal only has to interrupt poll() */ }
 
 static void make_one(int jobs, int answers)
 {
@@ -268,7 +270,7 @@ static void make_more(int jobs, int answers)
 		make_one(jobs, answers);
 }
 
-/* The broker answers for a helper that has ended in the middle of a job. */
+/* The broker sends the answer of a helper that has ended during a job. */
 static void bury(int answers)
 {
 	pid_t pid;
@@ -315,7 +317,7 @@ void fds_helper_main(int jobs, int answers, const struct fds_shared *s)
 	sigprocmask(SIG_SETMASK, &block, NULL);
 	sigemptyset(&open_set);
 	sigaction(SIGCHLD, &sa, NULL);
-	signal(SIGTERM, SIG_IGN); /* rnicd's end is theirs */
+	signal(SIGTERM, SIG_IGN); /* helpers end when rnicd ends, not by signals */
 	signal(SIGINT, SIG_IGN);
 	for (;;) {
 		bury(answers);

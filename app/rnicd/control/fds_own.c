@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The functions of fds.h where the one client is this process itself: what it passes holds up nobody but itself, so
- * there are no helper processes.
+ * The functions of fds.h for the embedded case, in which the only client is this process itself. It can block only
+ * itself, so there are no helper processes.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ports' side of groups: which frames a port takes, and what it tells the network (igmp.h). */
+/* The ports' side of groups: multicast filters of the port, and IGMP messages (igmp.h). */
 #include <stdlib.h>
 
 #include "border/port_admin.h"
@@ -26,7 +26,7 @@ static void group_net_say(uint32_t dev, const struct pkt_igmp_record *r, uint32_
 	struct out *o = calloc(1, sizeof(*o));
 
 	if (o == NULL)
-		return; /* as if lost */
+		return; /* no memory: the same as a packet lost on the network */
 	memcpy(l2.src, port->mac, sizeof(l2.src));
 	o->cmd = (struct cmd){ .type = CMD_SEND_FRAME, .done = group_net_sent, .send = { .port = dev, .p = o->frame } };
 	o->cmd.send.len = pkt_igmp_build(o->frame, &l2, &port->cfg->ip, nets[dev].igmp.version, r, n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/igmp.h"
 
-#define TELLS       2u                   /* the robustness variable (RFC 3376, 8.1) */
+#define TELLS       2u                   /* reports of a change: the robustness variable (RFC 3376, 8.1) */
 #define TELL_NS     RN_NS_PER_S          /* unsolicited report interval (8.11) */
 #define TELL_OLD_NS (10 * RN_NS_PER_S)   /* the same of version 2 (RFC 2236, 8.10) */
 #define OLD_NS      (260 * RN_NS_PER_S)  /* older version querier present (8.12), with the defaults of 8.1 to 8.3 */
@@ -30,7 +30,7 @@ static struct igmp_group *igmp_find(struct igmp *i, const struct pkt_addr *addr)
 	return NULL;
 }
 
-/* A free one, or one whose leaving has been told once: there are twice as many as groups. */
+/* A free slot, or one whose leaving has been reported once: there are twice as many slots as groups. */
 static struct igmp_group *slot(struct igmp *i)
 {
 	struct igmp_group *leaving = NULL;
@@ -44,7 +44,7 @@ static struct igmp_group *slot(struct igmp *i)
 	return leaving;
 }
 
-/* ---- the version that is spoken: the oldest that somebody has asked in lately (RFC 3376, 7.2.1) ---- */
+/* ---- the version in use: the oldest of recent queries (RFC 3376, 7.2.1) ---- */
 
 static void speak(struct igmp *i, uint64_t now)
 {
@@ -61,7 +61,7 @@ static void speak(struct igmp *i, uint64_t now)
 	}
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 static void change(struct igmp *i, struct igmp_group *g, bool leaving, uint64_t now)
 {
@@ -118,7 +118,7 @@ void igmp_query(struct igmp *i, const struct pkt_igmp_query *q, uint64_t now)
 	}
 }
 
-/* ---- what is said ---- */
+/* ---- messages ---- */
 
 uint64_t igmp_next(const struct igmp *i)
 {
@@ -130,7 +130,7 @@ uint64_t igmp_next(const struct igmp *i)
 	return next;
 }
 
-/* What is due of a group, and it is told. False: nothing. */
+/* Takes the report of a group that is due. False: none is due. */
 static bool igmp_say(struct igmp *i, struct igmp_group *g, uint64_t now, struct pkt_igmp_record *r)
 {
 	if (!g->used || rn_min_u64(g->tell_at, g->answer_at) > now)

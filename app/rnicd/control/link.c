@@ -10,33 +10,33 @@
 
 #define LOOK_NS      (200 * RN_NS_PER_MS)
 #define WHY_MAX      256u
-#define PATIENCE_UP  1u /* looks at a line that was up and is down, before its other end is called again */
-#define PATIENCE_NEW 5u /* ... and at one that was called just now: its other end may be slow */
+#define PATIENCE_UP  1u /* checks of a link that went down, before this end connects again */
+#define PATIENCE_NEW 5u /* checks after this end has connected: the other end may be slow */
 
-/* Where the workers of a port are. Moved on by look_at_all() and by the answers of the workers. */
+/* Whether workers use a port. look_at_all() and the answers of the workers change it. */
 enum step {
-	HERE,    /* in the port; look_at_all() waits for the device to go */
-	LEAVING, /* each has been told; the last answer moves on */
-	AWAY,    /* the device is look_at_all()'s to open again */
-	JOINING, /* it is open; the last answer moves on */
+	HERE,    /* workers use the port; look_at_all() checks whether the device is gone */
+	LEAVING, /* each worker was told to leave; the last answer makes it AWAY */
+	AWAY,    /* no worker uses the port; look_at_all() opens the device again */
+	JOINING, /* the device is open; the last answer makes it HERE */
 };
 
 static struct link {
 	struct rnicd_port *port;
 	enum step step;
-	bool told_up;      /* what the log and the clients know */
-	uint32_t patience; /* looks to come before the other end of a line that is down is called (memif's clients) */
-	struct cmd cmd;    /* one at a time: LEAVING, JOINING */
+	bool told_up;      /* state that was last reported to the log and the clients */
+	uint32_t patience; /* checks left before this end connects again (memif clients) */
+	struct cmd cmd;    /* used in LEAVING and JOINING */
 	struct cmd up;     /* under way while up_sent */
 	bool up_sent;
-	char why[WHY_MAX]; /* why it is down, as it was logged last */
+	char why[WHY_MAX]; /* the reason for the link being down that was logged last */
 } links[RNICD_MAX_PORTS];
 static struct loop_timer timer;
 static bool stopped;
 
 static void up_done(struct cmd *c) { rn_container_of(c, struct link, up)->up_sent = false; }
 
-/* The one writer of a port's link, once the daemon serves. */
+/* The only writer of a port's link state, once the daemon serves clients. */
 static void set(struct link *l, enum rnicd_link to)
 {
 	bool up = to == RNICD_LINK_UP;
@@ -83,7 +83,7 @@ static void try_open(struct link *l)
 	char err[WHY_MAX];
 
 	if (!port_link_reopen(l->port, err, sizeof(err))) {
-		/* each reason is told once */
+		/* each reason is logged once */
 		if (strcmp(err, l->why) != 0) {
 			memcpy(l->why, err, sizeof(l->why));
 			rnicd_log(RNICD_LOG_INFO, "port %s: waiting for its device: %s", l->port->cfg->name, err);
@@ -96,7 +96,7 @@ static void try_open(struct link *l)
 	cmd_send_all(&l->cmd);
 }
 
-/* True: the line is down, its other end must be called by this one, and has had time to answer the last call. */
+/* True: the link is down, only this end can connect, and the other end has had time to answer the last attempt. */
 static bool must_call(struct link *l)
 {
 	return port_link_must_call(l->port) && (l->patience == 0 || --l->patience == 0);

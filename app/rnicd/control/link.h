@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looks after the lines of the ports. Five times a second each port is asked: a change is logged in one line, clients
- * get IBV_EVENT_PORT_ERR or IBV_EVENT_PORT_ACTIVE. A device that is gone, or a memif server that has hung up, is opened
- * again until it is there: first all workers leave the port (each answers a command), then the device is closed and
- * opened by the control thread, then the workers come back.
+ * Checks the links of the ports. Each port's link is read five times a second: a change is logged in one line, and
+ * clients get IBV_EVENT_PORT_ERR or IBV_EVENT_PORT_ACTIVE. If a device is gone, or a memif server has closed the
+ * connection, the device is opened again as soon as possible: first all workers leave the port (each answers a
+ * command), then the control thread closes and opens the device, then the workers return.
  */
 #ifndef LINK_H
 #define LINK_H

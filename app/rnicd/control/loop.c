@@ -10,7 +10,7 @@
 #include "border/event.h"
 
 #define BATCH        64
-#define SLEEP_MAX_MS 1000 /* also the time to notice what has no descriptor */
+#define SLEEP_MAX_MS 1000 /* also the longest delay for what no descriptor reports */
 
 static int ep = -1;
 static int poke_fd = -1;
@@ -24,10 +24,10 @@ static void drain(struct loop_fd *f, uint32_t events)
 
 	(void)events;
 	ssize_t r = read(f->fd, &n, sizeof(n));
-	(void)r; /* EAGAIN: another one took it */
+	(void)r; /* EAGAIN: another thread has read it */
 }
 
-/* The descriptor's content is event_awake()'s, which the loop calls after every sleep. */
+/* event_awake(), which the loop calls after every sleep, reads the descriptor. */
 static void awake(struct loop_fd *f, uint32_t events)
 {
 	(void)f;
@@ -114,7 +114,7 @@ static void wait_and_serve(bool may_sleep)
 	event_awake();
 	for (int i = 0; i < n; i++) {
 		struct loop_fd *f = e[i].data.ptr;
-		if (f->fd >= 0) /* not removed by one before it in this batch */
+		if (f->fd >= 0) /* not removed by a handler before it in this batch */
 			f->ready(f, e[i].events);
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control thread's loop: descriptors, timers, and what workers send back. Everything of the control plane runs in
- * it, under one lock; the lock is free while the loop sleeps, so that telemetry's thread can look at the same objects.
+ * The control thread's loop: descriptors, timers, and events of workers. The whole control plane runs in it, under one
+ * lock. The lock is free while the loop sleeps, so that telemetry's thread can read the same objects.
  */
 #ifndef LOOP_H
 #define LOOP_H
@@ -34,8 +34,8 @@ void loop_timer_arm(struct loop_timer *t, uint64_t when);
 void loop_timer_disarm(struct loop_timer *t);
 
 /*
- * Turns until `until` says true. `collect` takes what workers have sent and is called in every turn; it returns how
- * much there was. `turn_end` is called when no descriptor of the turn is in use any more.
+ * Runs until `until` returns true. Every turn calls `collect`, which handles the workers' events and returns their
+ * number. `turn_end` is called when no descriptor of the turn is in use any more.
  */
 struct loop_hooks {
 	bool (*until)(void);
@@ -48,7 +48,7 @@ void loop_run(const struct loop_hooks *h);
 void loop_lock(void);
 void loop_unlock(void);
 
-/* From a signal handler: the loop looks at `until` now. */
+/* From a signal handler: makes the loop call `until` now. */
 void loop_poke(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A QP's side of a connection without connection manager: seeks, opens, attaches. */
+/* A QP's side of a connection without connection manager: looks for the peer, opens the connection, attaches the QP. */
 #include "control/oob.h"
 
 #include <stdlib.h>
@@ -9,16 +9,20 @@
 #include "border/policy.h"
 #include "control/dev.h"
 
-#define PAUSE_FIRST_NS  (20 * RN_NS_PER_MS)
-#define PAUSE_MAX_NS    (250 * RN_NS_PER_MS)
-#define PARTING_NS      RN_NS_PER_S /* a program ends with its last receive: by then the other has seen it arrive */
-#define PATIENCE_MIN_NS (4 * RN_NS_PER_S) /* set-up goes through ARP, two TCP handshakes' worth and two schedulers */
+#define PAUSE_FIRST_NS (20 * RN_NS_PER_MS)
+#define PAUSE_MAX_NS   (250 * RN_NS_PER_MS)
+#define PARTING_NS \
+	RN_NS_PER_S /* a peer's program may end as soon as it has received: this long, its ACK may still
+				     * arrive */
+#define PATIENCE_MIN_NS \
+	(4 * RN_NS_PER_S) /* set-up takes ARP, the time of two TCP handshakes, and the scheduling of two
+					   * processes */
 
 struct oob_totals oob_totals;
 
 static void oob_set_state(struct oob *o, enum oob_state to) { o->state = to; }
 
-/* ---- seeking ---- */
+/* ---- looking for the peer ---- */
 
 static void tick(struct loop_timer *t);
 
@@ -35,7 +39,7 @@ static void seek(struct oob *o, uint64_t pause_ns)
 	look_later(o, pause_ns);
 }
 
-/* The attempt is over; its connection, if there still is one, is nobody's. */
+/* Ends the attempt; separates its connection, if there still is one, from the QP. */
 static void seek_again(struct oob *o)
 {
 	if (o->k != NULL)
@@ -54,7 +58,7 @@ static struct mpa_policy policy(uint32_t dev, bool self)
 {
 	struct mpa_policy p = conn_policy(rnicd.port[dev]);
 
-	p.rev = 2; /* both ends are ours: no older revision, and either may send first */
+	p.rev = 2; /* both ends are devices of this project: no older revision, and either may send first */
 	p.p2p = !self;
 	return p;
 }
@@ -62,11 +66,12 @@ static struct mpa_policy policy(uint32_t dev, bool self)
 static void oob_opened(struct cmd *cmd)
 {
 	struct open *op = rn_container_of(cmd, struct open, cmd);
-	struct cm_conn *k = cm_conn_of(cmd->open.owner); /* NULL: its effects were faster, it is over */
+	struct cm_conn *k = cm_conn_of(cmd->open.owner); /* NULL: the connection has ended already, its effects were
+							  * handled before this answer */
 
 	if (k != NULL && cmd->open.cv == CONN_OK) {
 		k->conn = cmd->open.conn;
-		if (k->oob == NULL) /* the QP has gone meanwhile */
+		if (k->oob == NULL) /* the QP was destroyed meanwhile */
 			cm_conn_end(k->worker, k->conn, k->owner.key);
 	} else if (k != NULL) {
 		struct oob *o = k->oob;
@@ -187,7 +192,7 @@ static void oob_joined(struct cmd *cmd)
 
 	if (o->state == OOB_JOINING && cmd->join.qv == QP_OK) {
 		oob_set_state(o, OOB_JOINED);
-	} else if (o->state == OOB_JOINING) { /* the QP is in no state for it, or the peer has gone */
+	} else if (o->state == OOB_JOINING) { /* the QP is in the wrong state, or the peer has gone */
 		if (o->k != NULL && cmd->join.qv != QP_NO_AGREEMENT)
 			cm_conn_end(o->k->worker, o->k->conn, o->k->owner.key);
 		seek_again(o);
@@ -326,7 +331,8 @@ bool oob_begin(struct client_qp *q, const struct ipc_modify_qp *r)
 	if (o == NULL)
 		return false;
 	memcpy(o->peer, r->dest_ip, sizeof(o->peer));
-	if (memcmp(o->peer, nowhere, sizeof(o->peer)) == 0) { /* no GRH: this daemon's */
+	if (memcmp(o->peer, nowhere, sizeof(o->peer)) == 0) { /* without a GRH the destination is a device of this
+							       * daemon */
 		const struct client_qp *other = client_qp_of(r->dest_qpn);
 		uint32_t dev = other != NULL ? other->pd->dev : q->pd->dev;
 		memcpy(o->peer, rnicd.port[dev]->cfg->ip.b, sizeof(o->peer));

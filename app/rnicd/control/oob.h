@@ -3,23 +3,23 @@
  * Connections without a connection manager: two programs have told each other their GIDs and QP numbers by other means
  * ("out of band") and bring their QPs up with ibv_modify_qp(). Control thread.
  *
- * Each device listens on one TCP port (qp-port). From RTR on both sides know both ends: the one with the larger
- * (address, QPN) connects, in MPA's peer-to-peer mode, and says in the private data which queue pair it is and which
- * one it wants. The other side may not be there yet: its daemon holds the request until its QP comes to RTR, for a time
- * and up to a number; and the connecting side tries again. The QP is attached only when a connection is through, so an
- * attempt that fails leaves no trace in it. A send that waits longer than timeout and retry_cnt allow ends with
- * IBV_WC_RETRY_EXC_ERR, and so does, after a second, one that the peer had not acknowledged when its QP ended; receives
- * wait for good, as on InfiniBand. A QP whose peer is itself needs no listener: RC_SELF.
+ * Each device listens on one TCP port (qp-port). From RTR on both sides know both ends: the side with the larger
+ * (address, QPN) connects, in MPA's peer-to-peer mode, and sends in the private data its own QPN and the QPN of its
+ * peer. The other QP may not be in RTR yet: its daemon holds the request until the QP comes to RTR, for a limited time
+ * and up to a number of requests; and the connecting side tries again. The QP is attached only when a connection is
+ * established, so a failed attempt does not change it. A send that waits longer than timeout and retry_cnt allow ends
+ * with IBV_WC_RETRY_EXC_ERR, and so does, after a second, one that the peer had not acknowledged when its QP ended;
+ * receives wait without limit, as on InfiniBand. A QP whose peer is itself needs no listener: RC_SELF.
  *
- * Only daemons say which queue pair they speak for. A client cannot connect to qp-port or listen there, and a daemon's
- * own connections leave from TCP ports below 1024, which rnicd gives to no user's program, as the kernels of other
- * hosts do not. With qp-peers = daemons a request from another port is refused. So a peer has at most 1,023 such
- * connections with this device at a time; qp-peers = any is for more, and for peers that are no rnicd.
+ * Only daemons may announce QPNs. A client cannot connect to qp-port or listen on it. A daemon's own connections have
+ * source ports below 1024, which neither rnicd nor the kernels of other hosts give to unprivileged programs. With
+ * qp-peers = daemons a request from another port is refused. So a peer has at most 1,023 such connections with this
+ * device at a time; qp-peers = any is for more, and for peers that are no rnicd.
  *
- * Private data of Request and Reply, big endian: "RNQP", version, kind (1 Request, 2 Reply), what the sender is of an
- * extended reliable connection (0 nothing, 1 initiator, 2 target), 1 octet 0, QPN of the sender, QPN it wants, 8 octets
- * that a Request chooses and its Reply repeats. The version is 1 where the third is 0, and 2 otherwise: a peer that
- * does not know it refuses. An initiator connects with a target and nothing else.
+ * Private data of Request and Reply, big endian: "RNQP", version, kind (1 Request, 2 Reply), role of the sender in an
+ * extended reliable connection (0 none, 1 initiator, 2 target), 1 octet 0, QPN of the sender, QPN of its peer, 8 octets
+ * that a Request chooses and its Reply repeats. The version is 1 if the role is 0, and 2 otherwise: a peer that does
+ * not know version 2 refuses. An initiator connects only to a target.
  */
 #ifndef OOB_H
 #define OOB_H
@@ -34,37 +34,37 @@
 
 #define OOB_PRIV_LEN 24u
 
-/* One writer: set_state in oob.c. */
+/* Only set_state in oob.c writes it. Each comment says what moves the state on. */
 enum oob_state {
 	OOB_SEEKING, /* no connection; the timer or the peer's request moves it on */
-	OOB_OPENING, /* ours is out; the peer's Reply, refusal or end */
-	OOB_JOINING, /* a connection is here; the QP goes to its worker and is attached */
+	OOB_OPENING, /* our Request was sent; the peer's Reply, refusal or end */
+	OOB_JOINING, /* a connection has been found; the QP moves to its worker and is attached */
 	OOB_JOINED,  /* attached; ESTABLISHED or the end of the set-up */
-	OOB_UP,      /* until its end */
-	OOB_OVER     /* it has been, or sends have waited too long; RESET makes it new */
+	OOB_UP,      /* established; the end of the connection */
+	OOB_OVER     /* the connection has ended, or sends have waited too long; RESET */
 };
 
-/* The side of a QP; from RTR to RESET or the QP's end. */
+/* The state of a QP's connection; exists from RTR to RESET or the QP's end. */
 struct oob {
 	struct client_qp *q;
 	enum oob_state state;
-	bool active;      /* we connect, else the peer does */
+	bool active;      /* this side connects, else the peer does */
 	bool self;        /* the peer is this QP; active */
-	bool due;         /* JOINING: waits until the command on the QP is back */
+	bool due;         /* JOINING: waits for the answer to a command about the QP */
 	uint8_t peer[16]; /* IP address */
 	uint32_t peer_qpn;
-	uint8_t tos;                /* of the connection's packets */
-	uint64_t cookie;            /* active: of the attempt under way */
+	uint8_t tos;                /* TOS of the connection's packets */
+	uint64_t cookie;            /* active: the 8 octets of the attempt under way */
 	struct cm_conn *k;          /* OPENING to UP */
-	struct cmd_conn which;      /* JOINING: k's, which may go meanwhile */
-	uint8_t priv[OOB_PRIV_LEN]; /* JOINING: the Reply's */
+	struct cmd_conn which;      /* JOINING: names k, which may end meanwhile */
+	uint8_t priv[OOB_PRIV_LEN]; /* JOINING: private data of the Reply */
 	struct loop_timer timer;    /* SEEKING, OVER */
-	uint64_t pause_ns;          /* until the next look */
-	uint64_t patience_ns;       /* of sends, RN_NEVER: without end */
-	uint64_t since;             /* a send has been seen waiting since; 0: none */
+	uint64_t pause_ns;          /* pause until the next attempt or check */
+	uint64_t patience_ns;       /* how long sends wait; RN_NEVER: without limit */
+	uint64_t since;             /* time since which a send waits; 0: none does */
 };
 
-/* What the private data says. */
+/* The fields of the private data. */
 struct oob_hello {
 	uint32_t src_qpn, dst_qpn;
 	uint64_t cookie;
@@ -73,41 +73,41 @@ struct oob_hello {
 
 enum oob_kind { OOB_REQUEST = 1, OOB_REPLY = 2 };
 void oob_hello_build(uint8_t priv[OOB_PRIV_LEN], enum oob_kind kind, const struct oob_hello *h);
-/* What the peer of a queue pair is, of an extended reliable connection. */
+/* The role of the peer in an extended reliable connection. */
 static inline uint8_t oob_counterpart(uint32_t xrc)
 {
 	return xrc == IPC_XRC_INITIATOR ? IPC_XRC_TARGET : xrc == IPC_XRC_TARGET ? IPC_XRC_INITIATOR : IPC_XRC_NONE;
 }
-/* False: not ours. More octets than the version's are ignored. */
+/* False: private data of another kind. Octets beyond those of the version are ignored. */
 bool oob_hello_parse(const uint8_t *priv, uint32_t len, enum oob_kind kind, struct oob_hello *h);
 
 struct oob_totals {
 	uint64_t up;        /* connections made */
 	uint64_t held;      /* requests that waited for their QP */
-	uint64_t displaced; /* held ones that made room for newer ones */
-	uint64_t expired;   /* held ones whose QP did not come */
-	uint64_t bad;       /* private data that is not ours */
-	uint64_t unwanted;  /* for a QP that is not there, or that wants another */
-	uint64_t strangers; /* requests of peers that are no daemon */
+	uint64_t displaced; /* held requests that were dropped to make room for newer ones */
+	uint64_t expired;   /* held requests whose QP did not come to RTR in time */
+	uint64_t bad;       /* requests with private data of another kind */
+	uint64_t unwanted;  /* requests for a QP that does not exist, or that expects another peer */
+	uint64_t strangers; /* requests from source ports that only programs use */
 	uint64_t gave_up;   /* QPs whose sends waited too long */
 };
 extern struct oob_totals oob_totals;
 
-/* Listens on all devices. Before clients come. */
+/* Listens on all devices. Called before clients connect. */
 void oob_start(void);
 
 /* The QP has come to RTR and knows its peer (r's dest_). False: no memory. */
 bool oob_begin(struct client_qp *q, const struct ipc_modify_qp *r);
-/* How long its sends wait. */
+/* Sets how long its sends wait for a connection. */
 void oob_patience(struct client_qp *q, uint8_t timeout, uint8_t retry_cnt);
-/* RESET, ERR or the end of the QP: no further attempt. A connection that the QP has not got yet ends. */
+/* RESET, ERR or the end of the QP: no further attempt. A connection that is not attached yet ends. */
 void oob_leave(struct client_qp *q);
-/* A command on the QP is back and no request waits for the QP. */
+/* Called when a command about the QP was answered and no request waits for the QP. */
 void oob_settled(struct client_qp *q);
 
 /* What workers say: cm_event.c. */
 void oob_fx(struct cm_conn *k, const struct event_fx *fx);
-/* A request; false: it did not come in here. */
+/* Handles a request; false: it did not come to qp-port. */
 bool oob_request(const struct event_fx *fx);
 void oob_conn_gone(struct cm_conn *k); /* k is about to be freed */
 
@@ -115,7 +115,7 @@ void oob_conn_gone(struct cm_conn *k); /* k is about to be freed */
 
 /* Attaches the QP to a connection that waits for it. */
 void oob_join(struct oob *o, struct cm_conn *k);
-/* A held request of the peer that o waits for, now no longer held; NULL: none. */
+/* Takes a held request of the peer that o waits for; NULL: none. */
 struct cm_conn *oob_held_take(struct oob *o);
 
 #endif

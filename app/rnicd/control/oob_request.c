@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The well-known port: requests come in, find their QP or wait for it. Their senders are not trusted. */
+/* Requests on qp-port: each is joined with its QP or waits for the QP. Their senders are not trusted. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/rn_be.h"
 
-#define HELD_MAX 256u              /* of the daemon; then the oldest makes room */
+#define HELD_MAX 256u              /* held requests of the daemon; beyond that the oldest is dropped */
 #define HELD_NS  (8 * RN_NS_PER_S) /* less than the peer waits for its Reply */
 #define BACKLOG  128u
 
@@ -98,7 +98,7 @@ static bool hold(struct cm_conn *k, const struct oob_hello *hello)
 	if (h == NULL)
 		return false;
 	if (old != NULL) {
-		oob_request_refuse(old); /* the peer has given that one up */
+		oob_request_refuse(old); /* the peer has given up the older request */
 	} else if (n_held == HELD_MAX) {
 		oob_totals.displaced++;
 		oob_request_refuse(rn_list_first(&held, struct oob_held, link));
@@ -156,7 +156,7 @@ static struct cm_conn *conn_of(const struct event_fx *fx, struct user *u)
 	return k;
 }
 
-/* False: nobody wants it. */
+/* False: no QP expects the request. */
 static bool oob_request_place(const struct event_fx *fx, const struct oob_hello *h)
 {
 	struct client_qp *q = client_qp_of(h->dst_qpn);

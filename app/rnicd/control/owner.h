@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names for what workers report on. An effect may still be on its way when its object is gone; so workers get a 64-bit
- * number that is never used twice, and the control thread looks it up. Control thread.
+ * Numbers of objects about which workers report. An effect may arrive after its object is gone. So workers get a 64-bit
+ * number that is never used twice, by which the control thread looks the object up. Control thread.
  */
 #ifndef OWNER_H
 #define OWNER_H

@@ -6,7 +6,9 @@
 
 #include "border/rnicd.h"
 
-#define RUNS_PER_S 64u /* rd_init: later than all runs before a restart */
+#define RUNS_PER_S \
+	64u /* for rd_init: run numbers grow by the clock, so they are later than all runs before a
+		        * restart */
 
 static struct rd_port *of[RNICD_MAX_PORTS];
 

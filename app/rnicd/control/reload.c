@@ -8,18 +8,19 @@
 
 #define NAME_ROOM 4096u /* bytes of a path, PATH_MAX */
 
-/* A port that changes: the workers take up the new line and leave the old capture, then the control thread goes on. */
+/* A port that changes: the workers take the new rate and impairment and stop using the old capture, then the control
+ * thread continues. */
 static struct change {
 	struct cmd cmd;
 	struct rnicd_port *port;
-	struct impair *im[RNICD_MAX_WORKERS]; /* each worker's new one, and in the answer its old one */
+	struct impair *im[RNICD_MAX_WORKERS]; /* the new impairment of each worker; in the answer the old one */
 	struct capture *ended;                /* NULL: none */
 	bool begins;                          /* a capture, by the new configuration */
 } changes[RNICD_MAX_PORTS];
 static uint32_t under_way;
 
 static char path[NAME_ROOM];
-static struct conf now; /* what the file said last */
+static struct conf now; /* the configuration as the file had it at the start */
 static bool level_is_given;
 
 void reload_begin(const char *p, const struct conf *was, bool level_given)
@@ -46,7 +47,8 @@ static void workers_changed(struct cmd *cmd)
 	__atomic_store_n(&c->port->capture, made, __ATOMIC_RELEASE);
 }
 
-/* Padding is equal too: conf_load() zeroes a structure as a whole before it fills it in, and copies are of bytes. */
+/* memcmp() works because padding is equal too: conf_load() zeroes each structure as a whole, and copies are made byte
+ * by byte. */
 static bool same_bytes(const void *a, const void *b, size_t len) { return memcmp(a, b, len) == 0; }
 
 static bool port_change(uint32_t i, const struct rnicd_port_cfg *to)
@@ -84,7 +86,7 @@ static bool port_change(uint32_t i, const struct rnicd_port_cfg *to)
 
 bool reload_under_way(void) { return under_way > 0; }
 
-/* Whether two configurations are one but for what can change. */
+/* Whether two configurations are equal except for what can change at run time. */
 static bool same_port(const struct rnicd_port_cfg *a, const struct rnicd_port_cfg *b)
 {
 	struct rnicd_port_cfg x;
@@ -125,7 +127,7 @@ static bool same_daemon(const struct conf *a, const struct conf *b)
 	memcpy(x.d.port, a->d.port, sizeof(x.d.port));
 	x.d.n_ports = a->d.n_ports;
 	x.d.log_level = a->d.log_level;
-	x.d.memory_mb = a->d.memory_mb; /* these two follow from the others, unless they are given */
+	x.d.memory_mb = a->d.memory_mb; /* unless they are given, these two follow from other keys */
 	x.d.fixed_mb = a->d.fixed_mb;
 	x.workers_line = a->workers_line;
 	x.control_cpu_line = a->control_cpu_line;

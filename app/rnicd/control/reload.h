@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SIGHUP: the configuration is read again. What can change in a running daemon changes: the log level, and of each port
- * its rate, its impairment and its capture. Anything else that differs is named, and waits for a restart. A file with
+ * SIGHUP: reads the configuration again, and applies what can change in a running daemon: the log level, and each
+ * port's rate, impairment and capture. The log names all other differences, which take effect at a restart. A file with
  * mistakes changes nothing. Control thread.
  */
 #ifndef RELOAD_H
@@ -9,16 +9,17 @@
 
 #include "control/conf.h"
 
-/* path: of the configuration; was: as it was read from there; level_given: the log level is the command line's. */
+/* path: the configuration file; was: its contents at the start; level_given: the command line sets the log level. */
 void reload_begin(const char *path, const struct conf *was, bool level_given);
 void reload(void);
 
 /*
- * Port i becomes as `to` says, until the next change or SIGHUP, which goes by the file. One sentence in say; false:
- * something in it cannot change, or a change is under way, and nothing was changed. Also under loop_lock.
+ * Changes port i as `to` says, until the next change, or until SIGHUP restores the file's values. One sentence in say.
+ * False: a difference cannot change at run time, or a change is under way; nothing was changed. Also under loop_lock.
  */
 bool reload_port(uint32_t i, const struct rnicd_port_cfg *to, char *say, size_t len);
-/* Whether workers, or a capture that is written to its end, hold the next change up. Under loop_lock. */
+/* Whether the last change is still under way at workers, or a capture is still being written to its end. Under
+ * loop_lock. */
 bool reload_under_way(void);
 
 #endif

@@ -8,7 +8,9 @@
 #include "base/rn_base.h"
 #include "control/loop.h"
 
-#define PAGES_MAX 4u /* replaced one by one: each may cut a mapping in three, and the kernel bounds mappings */
+#define PAGES_MAX \
+	4u /* pages replaced one by one: each may split a mapping into three, and the kernel limits
+		      * mappings */
 
 /* Written by the control thread, read in the handler by any thread: size last when set, first when cleared. */
 static struct {
@@ -26,7 +28,7 @@ static bool zeros(uintptr_t at, uint64_t len)
 	return mmap((void *)at, len, PROT_READ | PROT_WRITE, how, -1, 0) != MAP_FAILED;
 }
 
-/* The page at `at`, of the smallest kind that its mapping can be split into. */
+/* Replaces the page at `at`, of the smallest size into which its mapping can be split. */
 static bool replace_page(uintptr_t base, uint64_t size, uintptr_t at)
 {
 	for (unsigned shift = 12; shift <= 30; shift += 9) {
@@ -38,7 +40,7 @@ static bool replace_page(uintptr_t base, uint64_t size, uintptr_t at)
 	return false;
 }
 
-/* A client that tears many holes gets one piece of zeros in place of all its region: it loses its connection anyway. */
+/* If a client punches many holes, its whole region is replaced by zeros: the client is disconnected anyway. */
 static bool replace(int i, uint64_t size, uintptr_t at)
 {
 	if (__atomic_fetch_add(&watch[i].pages, 1, __ATOMIC_RELAXED) < PAGES_MAX &&

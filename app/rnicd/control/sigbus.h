@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client's memory can vanish under the daemon (hugepages taken back, a hole punched where no page can be had again, a
- * shared file cut short): an access is SIGBUS then. The page is replaced by an anonymous one of zeros, whose content is
- * nobody's, and the client is told on; after a few pages the whole region is. A SIGBUS anywhere else ends the daemon as
- * it should.
+ * A client's memory can vanish while the daemon uses it (hugepages taken back, a hole punched where no page can be
+ * allocated again, a shared file truncated): an access then raises SIGBUS. The handler replaces the page by an
+ * anonymous page of zeros and marks the client; after a few pages it replaces the whole region. A SIGBUS anywhere else
+ * ends the daemon as usual.
  */
 #ifndef SIGBUS_H
 #define SIGBUS_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SIGBUS_WATCHES 2112 /* four for each client, and some */
+#define SIGBUS_WATCHES 2112 /* four for each client, and some more */
 
 bool sigbus_start(void);
 

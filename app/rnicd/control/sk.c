@@ -15,15 +15,16 @@
 #include "border/bell.h"
 #include "control/cm.h"
 
-#define LEFT_NS (60 * RN_NS_PER_S) /* what a closed socket still had to send is given up then, as Linux does */
+#define LEFT_NS (60 * RN_NS_PER_S) /* time after which a closed socket gives up unsent data, as in Linux */
 
 static struct rn_list users;
-static struct rn_list bound; /* struct sk that have a port */
-static struct rn_list dead;  /* by link: to be freed at the end of the turn, when no event of it is under way */
+static struct rn_list bound; /* struct sk that have a port reserved */
+static struct rn_list dead;  /* sockets to free at the end of the turn, when none of their events is being handled; by
+			      * link */
 
 void sk_set_state(struct sk *s, enum sk_state to) { s->state = to; }
 
-/* Shared memory that nobody can shrink: no access inside it ends in SIGBUS. -1: none. */
+/* Makes shared memory that is sealed against shrinking, so that no access raises SIGBUS. -1: no memory. */
 static int memory(const char *name, uint64_t size, void **base)
 {
 	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -50,7 +51,7 @@ static void user_free(struct sk_user *su)
 		close(su->bells_fd);
 	}
 	if (su->wake_fd >= 0)
-		close(su->wake_fd); /* which ends the workers' watch of it */
+		close(su->wake_fd); /* this also ends the workers' watch of it */
 	free(su);
 }
 
@@ -87,13 +88,13 @@ struct sk_user *sk_user_get(struct client *c)
 		return NULL;
 	}
 	rn_list_push_front(&users, &su->link);
-	/* every later command about a socket of the user comes behind it */
+	/* commands stay in order, so later commands about sockets of the user find the doorbells */
 	su->cmd = (struct cmd){ .type = CMD_STREAM_JOIN, .stream_join = su->view };
 	cmd_send_all(&su->cmd);
 	return su;
 }
 
-/* ---- begin ---- */
+/* ---- creation ---- */
 
 struct sk *sk_of(uint64_t key)
 {
@@ -115,7 +116,7 @@ struct sk *sk_new(struct user *u, struct sk_user *su, uint64_t key)
 	return s;
 }
 
-/* Of those that share a port one is enough to keep it. NULL: no other one has it. */
+/* Another socket that shares the port of s (SO_REUSEPORT), and so keeps the port reserved. NULL: there is none. */
 static struct sk *sharer(const struct sk *s)
 {
 	rn_list_each(struct sk, o, &bound, bound)
@@ -150,11 +151,12 @@ static void on_hup(struct loop_fd *f, uint32_t events)
 	close(fd);
 	s->gone = true;
 	if (s->state == SK_LISTENING)
-		give_port(s); /* the workers hear of the next listener there after this one's end */
+		give_port(s); /* a new listener on this port reaches the workers after the end of this one */
 	sk_settle(s);
 }
 
-/* As a kernel has it: a program that has closed a socket, or has ended, has given its port back. */
+/* As in a kernel, closing a socket, or the end of its program, frees its port at once: handles ends that are
+ * pending. */
 static void look_for_end(const struct sk *wants)
 {
 	rn_list_each(struct sk, s, &bound, bound) {
@@ -208,7 +210,7 @@ bool sk_open(struct sk *s)
 	s->counted = true;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
 		return false;
-	/* The least that the kernel has: one message of the program's fills it. */
+	/* The smallest buffer of the kernel, so that one message of the program fills it. */
 	setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
 	setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
 	s->src.ready = on_hup;
@@ -257,7 +259,7 @@ bool sk_arm(struct sk *s, const char **why)
 	if (!s->has_flow && !user_take(s->user, table_of(s), s->worker, 1))
 		return false;
 	s->has_flow = true;
-	drop_memory_fd(s); /* of a connection that it has tried before */
+	drop_memory_fd(s); /* from an earlier connect that failed */
 	if (!sk_take_bit(s) || !user_take(s->user, USER_MAPPINGS, 0, 1))
 		return false;
 	bool counts = user_take(s->user, USER_FDS, 0, 1);
@@ -305,7 +307,7 @@ void sk_writable(const struct sk *s)
 {
 	uint8_t sink[2 * IPC_STREAM_BLOCK];
 
-	/* the program's end takes few messages at a time: what more of them comes is the program's own trouble */
+	/* the program's end holds few messages; a program that writes more only disturbs its own readiness */
 	for (uint32_t i = 0; s->src.fd >= 0 && i < 4; i++)
 		if (recv(s->src.fd, sink, sizeof(sink), MSG_DONTWAIT) <= 0)
 			return;
@@ -331,7 +333,7 @@ void sk_refuse(uint32_t worker, struct stream *stream, uint64_t key)
 	struct cmd *cmd = calloc(1, sizeof(*cmd));
 
 	if (cmd == NULL)
-		return; /* it stays half open until its peer gives up */
+		return; /* the connection stays half open until its peer gives up */
 	*cmd = (struct cmd){ .type = CMD_STREAM_CLOSE, .done = sk_was_refused };
 	cmd->stream = (struct cmd_stream){ .stream = stream, .key = key, .abort = true };
 	cmd_send(cmd, worker);
@@ -414,7 +416,7 @@ void sk_settle(struct sk *s)
 		return;
 	}
 	if (s->last)
-		return; /* STREAM_CLOSED follows */
+		return; /* wait for STREAM_CLOSED */
 	if (s->timer.due == NULL) {
 		s->cmd.stream = (struct cmd_stream){ .stream = s->stream,
 						     .key = s->owner.key,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What workers say of stream sockets, as it shows at their descriptors. */
+/* Events of workers about stream sockets, which become readiness of their descriptors. */
 #include <sys/socket.h>
 
 #include "control/sk.h"
 
-/* A connection of a listener; it waits to be accepted. */
+/* A new connection of a listener, which waits for accept. */
 static struct sk *sk_arrived(const struct event_stream *ev, uint32_t worker)
 {
 	struct sk *l = sk_of(ev->listener), *s = NULL;

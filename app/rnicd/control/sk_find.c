@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What socket a descriptor is: for a program that has it from another one, by exec or over a UNIX socket. Whoever has
- * the descriptor may use the socket, as with a kernel's, whichever user made it.
+ * Finds the socket of a descriptor, for a program that got the descriptor from another one, by exec or over a UNIX
+ * socket. Whoever has the descriptor may use the socket, as with a kernel's socket, whichever user made it.
  */
 #include <errno.h>
 
@@ -22,11 +22,12 @@ static uint32_t kind_of(const struct sk *s)
 
 void sk_show(struct client *c)
 {
-	const struct owner *o = owner_get(OWNER_SOCK_FD, c->shown); /* 0, of what is no socket, is nobody's */
+	const struct owner *o = owner_get(OWNER_SOCK_FD, c->shown); /* a descriptor that is no socket has the cookie 0,
+								     * which nothing has */
 	struct sk *s = o != NULL ? rn_container_of(o, struct sk, file) : NULL;
 
 	if (s == NULL || s->gone) {
-		client_error(c, EBADF, "the descriptor is of no socket of this rnicd");
+		client_error(c, EBADF, "the descriptor does not belong to a socket of this rnicd");
 		return;
 	}
 	if (s->user != c->user) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagram sockets as the control thread has them (ipc_gram.h): UDP ports, requests, the end. */
+/* The control thread's part of datagram sockets (ipc_gram.h): UDP ports, requests, the end. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -11,11 +11,11 @@
 #include "control/sk.h"
 
 #define BUCKETS   1024u
-#define FIRST     32768u /* as cm_port.c */
+#define FIRST     32768u /* first dynamic port, as in cm_port.c */
 #define LAST      60999u
-#define LAST_TURN 64u /* of a closed socket's worker, in which what it has not sent yet may leave */
+#define LAST_TURN 64u /* turns of the worker in which a closed socket may still send what is queued */
 
-/* Sockets by UDP port. A socket may have the port of each address. */
+/* Sockets by UDP port. A socket may have the port on all addresses. */
 static struct rn_list ports[BUCKETS];
 
 /* ---- UDP ports ---- */
@@ -25,7 +25,8 @@ static bool same_address(const struct sk *s, uint32_t dev)
 	return s->dev == dev || s->dev == GRAM_ANY_DEV || dev == GRAM_ANY_DEV;
 }
 
-/* As a kernel has it: a program that has closed a socket, or has ended, has given its port back. */
+/* As in a kernel, closing a socket, or the end of its program, frees its port at once: handles ends that are
+ * pending. */
 static bool has_ended(struct sk *s)
 {
 	struct pollfd p = { .fd = s->src.fd };
@@ -59,7 +60,7 @@ static bool is_free(const struct sk *s, uint16_t port)
 
 static uint16_t gram_port_any(const struct sk *s)
 {
-	static uint32_t at; /* starts where nobody can guess (RFC 6056), then counts */
+	static uint32_t at; /* starts at a random port (RFC 6056), then counts up */
 
 	if (at == 0 && getrandom(&at, sizeof(at), 0) != (ssize_t)sizeof(at))
 		at = 1;
@@ -107,7 +108,7 @@ static void gram_opened(struct cmd *cmd)
 	s->c = NULL;
 	if (client_back(c))
 		sk_hand_over(c, s, true);
-	if (s->fd >= 0) { /* nobody has got it */
+	if (s->fd >= 0) { /* the descriptor has not been passed to the program */
 		close(s->fd);
 		s->fd = -1;
 	}
@@ -130,7 +131,8 @@ static void gram_begin(struct client *c, struct sk *s)
 	sk_send(s, CMD_GRAM_OPEN, gram_opened);
 }
 
-/* The index of the device with the address, GRAM_ANY_DEV for none in particular. False: the client was answered. */
+/* Finds the index of the device with the address; GRAM_ANY_DEV: the wildcard address. False: the client was
+ * answered. */
 static bool device_of(struct client *c, const struct ipc_addr *a, uint32_t *dev)
 {
 	static const uint8_t none[16];
@@ -142,7 +144,8 @@ static bool device_of(struct client *c, const struct ipc_addr *a, uint32_t *dev)
 		return false;
 	}
 	if (*dev != GRAM_ANY_DEV && !pkt_addr_is_ip4(&rnicd.port[*dev]->cfg->ip)) {
-		client_error(c, EAFNOSUPPORT, "datagram sockets are of IPv4: choose a port with such an address");
+		client_error(c, EAFNOSUPPORT,
+			     "datagram sockets support IPv4 only: choose a port of rnicd with an IPv4 address");
 		return false;
 	}
 	no = sk_gram_refusal(c, *dev, a->port);
@@ -170,7 +173,7 @@ static void sk_gram_new(struct client *c)
 	s->local = r.local;
 	s->reuse = (r.flags & IPC_GRAM_REUSE) != 0;
 	s->balance = (r.flags & IPC_GRAM_BALANCE) != 0;
-	s->gone = true; /* until it has a descriptor */
+	s->gone = true; /* so that it is freed if it gets no descriptor */
 	if (!gram_take_port(s)) {
 		client_error(c, EADDRINUSE, "port %u is in use", r.local.port);
 		sk_settle(s);
@@ -178,7 +181,8 @@ static void sk_gram_new(struct client *c)
 	}
 	s->worker = gram_owner(s->local.port);
 	s->gram = calloc(1, sizeof(*s->gram));
-	if (s->gram == NULL || !sk_arm(s, &why) || !sk_open(s)) { /* what is open ends by its descriptor */
+	if (s->gram == NULL || !sk_arm(s, &why) || !sk_open(s)) { /* an open socket ends when its descriptor is
+								   * closed */
 		client_error(c, ENOBUFS,
 			     "this user has as many descriptors or sockets of rnicd as a user may, or the system has "
 			     "no more: close some, or raise user-share or flows");

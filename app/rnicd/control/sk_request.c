@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What programs ask for about sockets; of datagrams: sk_gram.c. */
+/* Requests of programs about stream sockets; for datagram sockets see sk_gram.c. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -73,13 +73,14 @@ struct sk *sk_find(struct client *c, uint64_t key, enum sk_state state)
 		return NULL;
 	}
 	if (s->busy || s->state != state) {
-		client_error(c, EINVAL, "the socket is in another state than the request asks for");
+		client_error(c, EINVAL, "the socket is in the wrong state for this request");
 		return NULL;
 	}
 	return s;
 }
 
-/* The port of rnicd's, CM_NO_DEV for all of some families, and those. False: the client was answered. */
+/* Finds the device of an address and its families; CM_NO_DEV: all devices of these families. False: the client was
+ * answered. */
 static bool bound_to(struct client *c, const struct ipc_sock_addr *r, uint32_t *dev, uint8_t *families)
 {
 	static const uint8_t none[16];
@@ -87,7 +88,7 @@ static bool bound_to(struct client *c, const struct ipc_sock_addr *r, uint32_t *
 	const char *no;
 
 	*dev = dev_by_addr(r->addr.ip);
-	*families = CM_IP4 | CM_IP6; /* a socket's port is taken for both */
+	*families = CM_IP4 | CM_IP6; /* the port of such a socket is reserved in both families */
 	if (all) {
 		*dev = CM_NO_DEV;
 		*families = (r->flags & IPC_SOCK_IP4 ? CM_IP4 : 0) | (r->flags & IPC_SOCK_IP6 ? CM_IP6 : 0);
@@ -120,7 +121,7 @@ static void sk_bind(struct client *c)
 	s->families = families;
 	s->local = r.addr;
 	s->balance = (r.flags & IPC_SOCK_REUSE) != 0;
-	s->gone = true; /* until it has a descriptor */
+	s->gone = true; /* so that it is freed if it gets no descriptor */
 	if (!sk_take_port(s)) {
 		client_error(c, EADDRINUSE, "port %u is in use", r.addr.port);
 		sk_settle(s);
@@ -262,7 +263,7 @@ static void connecting(struct cmd *cmd)
 		sk_set_state(s, SK_BOUND);
 		if (client_back(c))
 			client_error(c, err,
-				     "the connection cannot be begun: there is one already, no way to the "
+				     "the connection cannot be opened: it exists already, there is no route to the "
 				     "peer, or no more room (flows)");
 	} else if (client_back(c)) {
 		sk_hand_over(c, s, true);
@@ -330,7 +331,7 @@ static void adopted(struct cmd *cmd)
 		else
 			client_error(c, ECONNABORTED, "the connection has ended before it was accepted");
 	}
-	if (s->fd >= 0) { /* nobody has got it */
+	if (s->fd >= 0) { /* the descriptor has not been passed to the program */
 		close(s->fd);
 		s->fd = -1;
 	}
@@ -346,7 +347,7 @@ static void sk_accept(struct client *c)
 	if (l == NULL)
 		return;
 	if (l->tokens > 0)
-		l->tokens--; /* the program has taken it before it asks */
+		l->tokens--; /* the program reads this byte before it sends the request */
 	if (s == NULL) {
 		struct ipc_msg m = { .status = EAGAIN };
 		client_answer(c, &m, IPC_MSG_HDR);
@@ -356,7 +357,7 @@ static void sk_accept(struct client *c)
 	l->n_pending--;
 	s->listener = NULL;
 	sk_listener_readable(l);
-	s->gone = true; /* until it has a descriptor */
+	s->gone = true; /* so that it is freed if it gets no descriptor */
 	if (s->stream == NULL || !sk_arm(s, &why) || !sk_open(s)) {
 		client_error(c, s->stream == NULL ? ECONNABORTED : ENOBUFS,
 			     s->stream == NULL ? "the connection has ended before it was accepted"

@@ -30,7 +30,7 @@ static bool make_dir(const char *path, char *err, uint32_t len)
 	const char *slash = strrchr(path, '/');
 
 	if (slash == NULL || slash == path || (size_t)(slash - path) >= sizeof(dir))
-		return true; /* bind() will say */
+		return true; /* bind() reports it */
 	memcpy(dir, path, (size_t)(slash - path));
 	dir[slash - path] = '\0';
 	if (mkdir(dir, 0755) == 0 || errno == EEXIST)
@@ -40,8 +40,8 @@ static bool make_dir(const char *path, char *err, uint32_t len)
 }
 
 /*
- * Which daemon may have the name is decided by a lock on a file beside it: it goes with its process, so two daemons
- * that start at once cannot both take a stale socket for theirs.
+ * A lock on a file beside the socket decides which daemon may have the name. The lock ends with its process, so of two
+ * daemons that start at the same time only one takes over a stale socket.
  */
 static int take_lock(const char *path, char *err, uint32_t len)
 {
@@ -60,14 +60,14 @@ static int take_lock(const char *path, char *err, uint32_t len)
 			close(fd);
 			return -1;
 		}
-		/* A daemon that was just ending may have removed the file between our open and our lock. */
+		/* Another daemon, which was just ending, may have removed the file between open and lock. */
 		if (fstat(fd, &mine) == 0 && stat(name, &there) == 0 && mine.st_ino == there.st_ino)
 			return fd;
 		close(fd);
 	}
 }
 
-/* True when nothing is in the way any more. */
+/* True: no file of this name is left. */
 static bool clear_way(const char *path, char *err, uint32_t len)
 {
 	struct stat st;
@@ -75,11 +75,11 @@ static bool clear_way(const char *path, char *err, uint32_t len)
 	if (lstat(path, &st) != 0)
 		return true;
 	if (!S_ISSOCK(st.st_mode)) {
-		snprintf(err, len, "socket %s: there is a file of this name that is no socket: move it away", path);
+		snprintf(err, len, "socket %s: a file of this name exists and is not a socket: move it away", path);
 		return false;
 	}
 	if (unlink(path) != 0) {
-		fail(err, len, path, "left by a daemon that died, cannot be removed");
+		fail(err, len, path, "was left by a daemon that has ended, and cannot be removed");
 		return false;
 	}
 	return true;
@@ -90,7 +90,7 @@ static void drop_lock(const char *path)
 	char name[300];
 
 	snprintf(name, sizeof(name), "%s.lock", path);
-	unlink(name); /* still locked */
+	unlink(name); /* removed while still locked */
 	if (lock_fd >= 0)
 		close(lock_fd);
 	lock_fd = -1;
@@ -157,6 +157,6 @@ void sock_notify(const char *state)
 		return;
 	ssize_t r = sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&un,
 			   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
-	(void)r; /* a manager that does not listen is not told */
+	(void)r; /* a service manager that does not listen is ignored */
 	close(fd);
 }

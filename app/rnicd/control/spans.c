@@ -6,7 +6,8 @@
 #include "ipc/ipc_shm.h"
 
 /*
- * Spans with a byte in common are equal, so a search finds what is in the way. Those in the tree have none in common.
+ * Spans that overlap compare as equal, so a search finds an overlapping span. Spans in the tree never overlap each
+ * other.
  */
 static int compare(const void *a, const void *b)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which bytes of its queue region each queue of a client has. No two of them have a byte in common: one ring that were
- * two queues' would be work that its client posts once and the workers do twice. Control thread.
+ * The range of its queue region that each queue of a client uses. No two ranges overlap: otherwise a request that a
+ * client posts once to a shared ring would be carried out twice. Control thread.
  */
 #ifndef SPANS_H
 #define SPANS_H
@@ -10,7 +10,7 @@
 
 enum span_verdict {
 	SPAN_OK = 0,
-	SPAN_OVERLAPS,  /* another queue has bytes of it, or the control block */
+	SPAN_OVERLAPS,  /* overlaps another queue or the control block */
 	SPAN_NO_MEMORY, /* in rnicd */
 };
 
@@ -20,14 +20,15 @@ struct span {
 	uint64_t len; /* bytes; 0: it has none */
 };
 
-/* The spans of one client. All zero: nothing is taken. */
+/* The spans of one client. All zero: there are none. */
 struct spans {
 	void *root; /* of tsearch(3): spans in order of their offsets */
 };
 
-/* s->off and s->len are set, and lie in the region. Nothing is taken of a length of 0. When not OK, s->len is 0. */
+/* Adds a span; s->off and s->len are set, and lie in the region. A length of 0 adds nothing. When not OK, s->len is
+ * 0. */
 enum span_verdict spans_take(struct spans *t, struct span *s);
-/* s->len is 0 then; nothing happens when it is already. */
+/* Removes a span and sets s->len to 0; does nothing if it is 0 already. */
 void spans_give(struct spans *t, struct span *s);
 
 #endif

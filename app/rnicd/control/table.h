@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Small numbers for objects: the handles of one client, of one kind. Number 0 is never given. Control thread. */
+/* Gives objects small numbers: the handles of one client's objects of one kind. 0 is never a handle. Control thread. */
 #ifndef TABLE_H
 #define TABLE_H
 

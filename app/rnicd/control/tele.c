@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The callbacks run in DPDK's telemetry thread, under loop_lock(): the control plane stands still. What belongs to a
- * worker is asked of it by command (tele_ask.c).
+ * The callbacks run in DPDK's telemetry thread, under loop_lock(), which stops the control plane meanwhile. Values that
+ * belong to a worker are asked for by command (tele_ask.c).
  */
 #include "control/tele.h"
 
@@ -124,9 +124,9 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 static const char *copies_because(const struct rnicd_port *p)
 {
 	if (!p->caps.zero_copy)
-		return "the driver of the port takes no references to the memory of programs";
+		return "the driver of the port does not support references to the memory of programs";
 	if (!p->caps.wire_mem || p->crc_always)
-		return "a CRC or a checksum is summed in the pass that copies";
+		return "a CRC or a checksum is computed in the pass that copies";
 	return "the program shares its memory with others";
 }
 
@@ -470,7 +470,7 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 
 /* ---- events ---- */
 
-/* DPDK's JSON has no way to write a quotation mark, a backslash or a control character. */
+/* DPDK's JSON functions cannot escape quotation marks, backslashes and control characters, so they are replaced. */
 static void plain_text(char *text)
 {
 	for (; *text != '\0'; text++)
@@ -478,7 +478,7 @@ static void plain_text(char *text)
 			*text = *text == '"' ? '\'' : ' ';
 }
 
-/* Not under loop_lock: the news have a lock of their own. */
+/* Not under loop_lock: news.c has a lock of its own. */
 static int on_events(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	struct news n;
@@ -512,7 +512,7 @@ static int on_order(bool (*order)(const char *words, char *say), const char *par
 	rte_tel_data_start_dict(d);
 	U64(d, "done", done);
 	U64(d, "again", again);
-	say[TELE_LINE] = '\0'; /* DPDK would refuse more */
+	say[TELE_LINE] = '\0'; /* DPDK refuses longer strings */
 	TEXT(d, "say", say);
 	return 0;
 }
@@ -531,7 +531,7 @@ static int on_drop_client(const char *cmd, const char *params, struct rte_tel_da
 
 static bool going;
 
-/* DPDK cannot take a command back; its thread lives until rte_eal_cleanup(). */
+/* DPDK cannot unregister a command; its thread lives until rte_eal_cleanup(). */
 #define GUARDED(fn) \
 	static int fn##_guarded(const char *cmd, const char *params, struct rte_tel_data *d) \
 	{ \
@@ -563,7 +563,7 @@ bool tele_start(void)
 	       rte_telemetry_register_cmd("/rnic/conns", on_conns_guarded,
 					  "Lists the connections. Parameter: number in the list") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/listeners", on_listeners_guarded,
-					  "Lists the ports that connections are waited for at") == 0 &&
+					  "Lists the TCP ports on which programs listen") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/flows", tele_tell_flows_guarded,
 					  "Lists the flows of reliable datagrams. Parameter: DEVICE/ADDRESS") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/records", tele_tell_records_guarded,
@@ -574,7 +574,7 @@ bool tele_start(void)
 	       rte_telemetry_register_cmd("/rnic/set", on_set_guarded,
 					  "Changes 'port NAME KEY=VALUE ...' or 'log-level LEVEL'") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/drop_client", on_drop_client_guarded,
-					  "Ends a client's use of the daemon. Parameter: number") == 0 &&
+					  "Disconnects a client. Parameter: number") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/counters", on_counters_guarded,
 					  "Counters of the iWARP stack and of clients") == 0 &&
 	       rte_telemetry_register_cmd(
@@ -585,7 +585,7 @@ bool tele_start(void)
 void tele_stop(void)
 {
 	__atomic_store_n(&going, false, __ATOMIC_RELEASE);
-	loop_lock(); /* a callback that was inside is through */
+	loop_lock(); /* waits until a running callback has finished */
 	tele_ask_stop();
 	loop_unlock();
 }

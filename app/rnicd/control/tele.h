@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Telemetry: commands /rnic/... of DPDK's telemetry socket (dpdk-telemetry.py). Without parameter a command lists, one
- * line of text for each object; with its number (ports: name) it tells everything of one.
+ * Telemetry: commands /rnic/... of DPDK's telemetry socket (dpdk-telemetry.py). Without parameter a command lists
+ * objects, one line of text each; with the number of an object (ports: the name) it shows all values of that object.
  */
 #ifndef TELE_H
 #define TELE_H
@@ -11,7 +11,7 @@
 bool tele_start(void);
 void tele_stop(void);
 
-/* Where the socket lies; NULL: there is none, DPDK could not make it. */
+/* The path of the socket; NULL: DPDK could not make one. */
 const char *tele_path(void);
 
 #endif

@@ -13,17 +13,18 @@
 #include "control/loop.h"
 
 #define PATIENCE_S 2
-#define CONNS_MAX  512u /* as many as an answer of DPDK's telemetry can hold */
+#define CONNS_MAX  512u /* the number that an answer of DPDK's telemetry can hold */
 
-/* A command that telemetry waits for. Freed by telemetry, or by the control thread when telemetry has given up. */
+/* A command whose answer telemetry waits for. Freed by telemetry, or by the control thread if telemetry has stopped
+ * waiting. */
 struct ask {
 	struct cmd cmd;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	bool done, abandoned; /* under lock */
-	void *list;           /* of the answers, freed with the command; or NULL */
+	void *list;           /* the list of answers, freed with the command; or NULL */
 	union {
-		uint32_t n[RNICD_MAX_PORTS + RNICD_MAX_WORKERS]; /* how many of the list each device, or worker, has */
+		uint32_t n[RNICD_MAX_PORTS + RNICD_MAX_WORKERS]; /* number of entries of each device or worker */
 		struct look_worker worker[RNICD_MAX_WORKERS];
 		struct look_listener listener[LOOK_LISTENERS];
 		struct {
@@ -72,7 +73,8 @@ static struct ask *ask_new(enum cmd_type type)
 	return a;
 }
 
-/* Under loop_lock, which it releases. True: the answers are here. False: it is freed, now or by the control thread. */
+/* Called under loop_lock, which it releases. True: the answers have come. False: the command is freed, now or by the
+ * control thread. */
 static bool ask_all(struct ask *a)
 {
 	struct timespec until;
@@ -189,7 +191,7 @@ static struct ask *ask_list(enum cmd_type type, size_t entries, size_t size)
 	return NULL;
 }
 
-/* The list of the answers, and how many of it each of `parts` has; NULL: no answer in time. */
+/* The list of answers, and the number of entries of each of `parts`; NULL: no answer in time. */
 static void *listed(struct ask *a, uint32_t *n, uint32_t parts)
 {
 	loop_lock();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What telemetry asks of workers, by command. Telemetry's thread, without loop_lock: each call sends a command to every
- * worker and waits for the answers, 2 s at most.
+ * Telemetry's questions to workers. Called in telemetry's thread without loop_lock: each call sends a command to every
+ * worker and waits at most 2 s for the answers.
  */
 #ifndef TELE_ASK_H
 #define TELE_ASK_H
@@ -23,7 +23,7 @@ struct tele_conn *tele_conns(uint32_t *n);
 /* False: no memory, or no answer in time. */
 bool tele_workers(struct look_worker out[RNICD_MAX_WORKERS]);
 
-/* The listeners of a worker, which are those of all: *n. False as above. */
+/* The listeners of worker 0, which are the same on all workers: *n of them. False as above. */
 bool tele_listeners(struct look_listener out[LOOK_LISTENERS], uint32_t *n);
 
 /*
@@ -35,7 +35,7 @@ struct look_flow *tele_flows(uint32_t n[RNICD_MAX_PORTS]);
 /* The messages that wait for segments: those of worker i begin at [i * LOOK_RECORDS], n[i] of them. Else as above. */
 struct look_record *tele_records(uint32_t n[RNICD_MAX_WORKERS]);
 
-/* Under loop_lock: from now on no command is sent, and the calls above fail. */
+/* Under loop_lock: makes the calls above fail from now on, without sending commands. */
 void tele_ask_stop(void);
 
 #endif

@@ -25,7 +25,7 @@ static const char *state_name(enum udpr_state s)
 	return "?";
 }
 
-/* "rnic0/192.0.2.1": what a flow is asked for by. */
+/* Parses the name of a flow: "rnic0/192.0.2.1". */
 static void flow_name(uint32_t port, const struct look_flow *f, char name[FLOW_NAME])
 {
 	char addr[INET6_ADDRSTRLEN];

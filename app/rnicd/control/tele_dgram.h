@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Telemetry about datagrams: flows of reliable ones, and messages that are incomplete. Telemetry's thread. */
+/* Telemetry about datagrams: flows of reliable datagrams, and incomplete messages. Telemetry's thread. */
 #ifndef TELE_DGRAM_H
 #define TELE_DGRAM_H
 

@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PAGE_MAX 512u /* entries of an answer: RTE_TEL_MAX_ARRAY_ENTRIES */
-#define PAGE_LEN \
-	(16u * 1024 - 256u) /* bytes of an answer: DPDK leaves out what does not fit 16 KiB, wherever it stands */
+#define PAGE_MAX 512u                /* entries of an answer: RTE_TEL_MAX_ARRAY_ENTRIES */
+#define PAGE_LEN (16u * 1024 - 256u) /* bytes of an answer: DPDK silently omits entries that do not fit 16 KiB */
 
 struct tele_page tele_page_of(const char *params)
 {

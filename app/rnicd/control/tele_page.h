@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the lists of telemetry are told: in pages, as an answer of DPDK's telemetry holds 16 KiB at most. Its thread. */
+/* Splits telemetry's lists into pages, since an answer of DPDK's telemetry holds 16 KiB at most. Telemetry's thread. */
 #ifndef TELE_PAGE_H
 #define TELE_PAGE_H
 
@@ -14,22 +14,22 @@
 static inline uint32_t tele_number(const char *params) { return (uint32_t)strtoul(params, NULL, 10); }
 
 /*
- * A list is wanted, and not one object. An answer holds its beginning; "+N" wants the entries from the Nth on. So a
- * list is whole when one more question finds no more.
+ * Whether the parameter asks for a list, and not for one object. Without parameter an answer begins with the first
+ * entry; "+N" asks for the entries from the Nth on. A list is complete when a further question returns no entries.
  */
 static inline bool tele_list_wanted(const char *params)
 {
 	return params == NULL || params[0] == '\0' || params[0] == '+';
 }
 
-/* What of a list an answer holds: after `skip` entries as many as there is room for. */
+/* The part of a list in an answer: after `skip` entries, as many as there is room for. */
 struct tele_page {
 	uint32_t skip, entries, bytes;
 };
 
 struct tele_page tele_page_of(const char *params);
 
-/* One entry of a list, if it is in the page; cut where DPDK would refuse it. */
+/* Adds an entry of a list if it belongs to the page; truncated to the length that DPDK accepts. */
 void tele_add_line(struct rte_tel_data *d, struct tele_page *page, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -7,7 +7,9 @@
 
 #include "base/rn_base.h"
 
-#define PIECE (UINT64_C(64) << 20) /* at once: a thread that maps something meanwhile waits for one piece only */
+#define PIECE \
+	(UINT64_C(64) << 20) /* bytes unmapped at once: a thread that calls mmap() meanwhile waits for one piece
+				    * only */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory of clients that have gone, given back by a thread of its own. It may be tens of GiB, and where rnicd's
- * mapping was the last the kernel takes back page by page what the client had: nobody else waits for that.
+ * A thread that unmaps the memory of clients that have ended. This memory may be tens of GiB, and the kernel frees page
+ * by page what rnicd was the last to map; only this thread waits for that.
  */
 #ifndef UNMAP_H
 #define UNMAP_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A mapping that nobody uses any more. Its owner's memory until it is done. */
+/* A mapping that nobody uses any more. Belongs to the thread until `waits` is 0. */
 struct unmap {
 	uint8_t *base;
 	uint64_t size; /* bytes; 0: nothing to do */
@@ -21,7 +21,7 @@ struct unmap {
 bool unmap_start(void);
 void unmap_begin(struct unmap *u);
 bool unmap_is_done(const struct unmap *u);
-/* Nothing waits any more. */
+/* Waits until all mappings are unmapped. */
 void unmap_stop(void);
 
 #endif

@@ -13,8 +13,8 @@
 #include "qp/qp_xrc.h"
 
 #define INDICES      RNICD_MAX_PORTS /* and workers */
-#define OWN_FDS      256u            /* of rnicd itself: ports, workers, files */
-#define MAPS_DEFAULT 65530u          /* vm.max_map_count where it cannot be read */
+#define OWN_FDS      256u            /* descriptors of rnicd itself: ports, workers, files */
+#define MAPS_DEFAULT 65530u          /* vm.max_map_count if it cannot be read */
 #define TELL_NS      (10 * RN_NS_PER_S)
 _Static_assert(RNICD_MAX_WORKERS <= INDICES, "a worker has its place");
 
@@ -69,10 +69,11 @@ void user_start(void)
 	total[USER_CLIENTS] = CLIENTS_MAX;
 	total[USER_FDS] = n > 2 * OWN_FDS ? n - OWN_FDS : n / 2;
 	/*
-	 * The other half is for what rnicd has itself, and for holes that clients tear into what they lend (sigbus.h).
+	 * The other half is for rnicd's own mappings, and for mappings that are split when clients punch holes
+	 * (sigbus.h).
 	 */
 	total[USER_MAPPINGS] = max_mappings() / 2;
-	total[USER_LISTENERS] = LOOK_LISTENERS - rnicd.n_ports /* the others are qp-port's */;
+	total[USER_LISTENERS] = LOOK_LISTENERS - rnicd.n_ports /* the others are for qp-port */;
 	total[USER_STAGS] = DEV_MAX_MR;
 	total[USER_GROUPS] = DEV_MAX_GROUPS;
 	total[USER_FLOWS] = flows;
@@ -81,8 +82,8 @@ void user_start(void)
 	total[USER_XSRQS] = QP_XSRQ_NUMS - 1;
 	total[USER_XRCDS] = DEV_MAX_XRCDS;
 	/*
-	 * Both are kept in the worker's memory for set-ups, and divide that memory. A client that opens a connection
-	 * waits for its turn, a request is refused: so the larger part is for requests.
+	 * Connections being opened and requests share the worker's memory for set-ups. A client that opens a connection
+	 * can wait for memory, but a request is refused without it: so requests get the larger part.
 	 */
 	total[USER_OPENINGS] = rnicd.setups / 4;
 	total[USER_REQUESTS] = rnicd.setups - rnicd.setups / 4;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What all clients take from, and how much of that one user (uid) may have: so that one user, with however many
- * processes, leaves room for the others. The share of a user is a part of the whole (user-share); what a single client
- * may have is said by the quotas. Control thread.
+ * Resources that all clients share, and the share of each that one user (uid) may have: so one user, with any number of
+ * processes, leaves room for the others. user-share sets a user's share of the whole; the quotas bound a single client.
+ * Control thread.
  */
 #ifndef USER_H
 #define USER_H
@@ -11,19 +11,19 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Tables, and what each index of them is: 0 where there is one table. */
+/* The shared tables. The index is 0 if there is only one such table. */
 enum user_table {
 	USER_CLIENTS,   /* connected processes */
 	USER_FDS,       /* descriptors of rnicd */
-	USER_MAPPINGS,  /* of memory: the kernel has a limit for each process (vm.max_map_count) */
-	USER_LISTENERS, /* on all workers; as many for a listener as it has devices */
+	USER_MAPPINGS,  /* memory mappings: the kernel limits them for each process (vm.max_map_count) */
+	USER_LISTENERS, /* listeners; a listener counts once for each of its devices */
 	USER_STAGS,     /* of a device */
 	USER_GROUPS,    /* of a device */
 	USER_FLOWS,     /* connections of a worker */
-	USER_OPENINGS,  /* of them, those that the user opens and that are not established yet */
-	USER_REQUESTS,  /* of them, those that a peer asks for and that are not established yet */
+	USER_OPENINGS,  /* connections that the user opens and that are not established yet */
+	USER_REQUESTS,  /* connections that a peer requests and that are not established yet */
 	USER_XSRQS,     /* XRC shared receive queues of a device */
-	USER_XRCDS,     /* XRC domains: how often they are open */
+	USER_XRCDS,     /* XRC domains, counted once for each open */
 	USER_UDS,       /* datagram queue pairs and datagram sockets of a worker */
 	USER_UDP_PORTS, /* of a device, that queue pairs have for themselves */
 	USER_TABLES
@@ -31,25 +31,25 @@ enum user_table {
 
 struct user;
 
-/* Reads the system's limits. After the ports and workers are known. */
+/* Reads the system's limits. Called when the ports and workers are known. */
 void user_start(void);
 
-/* The user, counted; NULL: no memory. user_put() for each. */
+/* The user, with a reference that user_put() returns; NULL: no memory. */
 struct user *user_get(uid_t uid);
 struct user *user_hold(struct user *u);
 void user_put(struct user *u);
 
-/* n of table[index] are free for this user. Nothing is taken, and nothing is logged. */
+/* Whether this user may take n entries of table[index]. Takes and logs nothing. */
 bool user_has_room(const struct user *u, enum user_table table, uint32_t index, uint32_t n);
 
 /*
- * n of table[index] for this user. False: the user's share is used up, or the table is. The log says so, once in a
- * while. What was taken keeps nothing of the user alive: hold it.
+ * Takes n entries of table[index] for this user. False: the user's share or the table is used up, which is logged at
+ * most every 10 s. Entries hold no reference to the user: the caller needs one.
  */
 bool user_take(struct user *u, enum user_table table, uint32_t index, uint32_t n);
 void user_give(struct user *u, enum user_table table, uint32_t index, uint32_t n);
 
-/* What a user may have of a table. */
+/* The number of entries of a table that a user may have. */
 uint32_t user_share(enum user_table table);
 
 #endif

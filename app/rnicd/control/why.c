@@ -40,9 +40,9 @@ enum why {
 
 struct why_row {
 	enum rnicd_log_level level;
-	const char *symptom; /* as the log says it, behind the port and what it is about */
-	const char *cause;   /* for the page */
-	const char *remedy;  /* for both; NULL: follows from the error, iw_remedy.h */
+	const char *symptom; /* for the log, after the port and the object */
+	const char *cause;   /* for the document only */
+	const char *remedy;  /* for log and document; NULL: depends on the error, iw_remedy.h */
 };
 
 static const struct why_row rows[WHYS] = {
@@ -50,54 +50,54 @@ static const struct why_row rows[WHYS] = {
 			  "No program listens at that address and TCP port, or the peer's port is another one.",
 			  "Start the server first; compare the address and the port number of both programs" },
 	[WHY_REJECTED] = { RNICD_LOG_INFO, "the peer's program rejected the connection",
-			   "The server got the request and said no (rdma_reject).",
-			   "The reason is the server's: look at its output and at the private data of the event" },
+			   "The server got the request and rejected it (rdma_reject).",
+			   "Look for the reason in the server's output and in the private data of the event" },
 	[WHY_SILENT] = { RNICD_LOG_WARNING, "the peer does not answer the connection's set-up",
-			 "The host is there and its TCP does not answer, or its RDMA side never replies: a firewall, "
-			 "a program that does not accept, or a TCP program that speaks no MPA.",
+			 "The peer's host answers ARP, but its TCP does not answer, or no MPA Reply comes: a firewall, "
+			 "a program that does not accept, or a TCP program that does not speak MPA.",
 			 "Look whether a firewall drops the TCP port, and whether the server accepts the request" },
 	[WHY_SETUP_BROKEN] = { RNICD_LOG_WARNING, "the connection broke while it was set up",
 			       "The peer reset or closed the TCP connection before it was established: its program "
-			       "ended, gave up waiting, or speaks no MPA.",
+			       "ended, stopped waiting, or does not speak MPA.",
 			       "Look whether the peer's program still runs, and whether it is an RDMA program" },
 	[WHY_NO_REQUEST] = { RNICD_LOG_INFO, "the peers sent no MPA Request",
 			     "They opened a TCP connection and were silent for 10 s, closed it, or sent other bytes: "
 			     "a TCP program at the port of an RDMA server (a health check, a scan, a browser), or "
 			     "an RDMA program that hung or ended while it connected.",
 			     "Look whether the peers are RDMA programs, and whether they use the right port number" },
-	[WHY_NO_AGREEMENT] = { RNICD_LOG_WARNING, "the two ends do not agree on how to speak",
+	[WHY_NO_AGREEMENT] = { RNICD_LOG_WARNING, "the two ends do not agree on the parameters of the connection",
 			       "MPA's negotiation failed: revision, CRC, markers, or the depths of Reads.",
 			       "Compare crc, markers, mpa-revision and peer-to-peer of both ends" },
 	[WHY_BROKEN] = { RNICD_LOG_INFO, "an established connection broke",
-			 "The peer reset its TCP connection or answers no more: its program was killed, or gave its "
-			 "queue pair up before its last Send was acknowledged (clients of Ceph end so), its host is "
+			 "The peer reset its TCP connection or no longer answers: its program was killed, or destroyed "
+			 "its queue pair before its last Send was acknowledged (as clients of Ceph do), its host is "
 			 "down, or the network lost it.",
 			 "Look whether the peer's program and host are alive" },
 	[WHY_TERMINATE] = { RNICD_LOG_WARNING, "a connection ended with an error",
 			    "One of the two ends sent a Terminate message; see the next table.", NULL },
-	[WHY_SPACING] = { RNICD_LOG_ERROR, "the peer's markers stand at other places",
+	[WHY_SPACING] = { RNICD_LOG_ERROR, "the peer's markers are at other places",
 			  "MPA markers are on, and the two ends have different marker-spacing: a received FPDU is "
-			  "wrong as this port reads it, and right with another spacing.",
-			  "Set marker-spacing alike at both ends (512 where the peer is another implementation)" },
+			  "wrong with the spacing of this port, and right with another one.",
+			  "Set the same marker-spacing at both ends (512 if the peer is another implementation)" },
 	[WHY_NO_NEIGHBOUR] = { RNICD_LOG_WARNING, "this address does not answer ARP",
-			       "No host of this network has the address, or frames do not get there.",
+			       "No host of this network has the address, or frames do not reach it.",
 			       "Look for a wrong address, a wrong VLAN, or a link that is down at the other end" },
 	[WHY_PATH_MTU] = { RNICD_LOG_WARNING, "segments are cut to fit the path",
 			   "A router on the way or the peer has a smaller MTU than the port.",
-			   "Give the port the mtu that the path takes, or mend the path" },
+			   "Set the port's mtu to that of the path, or correct the MTU on the path" },
 	[WHY_CHECKSUM] = { RNICD_LOG_WARNING, "packets came with a wrong TCP or UDP checksum",
-			   "The sender leaves checksums to a device that does not sum them (veth, tap, bridges), or "
-			   "the line damages packets.",
+			   "The sender leaves checksums to a device that does not compute them (veth, tap, bridges), "
+			   "or the line damages packets.",
 			   "Switch the sender's checksum offload off: ethtool -K INTERFACE tx off" },
 	[WHY_FRAGMENTS] = { RNICD_LOG_WARNING, "fragmented packets were dropped",
-			    "A host or router on the way cuts packets; rnicd puts none together but UDP over IPv4.",
-			    "Give both ends an mtu that the whole path takes" },
+			    "A host or router on the way fragments packets; rnicd reassembles only UDP over IPv4.",
+			    "Set at both ends an mtu that the whole path supports" },
 	[WHY_BACKLOG] = { RNICD_LOG_WARNING, "connection requests exceed a listener's backlog",
-			  "More peers connect at once than the server has asked to hold, or somebody floods the port "
+			  "More peers connect at once than the server's backlog holds, or somebody floods the port "
 			  "with SYNs.",
 			  "Raise the backlog in rdma_listen, and accept faster" },
 	[WHY_NO_BUFFERS] = { RNICD_LOG_WARNING, "packets were lost because packet buffers had run out",
-			     "More is held behind missing packets or slow receivers than the daemon has memory for.",
+			     "More packets wait for missing packets or slow receivers than the daemon has memory for.",
 			     "Raise memory in [rnicd]" },
 	[WHY_CAPTURE] = { RNICD_LOG_WARNING, "packets are missing in the capture",
 			  "The capture's writer or its disk is slower than the port.",
@@ -108,11 +108,11 @@ static const struct why_row rows[WHYS] = {
 			"Look at the counters of drops at both ends and of the switches between them; set congestion = bbr "
 			"where the line loses packets at random" },
 	[WHY_STALLED] = { RNICD_LOG_WARNING, "a worker was not run for 100 ms or more",
-			  "Another program had the worker's CPU, or the host of a virtual machine gave that CPU to others. "
-			  "Connections wait meanwhile.",
-			  "Give rnicd CPUs of its own (workers), and the virtual machine, too" },
+			  "Another program used the worker's CPU, or the host of a virtual machine gave that CPU to "
+			  "others. Connections wait meanwhile.",
+			  "Reserve CPUs for rnicd (key workers), and for the virtual machine on its host" },
 	[WHY_QUOTA] = { RNICD_LOG_WARNING, "a client asked for more than it may have",
-			"The client's quotas bound what one process can take of the daemon.",
+			"The client's quotas limit how much of the daemon's resources one process can use.",
 			"Raise the key that the sentence names in [rnicd], or use fewer objects" },
 	[WHY_CQ] = { RNICD_LOG_WARNING, "a completion queue has overrun, and its queue pairs have failed",
 		     "More work requests completed than the queue has entries: the program polled too late, or asked "
@@ -121,16 +121,17 @@ static const struct why_row rows[WHYS] = {
 };
 
 struct why_said {
-	uint64_t again; /* until then the cause is only counted */
+	uint64_t again; /* time until which the cause is only counted */
 	uint32_t more;
 };
 
 static struct why_said said[RNICD_MAX_PORTS][WHYS];
-static uint64_t seen[RNICD_MAX_PORTS][WHYS]; /* sums of the ports' counters at the last look */
+static uint64_t seen[RNICD_MAX_PORTS][WHYS]; /* sums of the ports' counters at the last check */
 static struct loop_timer timer;
 static bool stopped;
 
-/* Whether a cause was said a short time ago: then this time is counted. more: what the next line says of those. */
+/* Whether a cause was logged less than SAY_AGAIN_NS ago; then it is counted. more: text with that number, for the next
+ * line. */
 static bool said_lately(struct why_said *s, char *more, size_t len)
 {
 	const uint64_t now = rnicd_now();
@@ -146,7 +147,7 @@ static bool said_lately(struct why_said *s, char *more, size_t len)
 	return false;
 }
 
-/* One line: what it is about, the symptom, the remedy. */
+/* Logs one line: the object, the symptom, the remedy. */
 static void say_why(uint32_t port, enum why w, const char *remedy, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 static void say_why(uint32_t port, enum why w, const char *remedy, const char *fmt, ...)
@@ -182,7 +183,7 @@ static struct iw_err err_of(uint32_t vendor_err)
 static void spacing_why(const struct event_fx *fx)
 {
 	static const char *const words[MPA_SPACINGS] = { "512", "1024", "2048", "4096", "none" };
-	char detail[96] = "the peer's fit marker-spacing = ";
+	char detail[96] = "the peer's markers fit marker-spacing = ";
 	const char *between = "";
 
 	for (uint32_t i = 0; i < MPA_SPACINGS; i++) {
@@ -195,7 +196,7 @@ static void spacing_why(const struct event_fx *fx)
 	conn_why(fx, WHY_SPACING, rows[WHY_SPACING].remedy, detail);
 }
 
-/* The peer may have made the numbers of a Terminate up. */
+/* The numbers come from the peer's Terminate, so any value is possible. */
 static void terminate_why(const struct event_fx *fx)
 {
 	struct iw_err e = err_of(fx->vendor_err);
@@ -269,7 +270,7 @@ void why_path(const struct event_path *ev)
 
 void why_quota(uint32_t client, int pid, const char *text)
 {
-	static struct why_said s; /* clients have no port */
+	static struct why_said s; /* clients do not belong to a port */
 	uint64_t now = rnicd_now();
 
 	if (now < s.again)
@@ -293,11 +294,11 @@ void why_cq(uint32_t client, int pid, uint32_t entries)
 
 /* ---- counters ---- */
 
-/* One counter of a port that tells of a cause by growing. */
+/* A counter of a port whose growth shows a cause. */
 struct why_counter {
 	enum why why;
 	size_t offset;    /* in struct rnicd_port_stats */
-	const char *unit; /* of one */
+	const char *unit; /* unit, singular */
 };
 
 static const struct why_counter counters[] = {
@@ -319,7 +320,7 @@ static uint64_t sum_of(const struct rnicd_port *p, const struct why_counter *c)
 	return sum;
 }
 
-/* More than 1 data segment in 1,000 of the last second, and enough of them that it was no accident. */
+/* More than 1 in 1,000 data segments of the last second, and more than can be chance. */
 #define AGAIN_LEAST 10u
 
 static void look_at_retransmissions(uint32_t port)
@@ -387,8 +388,8 @@ void why_document(FILE *out)
 
 	fputs("# When it does not work\n\n"
 	      "This page is made from the tables in the code: `rnicd --help-causes > doc/troubleshooting.md`.\n\n"
-	      "First ask `rnicrun --doctor`, which names what is missing, and read rnicd's log. rnicd says each of these\n"
-	      "causes when it sees one, and once in ten seconds for a port at most.\n\n"
+	      "First run `rnicrun --doctor`, which names what is missing, and read rnicd's log. rnicd logs each of these\n"
+	      "causes when it detects one, at most once in ten seconds for each port.\n\n"
 	      "## What rnicd's log says\n\n"
 	      "| symptom | cause | remedy |\n|---|---|---|\n",
 	      out);
