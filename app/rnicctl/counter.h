@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every number that rnicd tells, with its unit and meaning: the one table behind `rnicctl counters`, the metrics and
- * doc/counters.md. A test compares the names with those that a running daemon tells, in both directions.
+ * Every number in rnicd's telemetry, with its unit and meaning: the table for `rnicctl counters`, the metrics and
+ * doc/counters.md. A test compares the names with those of a running daemon, in both directions.
  */
 #ifndef COUNTER_H
 #define COUNTER_H

@@ -14,8 +14,8 @@
 
 #define SOCKET_NAME "dpdk_telemetry.v2"
 #define ANSWER_MAX  (1u << 20) /* bytes; DPDK sends 16 KiB at most */
-#define PATIENCE_S  5          /* a daemon that does not answer for this long is taken for lost, */
-#define QUEUE_S     1          /* and one that takes no connection for this long */
+#define PATIENCE_S  5          /* seconds after which a daemon that does not answer is considered lost, */
+#define QUEUE_S     1          /* and one that does not accept a connection */
 #define PATH_BYTES  512
 
 struct daemon {
@@ -26,7 +26,7 @@ struct daemon {
 	char answer[ANSWER_MAX];
 };
 
-/* -1 and errno when nobody answers; also when the queue of a daemon that stands still is full. */
+/* -1 and errno: nobody answers, or the daemon hangs and its queue is full. */
 static int connect_to(const char *path)
 {
 	const struct timeval patience = { .tv_sec = PATIENCE_S }, in_queue = { .tv_sec = QUEUE_S };
@@ -71,8 +71,8 @@ static long peer_pid(int fd)
 }
 
 /*
- * NULL and errno: nobody answers at this path, or it is no telemetry socket, or that of another process than pid (0:
- * any), of which no answer is awaited.
+ * NULL and errno: nobody answers at this path, or it is not a telemetry socket, or it belongs to another process than
+ * pid (0: any), whose answer is not waited for.
  */
 static struct daemon *attach(const char *path, long pid)
 {
@@ -133,7 +133,7 @@ static void look_at(struct search *s, const char *path)
 		s->denied |= errno == EACCES;
 		return;
 	}
-	if (s->found != NULL && s->found->pid == d->pid) { /* two of the folders are one */
+	if (s->found != NULL && s->found->pid == d->pid) { /* two of the folders are the same */
 		daemon_close(d);
 		return;
 	}
@@ -191,7 +191,7 @@ static struct daemon *open_named(const char *path)
 	struct daemon *d = attach(path, 0);
 
 	if (d == NULL)
-		fprintf(stderr, "rnicctl: nobody answers at the telemetry socket %s: %s\n", path, strerror(errno));
+		fprintf(stderr, "rnicctl: no rnicd answers at the telemetry socket %s: %s\n", path, strerror(errno));
 	return d;
 }
 

@@ -9,7 +9,7 @@
 
 #define TIME_TEXT 40u
 
-/* One event of the daemon's answer: its number, ns since 1970, kind, and the text behind them. */
+/* Parses one event of the daemon's answer: number, ns since 1970, kind, and then the text. */
 struct happened {
 	uint64_t number, when;
 	char kind[16];
@@ -26,7 +26,7 @@ static bool happened_read(const char *line, struct happened *h)
 	return text > 0;
 }
 
-/* In the zone of whoever reads, or as ISO 8601 in UTC. */
+/* In the user's time zone, or as ISO 8601 in UTC. */
 static void time_text(uint64_t when, bool iso, char out[TIME_TEXT])
 {
 	const time_t s = (time_t)(when / 1000000000);
@@ -97,7 +97,7 @@ int events_follow(struct daemon *d, const struct events_how *how)
 
 	json_decref(state);
 	if (!told && !daemon_lost(d)) {
-		fputs("rnicctl: this rnicd does not tell events: it is older than rnicctl\n", stderr);
+		fputs("rnicctl: this rnicd does not report events: it is older than rnicctl\n", stderr);
 		return 1;
 	}
 	while (!daemon_lost(d) && (how->count == 0 || shown < how->count)) {

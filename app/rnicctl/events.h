@@ -5,7 +5,7 @@
 #include "daemon.h"
 
 struct events_how {
-	bool json;       /* an object in a line for each, in place of text */
+	bool json;       /* one JSON object per line, instead of text */
 	bool all;        /* begin with those that the daemon still has; else with the next one */
 	double interval; /* s between two looks */
 	unsigned count;  /* how many to show; 0: without end */

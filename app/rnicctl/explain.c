@@ -12,16 +12,17 @@
 #include "show.h"
 
 #define LIMITS_MAX  64u
-#define EACH_MAX    4u /* limits of one cause: the heaviest are told, the others are counted */
+#define EACH_MAX    4u /* limits of one cause that are printed, the heaviest ones; the others are counted */
 #define THREADS_MAX 256u
-#define FPDUS_MIN   100.0 /* between two looks: fewer say nothing of the messages' size */
-#define MOVES_BYTES 1e4   /* a second: a connection that carries less is at rest */
+#define FPDUS_MIN   100.0 /* FPDUs between two readings; fewer give no reliable mean size */
+#define MOVES_BYTES 1e4   /* bytes a second; a connection that carries less is idle */
 
-/* One sentence. Weights compare causes: about the share of the possible speed, in percent, that each takes. */
+/* One sentence about a limit. `weight` ranks the causes: roughly the percentage of the possible speed that each
+ * costs. */
 struct limit {
 	double weight;
-	const char *name; /* the cause, for programs */
-	uint32_t more;    /* limits of this cause that were lighter */
+	const char *name; /* name of the cause, for the JSON output */
+	uint32_t more;    /* number of lighter limits of the same cause */
 	char text[320];
 };
 
@@ -36,7 +37,7 @@ struct sight {
 	json_t *ports, *conns, *stack;
 	struct thread_time thread[THREADS_MAX];
 	uint32_t threads;
-	double stolen, ticks; /* of all CPUs since the start: what the host took, and all */
+	double stolen, ticks; /* ticks of all CPUs since the start: stolen by the host, and in all */
 };
 
 struct verdict {
@@ -46,7 +47,8 @@ struct verdict {
 	double out, mss; /* bytes that all connections sent; the largest segment of one */
 };
 
-/* Where a limit is written: at the end, or over the lightest of its cause. NULL: others of its cause are heavier. */
+/* The entry for a limit: a new one, or that of the lightest limit of its cause. NULL: EACH_MAX limits of its cause are
+ * heavier. */
 static struct limit *limit_place(struct verdict *v, double weight, const char *name)
 {
 	struct limit *lightest = NULL;
@@ -80,9 +82,10 @@ static void limit_add(struct verdict *v, double weight, const char *name, const 
 	va_end(ap);
 }
 
-/* ---- looking ---- */
+/* ---- reading counters ---- */
 
-/* What the scheduler says of each thread of the daemon. None: it is another machine's or container's, or hides them. */
+/* The scheduler's statistics of each thread of the daemon. None if the daemon runs on another machine or in another
+ * container, or hides them. */
 static void threads_look(struct sight *s, long pid)
 {
 	char path[80];
@@ -109,7 +112,7 @@ static void threads_look(struct sight *s, long pid)
 		closedir(dir);
 }
 
-/* What /proc/stat says of all CPUs. None: a kernel that does not tell. */
+/* The times of all CPUs in /proc/stat. None if the kernel does not report them. */
 static void steal_look(struct sight *s)
 {
 	FILE *f = fopen("/proc/stat", "re");
@@ -149,7 +152,7 @@ static void sight_drop(struct sight *s)
 	json_decref(s->stack);
 }
 
-/* The number of an object, and by how much it has grown. */
+/* A number of an object, and its growth between the two readings. */
 static double value_of(const json_t *o, const char *name)
 {
 	return (double)json_integer_value(json_object_get(o, name));
@@ -166,7 +169,7 @@ static const char *string_of(const json_t *o, const char *name)
 	return s != NULL ? s : "?";
 }
 
-/* An object of the first look: that with the same `key`. */
+/* The object with the same `key` in the first reading. */
 static const json_t *same(const json_t *list, const json_t *one, const char *key)
 {
 	size_t i;
@@ -239,9 +242,10 @@ static void port_limits(struct verdict *v, const json_t *before, const json_t *a
 			  "port %s: it sends %.3f Gb/s, and its rate is set to %.3f Gb/s. Raise rate, or unset it",
 			  name, sent / 1e9, rate / 1e9);
 	if (lost > 0)
-		limit_add(v, 1 + 1000 * lost / (sends + lost), "impairment",
-			  "port %s: it lost or corrupted %.0f frames because it is told to. Unset its loss and corrupt",
-			  name, lost);
+		limit_add(
+			v, 1 + 1000 * lost / (sends + lost), "impairment",
+			"port %s: it lost or corrupted %.0f frames as it is configured to. Unset its loss and corrupt",
+			name, lost);
 	if (none > 0 && strcmp(string_of(after, "link"), "down") != 0)
 		limit_add(v, 60, "buffers",
 			  "port %s: %.0f frames were lost for want of packet memory or of room in the transmit queue. "
@@ -289,7 +293,7 @@ static void stack_limits(struct verdict *v, const json_t *before, const json_t *
 			  memory);
 }
 
-/* A thread that runs much and waits for its CPU shares it, with another process or another virtual machine's host. */
+/* A thread that runs much and also waits for its CPU shares the CPU with another program. */
 static void cpu_limits(struct verdict *v, const struct sight *a, const struct sight *b)
 {
 	for (uint32_t i = 0; i < b->threads; i++)
@@ -306,7 +310,7 @@ static void cpu_limits(struct verdict *v, const struct sight *a, const struct si
 		}
 }
 
-/* Of a virtual machine, whose host has less to give than it shows. */
+/* In a virtual machine: the host gives it less CPU time than it has CPUs. */
 static void steal_limit(struct verdict *v, const struct sight *a, const struct sight *b)
 {
 	const double share = b->ticks > a->ticks ? 100 * (b->stolen - a->stolen) / (b->ticks - a->ticks) : 0;
@@ -318,7 +322,7 @@ static void steal_limit(struct verdict *v, const struct sight *a, const struct s
 			  share);
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 static int heavier(const void *a, const void *b)
 {
@@ -327,7 +331,7 @@ static int heavier(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* Of the last limit of a cause: how many others of the cause are not told. */
+/* The number of limits of the same cause that are not printed, if this is the last printed one. */
 static uint32_t untold(const struct verdict *v, uint32_t at)
 {
 	uint32_t more = 0;
@@ -369,7 +373,7 @@ static void limits_text(const struct verdict *v)
 			printf("   The same is true of %u others.\n", more);
 	}
 	if (v->n == 0 && v->moving > 0)
-		printf("%u connections carry data, and nothing is seen here that limits them.\n", v->moving);
+		printf("%u connections carry data, and the counters show nothing that limits them.\n", v->moving);
 }
 
 static void judge(struct verdict *v, const struct sight *a, const struct sight *b)

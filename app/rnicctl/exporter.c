@@ -21,7 +21,7 @@
 
 #define WRONG_USAGE     2
 #define CALLERS_MOST    16u        /* connections at a time; Prometheus needs one */
-#define CALLER_PATIENCE 10         /* s that a caller may be silent */
+#define CALLER_PATIENCE 10         /* seconds that a caller may be silent */
 #define CALLER_MEMORY   (16 << 10) /* bytes of the header of a request */
 #define BACKLOG         16
 #define HOST_BYTES      64u
@@ -49,7 +49,7 @@ static bool is_loopback(const struct sockaddr *sa)
 	return false;
 }
 
-/* "127.0.0.1:9464", "[::1]:9464": the host without brackets, and the port. False: no such form. */
+/* Splits "127.0.0.1:9464" or "[::1]:9464" into the host, without brackets, and the port. False: another form. */
 static bool part(const char *address, char host[HOST_BYTES], const char **port)
 {
 	const char *colon = strrchr(address, ':');
@@ -100,7 +100,7 @@ static int listen_inet(const char *address)
 	int fd = -1;
 	if (!is_loopback(found->ai_addr))
 		fail("cannot listen on", address,
-		     "only loopback addresses, as there is no password; a proxy can be in front");
+		     "only loopback addresses are allowed, as there is no password; use a proxy for others");
 	else if ((fd = listen_on(found->ai_family, found->ai_addr, found->ai_addrlen)) < 0)
 		fail("cannot listen on", address, strerror(errno));
 	freeaddrinfo(found);
@@ -119,11 +119,12 @@ static int listen_unix(const char *path)
 	umask(before);
 	if (fd < 0)
 		fail("cannot listen on", path,
-		     errno == EADDRINUSE ? "the file is there already; remove it if nobody uses it" : strerror(errno));
+		     errno == EADDRINUSE ? "the file exists already; remove it if no program uses it"
+					 : strerror(errno));
 	return fd;
 }
 
-/* The counters as text: the caller's to free. NULL: no daemon answers. */
+/* The counters as text, which the caller frees. NULL: no daemon answers. */
 static char *collect(const struct exporter *e, size_t *len)
 {
 	struct daemon *d = daemon_open(e->telemetry, e->control, e->any);
@@ -180,7 +181,7 @@ static void leave(evutil_socket_t sig, short what, void *base)
 	event_base_loopbreak(base);
 }
 
-/* Takes fd, also when it fails. */
+/* Takes over fd, even if it fails. */
 static bool answer_at(struct event_base *base, int fd, const struct exporter *e)
 {
 	struct evhttp *http = evhttp_new(base);
@@ -209,9 +210,9 @@ static int serve(const struct exporter *e, int fd, const char *address)
 		return 1;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	printf("rnicctl: counters are told at %s\n", address);
+	printf("rnicctl: counters are served at %s\n", address);
 	fflush(stdout);
-	return event_base_dispatch(base) == 0 ? 0 : 1; /* what the library holds goes with the process */
+	return event_base_dispatch(base) == 0 ? 0 : 1; /* libevent's memory is freed with the process */
 }
 
 int exporter_run(const struct exporter *e, const char *address)

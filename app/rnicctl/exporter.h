@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Answers Prometheus: GET /metrics over HTTP, with the counters as they are at that moment. The daemon is looked for
- * at each question, so it may end and start again meanwhile.
+ * Answers Prometheus: GET /metrics over HTTP returns the present counters. Each request looks for the daemon anew, so
+ * it may be restarted in between.
  */
 #ifndef EXPORTER_H
 #define EXPORTER_H

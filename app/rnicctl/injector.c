@@ -41,7 +41,8 @@ static int dial_rnicd(const char *path)
 	return dial(&un, sizeof(un));
 }
 
-/* A program that runs iWARP itself and takes orders. -1: there is none; anybody may have taken the name. */
+/* Connects to a program that runs iWARP itself and takes orders. -1: there is none. Any process may have taken the
+ * name, so the peer is checked. */
 static int dial_program(uint32_t pid, uid_t *user)
 {
 	struct sockaddr_un un;
@@ -74,7 +75,7 @@ static bool client_is(struct ipc_inject *to, const char *client)
 	return true;
 }
 
-/* False, and a sentence on stderr: it is wrong. */
+/* Checks a specification. False, and a sentence on stderr: it is wrong. */
 static bool read_order(struct ipc_msg *m, const char *client, const char *spec)
 {
 	struct inject_rules rules;
@@ -82,7 +83,7 @@ static bool read_order(struct ipc_msg *m, const char *client, const char *spec)
 
 	if (!client_is(&m->inject, client)) {
 		fprintf(stderr,
-			"rnicctl: inject wants the number of a client, as rnicctl clients has it, or pid=NUMBER\n");
+			"rnicctl: inject needs the number of a client, as shown by rnicctl clients, or pid=NUMBER\n");
 		return false;
 	}
 	const char *wrong = inject_parse(&rules, spec, &rest);
@@ -98,7 +99,7 @@ static bool read_order(struct ipc_msg *m, const char *client, const char *spec)
 	return true;
 }
 
-/* One answer to one message; the socket is closed. 0 or a negative errno. */
+/* Sends one message and receives its answer; closes the socket. 0 or a negative errno. */
 static int told(int sock, struct ipc_msg *m)
 {
 	unsigned none = 0;
@@ -142,7 +143,7 @@ static int by_itself(int sock, struct ipc_msg *m, uid_t user)
 	if (rc == 0 && m->type == IPC_INJECT && m->status == 0)
 		return 0;
 	fprintf(stderr, "rnicctl: process %u does not take the order: %s\n", pid,
-		rc != 0 ? strerror(-rc) : "it is of another release");
+		rc != 0 ? strerror(-rc) : "it has another version of librnic");
 	return 1;
 }
 
@@ -156,6 +157,6 @@ int injector_send(const char *socket_path, const char *client, const char *spec)
 	const int sock = m.inject.pid != 0 ? dial_program(m.inject.pid, &user) : -1;
 	const int rc = sock >= 0 ? by_itself(sock, &m, user) : by_rnicd(socket_path, &m);
 	if (rc == 0)
-		printf("client %s is told; it says on its stderr what it injects\n", client);
+		printf("client %s has the new failures; it prints each injected failure on its stderr\n", client);
 	return rc;
 }

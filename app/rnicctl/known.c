@@ -11,7 +11,7 @@ struct known {
 	const char *name;
 	enum counter_group group;
 	const char *ours;
-	const char *but; /* how it differs; "": not */
+	const char *but; /* how it differs; "": it does not */
 };
 
 struct known_place {
@@ -20,13 +20,13 @@ struct known_place {
 	uint32_t n;
 };
 
-#define AT_RECEIVER "counted where the receive is missing; the sender waits for TCP's window"
+#define AT_RECEIVER "counted at the receiver, where the receive is missing; the sender waits for TCP's window"
 
 static const struct known port_counters[] = {
 	{ "port_rcv_packets", COUNTER_PORT, "rx_packets", "" },
 	{ "port_xmit_packets", COUNTER_PORT, "tx_packets", "" },
-	{ "port_rcv_data", COUNTER_PORT, "rx_bytes", "bytes, where that one has units of 4 bytes" },
-	{ "port_xmit_data", COUNTER_PORT, "tx_bytes", "bytes, where that one has units of 4 bytes" },
+	{ "port_rcv_data", COUNTER_PORT, "rx_bytes", "in bytes; the other one is in units of 4 bytes" },
+	{ "port_xmit_data", COUNTER_PORT, "tx_bytes", "in bytes; the other one is in units of 4 bytes" },
 	{ "port_rcv_errors", COUNTER_PORT, "rx_bad", "" },
 	{ "port_xmit_discards", COUNTER_PORT, "tx_drops", "" },
 };
@@ -39,12 +39,12 @@ static const struct known irdma[] = {
 	{ "ip4InDiscards", COUNTER_PORT, "rx_bad", "" },
 	{ "ip4OutNoRoutes", COUNTER_PORT, "arp_failed", "neighbours, not packets" },
 	{ "tcpInSegs", COUNTER_CONN, "segs_in", "" },
-	{ "tcpOutSegs", COUNTER_CONN, "segs_out", "those with data, of all connections: `tx_data` of a port" },
+	{ "tcpOutSegs", COUNTER_CONN, "segs_out", "segments with data of all connections: `tx_data` of a port" },
 	{ "tcpRetransSegs", COUNTER_PORT, "tx_again", "" },
 	{ "iwOutRdmaSends", COUNTER_STACK, "wqes", "requests of all kinds together" },
 	{ "iwOutRdmaWrites", COUNTER_STACK, "wqes", "requests of all kinds together" },
 	{ "iwOutRdmaReads", COUNTER_STACK, "wqes", "requests of all kinds together" },
-	{ "iwInRdmaSends", COUNTER_STACK, "rwqes", "receives that were taken" },
+	{ "iwInRdmaSends", COUNTER_STACK, "rwqes", "receives that were taken from queues" },
 };
 
 static const struct known mlx5[] = {
@@ -84,7 +84,8 @@ static const struct known ethtool[] = {
 	{ "rx_bytes", COUNTER_PORT, "rx_bytes", "" },
 	{ "tx_bytes", COUNTER_PORT, "tx_bytes", "" },
 	{ "tx_dropped", COUNTER_PORT, "tx_drops", "" },
-	{ "rx_no_buffer_count", COUNTER_PORT, "no_buffer", "frames that were not sent for want of a buffer, too" },
+	{ "rx_no_buffer_count", COUNTER_PORT, "no_buffer",
+	  "also frames that were not sent because there was no buffer" },
 	{ "rx_csum_offload_errors", COUNTER_PORT, "rx_bad_csum", "" },
 };
 
@@ -106,14 +107,14 @@ static const struct known_place places[] = {
 	{ "`rdma statistic` and `hw_counters` of irdma", irdma, RN_ARRAY_LEN(irdma) },
 	{ "`rdma statistic` and `hw_counters` of mlx5", mlx5, RN_ARRAY_LEN(mlx5) },
 	{ "`rdma statistic` and `hw_counters` of rxe", rxe, RN_ARRAY_LEN(rxe) },
-	{ "`ethtool -S`, whose names are each driver's own", ethtool, RN_ARRAY_LEN(ethtool) },
+	{ "`ethtool -S` (names differ between drivers)", ethtool, RN_ARRAY_LEN(ethtool) },
 	{ "`nstat`, the kernel's TCP", kernel_tcp, RN_ARRAY_LEN(kernel_tcp) },
 };
 
 void known_document(void)
 {
-	puts("\n## Names that you may know\n\n"
-	     "What other devices and the kernel count, and the counter above that says the same of rnicd.\n"
+	puts("\n## Names of other devices\n\n"
+	     "Counters of other devices and of the kernel, and the counter above that counts the same in rnicd.\n"
 	     "`rnicctl counters` shows those of the stack, `ports NAME` of a port, `conns NUMBER` of a connection.");
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(places); i++) {
 		printf("\n%s:\n\n| name there | here | of | difference |\n|---|---|---|---|\n", places[i].where);

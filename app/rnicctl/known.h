@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of counters that users know from other devices, each with the counter that says the same here. */
+/* Names of counters of other devices, each with the counter of rnicd that counts the same. */
 #ifndef KNOWN_H
 #define KNOWN_H
 

@@ -35,26 +35,26 @@ static void help(void)
 	     "  rnicctl [OPTION ...] COMMAND [ARGUMENT]\n\n"
 	     "COMMANDS\n"
 	     "  status             the daemon, its ports, clients and connections in a few lines\n"
-	     "  ports [NAME]       the ports; with NAME every number of one port\n"
+	     "  ports [NAME]       the ports; with NAME all values of one port\n"
 	     "  clients [NUMBER]   the client processes\n"
 	     "  qps [QPN]          the queue pairs\n"
 	     "  conns [NUMBER]     the connections and their TCP\n"
 	     "  flows [DEVICE/ADDRESS]\n"
-	     "                     the flows of reliable datagrams, to and from each other device\n"
+	     "                     the flows of reliable datagrams, one for each other device and direction\n"
 	     "  workers [NUMBER]   the workers; with NUMBER the cycles of each stage (stage-cycles = yes)\n"
-	     "  listeners          the TCP ports on which connections are waited for\n"
+	     "  listeners          the TCP ports on which programs listen\n"
 	     "  groups             the multicast groups\n"
-	     "  records            the messages of several datagrams, Write-Records too, of which not all have come\n"
+	     "  records            incomplete messages of several datagrams, including Write-Records\n"
 	     "  counters           the counters of the iWARP stack that are not zero (--all: all), with unit and "
 	     "meaning;\n"
 	     "                     --list: the meaning of every counter, without a daemon\n"
-	     "  top                rates of ports, workers and stack, renewed each second, until Ctrl-C\n"
+	     "  top                rates of ports, workers and stack, updated each second, until Ctrl-C\n"
 	     "  events             connections, clients, ports and lines of the log as they come, until Ctrl-C;\n"
-	     "                     --all: those of before, too\n"
-	     "  metrics            counters in Prometheus' text format; with --listen over HTTP, when asked\n"
-	     "  report             versions, host, ports, clients, connections and counters, for a report of a fault; "
+	     "                     --all: earlier ones, too\n"
+	     "  metrics            counters in Prometheus' text format; with --listen as an HTTP server\n"
+	     "  report             versions, host, ports, clients, connections and counters, to add to a bug report; "
 	     "addresses of\n"
-	     "                     ports and peers are in it, what programs send is not\n"
+	     "                     ports and peers are in it, data of programs is not\n"
 	     "  set port NAME KEY=VALUE ...\n"
 	     "                     change rate, loss, delay, jitter, reorder, duplicate, corrupt, limit, seed or capture of a "
 	     "port,\n"
@@ -62,38 +62,38 @@ static void help(void)
 	     "ends it\n"
 	     "  set log-level LEVEL\n"
 	     "                     error, warning, info or debug\n"
-	     "  drop-client NUMBER end a client's use of the daemon: its connections break, its memory is let go\n"
-	     "  inject CLIENT SPEC have calls and completions of a running program fail, as rnicrun --inject SPEC\n"
-	     "                     does, in the place of what was to fail; none: nothing. CLIENT is a number of\n"
-	     "                     clients, or pid=NUMBER, the only way to a program without rnicd or beside it\n"
-	     "                     (--embedded, --design); it was started with rnicrun --inject none, or with\n"
-	     "                     failures\n"
-	     "  explain            what limits the connections now, a sentence for each cause, the weightiest first\n"
-	     "  explain CODE       the meaning of vendor_err of a failed completion, 0x10202 for one, and what to "
+	     "  drop-client NUMBER disconnect a client: its connections break, its memory is released\n"
+	     "  inject CLIENT SPEC make calls and completions of a running program fail, as rnicrun --inject SPEC\n"
+	     "                     does, instead of the present failures; none: no failures. CLIENT is a number of\n"
+	     "                     clients, or pid=NUMBER, which is needed for a program that runs iWARP itself\n"
+	     "                     (--embedded, --design). The program must have been started with rnicrun --inject\n"
+	     "                     (none, or failures)\n"
+	     "  explain            what limits the connections now, a sentence for each cause, the heaviest first\n"
+	     "  explain CODE       the meaning of vendor_err of a failed completion, such as 0x10202, and what to "
 	     "do\n\n"
 	     "OPTIONS\n"
 	     "  -s, --socket PATH     control socket of rnicd (default $RNICD_SOCKET, else " DEFAULT_SOCKET ",\n"
 	     "                        else the only daemon that runs here)\n"
-	     "      --telemetry PATH  telemetry socket of rnicd, when it cannot be found from the control socket\n"
-	     "  -j, --json            JSON for programs in place of tables (status, lists, objects, counters, events,\n"
+	     "      --telemetry PATH  telemetry socket of rnicd, if it cannot be found by the control socket\n"
+	     "  -j, --json            JSON instead of tables (status, lists, objects, counters, events,\n"
 	     "                        explain)\n"
-	     "  -a, --all             counters that are zero, too; events that were before, too\n"
-	     "      --list            counters: see there\n"
+	     "  -a, --all             counters: also those that are zero; events: also earlier ones\n"
+	     "      --list            counters: print the meaning of every counter\n"
 	     "      --listen ADDRESS  metrics: answer GET /metrics on a loopback address and port (127.0.0.1:9464)\n"
 	     "                        or on a Unix socket (a path), until Ctrl-C\n"
-	     "  -i, --interval S      seconds between two looks: of top and explain (default 1), of events (0.1)\n"
+	     "  -i, --interval S      seconds between two readings: of top and explain (default 1), of events (0.1)\n"
 	     "  -c, --count N         top: end after N views; events: after N events\n"
 	     "  -V, --version\n"
 	     "  -h, --help\n\n"
-	     "Only root and the user that rnicd runs as reach the telemetry socket; so only they can see and change.\n"
-	     "inject uses the control socket: root and the user that the program runs as may.\n\n"
+	     "Only root and the user that rnicd runs as may use the telemetry socket, and so see and change rnicd.\n"
+	     "inject uses the control socket, and is allowed for root and the user that the program runs as.\n\n"
 	     "EXIT STATUS\n"
-	     "  0; 1 when there is no daemon, no such object, or it refuses a change; 2 for wrong usage.");
+	     "  0; 1 if there is no daemon or no such object, or the daemon refuses a change; 2 for wrong usage.");
 }
 
 struct options {
 	const char *control, *telemetry;
-	bool named; /* the user has said which control socket */
+	bool named; /* --socket was given */
 	struct show show;
 	bool list;
 	const char *listen; /* NULL: not given */
@@ -107,7 +107,7 @@ static int usage(const char *what)
 	return WRONG_USAGE;
 }
 
-/* A number that is the whole text. */
+/* Parses a text that is one number. */
 static bool number_of(const char *text, int base, unsigned long max, unsigned long *value)
 {
 	char *end;
@@ -130,7 +130,7 @@ static int explain_code(const char *code)
 	unsigned long v;
 
 	if (!number_of(code, 0, UINT32_MAX, &v))
-		return usage("explain wants the number in vendor_err, 0x10202 for one");
+		return usage("explain needs the number in vendor_err, such as 0x10202");
 	return cause_explain((uint32_t)v);
 }
 
@@ -148,7 +148,7 @@ static bool among(const char *const *list, const char *word)
 	return false;
 }
 
-/* A command that asks the daemon. */
+/* Runs a command that needs the daemon. */
 static int ask(struct daemon *d, const struct options *o, char *const *word, int n)
 {
 	const char *command = word[0], *which = n > 1 ? word[1] : NULL;
@@ -179,29 +179,30 @@ static int serve_metrics(const struct options *o, const char *command)
 {
 	const struct exporter e = { o->telemetry, o->named ? o->control : DEFAULT_SOCKET, !o->named };
 
-	return strcmp(command, "metrics") == 0 ? exporter_run(&e, o->listen) : usage("--listen goes with metrics only");
+	return strcmp(command, "metrics") == 0 ? exporter_run(&e, o->listen)
+					       : usage("--listen can only be used with metrics");
 }
 
 static int run(const struct options *o, char *const *word, int n)
 {
 	if (n == 0)
-		return usage("which command?");
+		return usage("a command is missing");
 	if (strcmp(word[0], "inject") == 0)
 		return n == 3 ? injector_send(o->named ? o->control : DEFAULT_SOCKET, word[1], word[2])
-			      : usage("inject which client, and what?");
+			      : usage("inject needs a client and a specification");
 	bool order = among(orders, word[0]);
 	if (order && n < 2)
-		return usage("set what, drop which client?");
+		return usage("set and drop-client need arguments");
 	if (n == 2 && strcmp(word[0], "explain") == 0)
 		return explain_code(word[1]);
 	if ((n > 2 && !order) || (n == 2 && among(plain, word[0])))
-		return usage("too many words");
+		return usage("too many arguments");
 	if (!order && !among(plain, word[0]) && !among(named, word[0])) {
 		fprintf(stderr, "rnicctl: there is no command %s: see rnicctl --help\n", word[0]);
 		return WRONG_USAGE;
 	}
 	if (o->list && strcmp(word[0], "counters") != 0)
-		return usage("--list goes with counters only");
+		return usage("--list can only be used with counters");
 	if (o->list) {
 		counter_document();
 		return 0;
@@ -243,11 +244,11 @@ int main(int argc, char **argv)
 		case 'L': o.listen = optarg; break;
 		case 'i':
 			if (!interval_of(optarg, &o.interval))
-				return usage("--interval wants seconds, 0.5 for one");
+				return usage("--interval needs seconds, such as 0.5");
 			break;
 		case 'c':
 			if (!number_of(optarg, 10, UINT32_MAX, &count) || count == 0)
-				return usage("--count wants a number from 1 on");
+				return usage("--count needs a number of at least 1");
 			o.count = (unsigned)count;
 			break;
 		case 'V': printf("rnicctl %s\n", version_text); return 0;

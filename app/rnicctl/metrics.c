@@ -6,7 +6,7 @@
 #include "counter.h"
 #include "show.h"
 
-/* "rnic_port_rx_packets_total": what only grows ends in _total. */
+/* The metric's name: "rnic_port_rx_packets_total". Counters, which only grow, end in _total. */
 static void name_of(const struct counter *c, char *buf, size_t size)
 {
 	snprintf(buf, size, "rnic_%s_%s%s", counter_group_name(c->group), c->name, c->gauge ? "" : "_total");
@@ -23,7 +23,7 @@ static long long value(const json_t *object, const char *name)
 	return (long long)json_integer_value(json_object_get(object, name));
 }
 
-/* One metric: a sample of each object that has it. label: NULL for the stack, which there is one of. */
+/* Writes one metric: a sample of each object that has it. label: NULL for the stack, of which there is only one. */
 static void metric(FILE *out, const struct counter *c, const json_t *objects, const char *label)
 {
 	char name[96];

@@ -11,7 +11,7 @@
 #define LOOK_NS     20000000L
 #define LOOKS_MOST  250u /* five seconds */
 
-/* The answer; a change that is still under way in rnicd is waited for, which takes a moment. */
+/* Sends the order and returns the answer; repeats it while an earlier change is still under way in rnicd. */
 static json_t *answer_to(struct daemon *d, const char *path, const char *order)
 {
 	const struct timespec nap = { .tv_nsec = LOOK_NS };
@@ -42,13 +42,14 @@ int order_send(struct daemon *d, const char *command, char *const *word, int n)
 	snprintf(path, sizeof(path), "/rnic/%s", command);
 	for (char *p = path; *p != '\0'; p++)
 		if (*p == '-')
-			*p = '_'; /* DPDK's telemetry takes no hyphen */
+			*p = '_'; /* names of DPDK's telemetry commands have no hyphens */
 	json_t *answer = answer_to(d, path, order);
 	if (daemon_lost(d))
 		return daemon_gone(d);
 	const char *say = json_string_value(json_object_get(answer, "say"));
 	if (say == NULL) {
-		fprintf(stderr, "rnicctl: this rnicd knows no order '%s': it is older than rnicctl\n", command);
+		fprintf(stderr, "rnicctl: this rnicd does not know the order '%s': it is older than rnicctl\n",
+			command);
 	} else if (json_integer_value(json_object_get(answer, "done")) == 1) {
 		puts(say);
 		rc = 0;

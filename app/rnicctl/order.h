@@ -5,7 +5,7 @@
 
 #include "daemon.h"
 
-/* Sends the words behind `command`, "set" or "drop-client"; prints what the daemon says. Returns the exit status. */
+/* Sends the words behind `command`, "set" or "drop-client"; prints the daemon's answer. Returns the exit status. */
 int order_send(struct daemon *d, const char *command, char *const *word, int n);
 
 #endif

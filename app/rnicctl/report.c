@@ -17,7 +17,7 @@ static void host(void)
 		       sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-/* All that the daemon tells of each port: what its configuration made of it, and its counters. */
+/* All values of each port: its settings and its counters. */
 static int ports(struct daemon *d)
 {
 	const struct show s = { .json = true };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a report of a fault needs to say about a daemon. */
+/* rnicctl report: facts about a daemon for a bug report. */
 #ifndef REPORT_H
 #define REPORT_H
 

@@ -11,11 +11,11 @@
 #define COLUMNS_MAX 12u
 #define CELL        64u /* characters */
 
-/* A kind of object: its telemetry command, and what the table of all of them shows. */
+/* A kind of object: its telemetry command, and the columns of its table. */
 struct kind {
 	const char *name, *command;
 	enum counter_group group;
-	bool text; /* the daemon tells no more than a line of each */
+	bool text; /* telemetry has only a line of text for each object */
 	const char *column[COLUMNS_MAX];
 };
 
@@ -83,8 +83,8 @@ static const char *text_of(const json_t *v, char buf[CELL])
 static void id_of(const char *line, char id[CELL]) { snprintf(id, CELL, "%.*s", (int)strcspn(line, " "), line); }
 
 /*
- * An answer holds a part of a long list: asks for the rest until there is none. A list may change between two answers,
- * so that one object stands in both: it is kept once.
+ * Reads a whole list: an answer holds only a part of a long list. If the list changes between two answers, an object
+ * may be in both: it is kept once.
  */
 static json_t *whole_list(struct daemon *d, const struct kind *k)
 {
@@ -93,7 +93,7 @@ static json_t *whole_list(struct daemon *d, const struct kind *k)
 	char id[CELL];
 	size_t i, asked = 0;
 
-	while (json_array_size(more) > 0) { /* NULL and what is no list have no size */
+	while (json_array_size(more) > 0) { /* the size of NULL, and of a value that is not a list, is 0 */
 		json_array_foreach(more, i, line) {
 			id_of(json_string_value(line), id);
 			if (k->text || json_object_get(seen, id) == NULL)
@@ -129,7 +129,7 @@ json_t *show_collect(struct daemon *d, const char *name)
 		}
 		id_of(json_string_value(line), id);
 		one = daemon_ask(d, k->command, id);
-		if (one == NULL) /* it went between the two questions */
+		if (one == NULL) /* the object has ended between the two requests */
 			continue;
 		json_object_set_new(one, "id", json_string(id));
 		json_array_append_new(out, one);
@@ -167,7 +167,7 @@ static void print_table(const struct kind *k, json_t *list)
 		print_row(k, one, width);
 }
 
-/* Name, value, unit and meaning, a line each. */
+/* Prints a line for each number: name, value, unit and meaning. */
 static void print_object(enum counter_group group, json_t *one, bool all)
 {
 	const char *name;

@@ -9,7 +9,7 @@
 
 #define CLEAR "\033[H\033[2J"
 
-/* What was read at one moment. */
+/* The values of one reading. */
 struct view {
 	double at; /* s */
 	json_t *ports, *workers, *stack;
@@ -45,7 +45,7 @@ static double number(const json_t *object, const char *name)
 	return (double)json_integer_value(json_object_get(object, name));
 }
 
-/* How fast a number grew between two looks at one object, per second. */
+/* The growth per second of an object's number between two readings. */
 struct span {
 	const json_t *before, *after;
 	double seconds;
@@ -71,7 +71,7 @@ static void print_ports(const struct view *a, const struct view *b)
 	}
 }
 
-/* The share of a worker's time that a stage took, in percent; nothing when the worker does not count cycles. */
+/* Prints the percentage of a worker's time that a stage took; prints nothing if the worker does not count cycles. */
 static void print_stages(const struct span *s)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A live view: rates of ports, stack and workers, renewed every interval. */
+/* A live view: rates of ports, stack and workers, updated every interval. */
 #ifndef TOP_H
 #define TOP_H
 

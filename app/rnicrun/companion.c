@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define CANNOT      127
-#define BY_SIGNAL   128 /* and its number: the exit status that a shell gives */
+#define BY_SIGNAL   128 /* plus the signal's number: a shell's exit status for it */
 #define NOTICE_SIZE 64  /* bytes of sd_notify's "READY=1" and the like */
 
 static const char configuration[] = "[rnicd]\n"
@@ -47,7 +47,7 @@ static void pass_on(int sig)
 		kill((pid_t)program_pid, sig);
 }
 
-/* rnicd beside this program, as a build or an installation has it; NULL: it is not there. */
+/* Path of the rnicd beside this program, in a build or an installation; NULL: there is none. */
 static const char *find_rnicd(char path[PATH_MAX])
 {
 	static const char *const places[] = { "../rnicd/rnicd", "../sbin/rnicd", "rnicd", NULL };
@@ -104,7 +104,8 @@ static void remove_folder(const struct companion *c)
 	rmdir(c->dir);
 }
 
-/* In the child. A process group of its own: Ctrl-C is for the program, the daemon ends after it. */
+/* In the child: makes a process group of its own, so that Ctrl-C reaches only the program, and the daemon ends after
+ * it. */
 static void become_rnicd(const struct companion *c, const char *rnicd, pid_t parent)
 {
 	int log = open(c->log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -115,7 +116,7 @@ static void become_rnicd(const struct companion *c, const char *rnicd, pid_t par
 	if (getppid() != parent || log < 0 || dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0 ||
 	    setenv("NOTIFY_SOCKET", c->notify, 1) != 0)
 		_exit(CANNOT);
-	/* by the command line, which beats an RNICD_SOCKET of the environment */
+	/* on the command line, which overrides RNICD_SOCKET in the environment */
 	execl(rnicd, rnicd, "--config", c->conf, "--socket", c->socket, (char *)NULL);
 	_exit(CANNOT);
 }
@@ -139,10 +140,10 @@ static bool wait_until_ready(struct companion *c)
 	return ready;
 }
 
-/* What the daemon said last, which is why it ended. */
+/* The daemon's last output, which says why it ended. */
 static void tell_log(const struct companion *c)
 {
-	char line[512], last[512] = "it said nothing\n";
+	char line[512], last[512] = "it printed nothing\n";
 	FILE *f = fopen(c->log, "re");
 
 	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
@@ -152,7 +153,7 @@ static void tell_log(const struct companion *c)
 	fprintf(stderr, "rnicrun: rnicd did not start: %s%s", last, last[strlen(last) - 1] == '\n' ? "" : "\n");
 }
 
-/* Waits for the end of a child; the exit status as a shell has it. */
+/* Waits for the end of a child; returns a shell's exit status. */
 static int status_of(pid_t pid)
 {
 	int status;
@@ -173,7 +174,7 @@ static int run_program(const struct companion *c, char *const *argv)
 	sigemptyset(&held);
 	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
 		sigaddset(&held, passed[i]);
-	sigprocmask(SIG_BLOCK, &held, &before); /* until there is somebody to pass a signal on to */
+	sigprocmask(SIG_BLOCK, &held, &before); /* until there is a child to pass signals to */
 	pid = fork();
 	if (pid == 0) {
 		sigprocmask(SIG_SETMASK, &before, NULL);
@@ -198,11 +199,11 @@ int companion_run(char *const *argv)
 	int status = CANNOT;
 
 	if (rnicd == NULL) {
-		fputs("rnicrun: rnicd is not beside rnicrun: build or install both\n", stderr);
+		fputs("rnicrun: there is no rnicd beside rnicrun: build or install both\n", stderr);
 		return CANNOT;
 	}
 	if (!make_folder(&c)) {
-		fprintf(stderr, "rnicrun: no folder for a private rnicd can be made in /tmp: %s\n", strerror(errno));
+		fprintf(stderr, "rnicrun: cannot make a folder for a private rnicd in /tmp: %s\n", strerror(errno));
 		return CANNOT;
 	}
 	c.pid = fork();

@@ -7,9 +7,9 @@
 #define COMPANION_H
 
 /*
- * Starts the daemon, waits until it is ready, and runs argv[0] with RNICD_SOCKET set. SIGINT, SIGTERM and SIGHUP go on
- * to the program. Returns the exit status for rnicrun: the program's, 128 + signal when a signal ended the program, or
- * 127 after a sentence on stderr.
+ * Starts the daemon, waits until it is ready, and runs argv[0] with RNICD_SOCKET set. SIGINT, SIGTERM and SIGHUP are
+ * passed to the program. Returns the exit status for rnicrun: the program's, 128 + signal when a signal ended the
+ * program, or 127 after a sentence on stderr.
  */
 int companion_run(char *const *argv);
 

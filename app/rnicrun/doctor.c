@@ -30,10 +30,10 @@
 
 #define FEW_MAPS  65530ul /* the kernel's default of vm.max_map_count */
 #define FEW_FILES 1024ul
-#define SPACE     (UINT64_C(4) << 30)  /* bytes of addresses that librnic and a program want */
-#define FILE_SIZE (UINT64_C(64) << 30) /* of the sparse files that are shared with rnicd */
-#define ANSWER_MS 2000                 /* a daemon that takes longer does not answer */
-#define PART      (UINT64_C(1) << 16)  /* of memory, registered as a trial */
+#define SPACE     (UINT64_C(4) << 30)  /* bytes of address space that librnic and a program need */
+#define FILE_SIZE (UINT64_C(64) << 30) /* size of the sparse files that are shared with rnicd */
+#define ANSWER_MS 2000                 /* time to wait for the daemon's answer */
+#define PART      (UINT64_C(1) << 16)  /* bytes of memory that are registered as a trial */
 
 static int bad;
 
@@ -48,7 +48,7 @@ __attribute__((format(printf, 2, 3))) static void say(const char *mark, const ch
 	putchar('\n');
 }
 
-/* Something that stops programs; the sentence says what to do. */
+/* Prints a finding that stops programs; the sentence says what to do. */
 #define wrong(...) (bad = 1, say("wrong", __VA_ARGS__))
 
 static bool is_socket(const char *path)
@@ -130,7 +130,7 @@ static void check_device(struct ibv_device *dev)
 		wrong("device %s (%s) has no link: look at the other end of its wire", name, ip);
 	else
 		say("ok", "device %s, address %s, link up", name, ip);
-	if (strncmp(ip, "::ffff:", 7) == 0 && !kernel_has(gid.raw + 12)) /* those of IPv6 are the kernel's own */
+	if (strncmp(ip, "::ffff:", 7) == 0 && !kernel_has(gid.raw + 12)) /* IPv6 addresses are always the kernel's */
 		say("note",
 		    "%s: libfabric, and OpenMPI over it, use a device only if an interface of the kernel has its address: "
 		    "ip link add name %s type veth peer name %s-peer; ip addr add %s/32 dev %s; ip link set dev %s up",
@@ -173,7 +173,7 @@ static void check_devices(void)
 	struct ibv_device **list = ibv_get_device_list(&n);
 
 	if (list == NULL && errno == EPROTO)
-		wrong("rnicd and librnic are not of one release: install both from one");
+		wrong("rnicd and librnic are from different releases: install both from the same one");
 	else if (list == NULL || n == 0)
 		wrong("rnicd shows no device: %s", list == NULL ? strerror(errno) : "its configuration has no port");
 	for (int i = 0; i < n; i++)
@@ -184,7 +184,7 @@ static void check_devices(void)
 		ibv_free_device_list(list);
 }
 
-/* The number behind `key` in a file of /proc; -1: not there. */
+/* The number after `key` in a file of /proc; -1: there is none. */
 static long number(const char *path, const char *key)
 {
 	FILE *f = fopen(path, "re");
@@ -199,7 +199,7 @@ static long number(const char *path, const char *key)
 	return v;
 }
 
-/* Registering moves pages: other threads that write to them meanwhile must be held up. */
+/* Registering moves pages, so other threads that write to them meanwhile must be blocked. */
 static void check_guard(void)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
@@ -232,7 +232,7 @@ static void check_memory(void)
 		say("ok", "%ld free hugepages", huge);
 	else
 		say("note",
-		    "no free hugepages; it works without, a little slower: echo 512 > /proc/sys/vm/nr_hugepages");
+		    "no free hugepages; rnic works without, a little slower: echo 512 > /proc/sys/vm/nr_hugepages");
 	if (maps >= 0 && (unsigned long)maps <= FEW_MAPS)
 		say("note", "vm.max_map_count is %ld: tens of thousands of scattered memory regions need more", maps);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FEW_FILES)
@@ -254,13 +254,13 @@ static void check_program(const char *program)
 	say("ok", "%s can have the library preloaded", program);
 	if (!program_links_verbs(program))
 		say("note",
-		    "%s is not linked with libibverbs or librdmacm: only what it loads while it runs can use the devices",
+		    "%s is not linked with libibverbs or librdmacm: only libraries that it loads while it runs can use the devices",
 		    program);
 }
 
 /*
- * In a process of its own: a daemon that is stopped, or hangs, takes a connection and answers nothing, and the calls of
- * librnic wait for it.
+ * Runs in a separate process: if the daemon is stopped or hangs, it accepts a connection but does not answer, and the
+ * calls of librnic block.
  */
 static void check_daemon(const char *sock)
 {
@@ -283,7 +283,7 @@ static void check_daemon(const char *sock)
 	close(up[1]);
 	struct pollfd end = { .fd = up[0], .events = POLLIN };
 	if (pid < 0 || (poll(&end, 1, ANSWER_MS) == 0 && kill(pid, SIGKILL) == 0)) {
-		wrong("rnicd at %s takes the connection and does not answer for %d s: is it stopped? Its log may say more",
+		wrong("rnicd at %s accepts the connection but has not answered for %d s: is it stopped? Its log may say more",
 		      sock, ANSWER_MS / 1000);
 	} else if (read(up[0], &byte, 1) < 0) {
 		wrong("the check of rnicd at %s was lost: %s", sock, strerror(errno));

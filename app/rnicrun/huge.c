@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rnicrun --huge: big blocks of malloc() and its family come from hugepages in a memfd of the process, so that
- * ibv_reg_mr() of them moves nothing. It is preloaded beside librnic and knows nothing of it: to librnic this is memory
- * that is shared already. Blocks below BIG are libc's, and all are when the system has no hugepages left.
+ * ibv_reg_mr() of them moves nothing. It is preloaded beside librnic and does not depend on it: for librnic this is
+ * memory that is shared already. Blocks below BIG come from libc, and so do all blocks when the system has no hugepages
+ * left.
  *
- * The pool is a stretch of addresses dealt in units; a hugepage is taken from the system with its first unit and given
- * back with its last. A child made by fork() gets copies in ordinary memory of the hugepages in use (fork() returns in
- * the parent when it has them) and a pool of its own for what is free. One lock; nothing here allocates.
+ * The pool is an address range that is allocated in units. A hugepage is taken from the system with its first unit and
+ * returned with its last. A child made by fork() gets copies of the hugepages in use, in ordinary memory (fork()
+ * returns in the parent when the child has them), and a pool of its own for free pages. There is one lock; nothing here
+ * allocates.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,14 +24,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define BIG   (UINT64_C(128) << 10) /* bytes: what glibc gives a mapping of its own */
+#define BIG   (UINT64_C(128) << 10) /* bytes: glibc makes a separate mapping for such blocks */
 #define UNIT  (UINT64_C(64) << 10)
 #define PAGE  (UINT64_C(2) << 20)
-#define POOL  (UINT64_C(64) << 30) /* of addresses; hugepages only where blocks are */
+#define POOL  (UINT64_C(64) << 30) /* bytes of addresses; hugepages are taken only where blocks are */
 #define UNITS (POOL / UNIT)
 #define PAGES (POOL / PAGE)
 
-/* glibc's own, which stay when its names are taken. */
+/* glibc's functions under their internal names, which remain when malloc and free are replaced. */
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *p, size_t size);
@@ -44,7 +46,7 @@ static struct {
 	int fd;
 	uint8_t *base;
 	uint64_t used[UNITS / 64];
-	uint32_t units[UNITS]; /* of the block that begins here */
+	uint32_t units[UNITS]; /* number of units of the block that begins here */
 	uint8_t users[PAGES];  /* units in use */
 	uint8_t own[PAGES];    /* a child's copy, in ordinary memory */
 	int pipe[2];
@@ -109,7 +111,7 @@ static void page_drop(uint64_t page)
 	}
 }
 
-/* Takes the units' pages from the system. False: the system has too few. */
+/* Takes the pages of the units from the system. False: the system has too few. */
 static bool pages_take(uint64_t first, uint64_t n)
 {
 	for (uint64_t u = first; u < first + n; u++) {
@@ -139,7 +141,7 @@ static uint64_t huge_find(uint64_t n, uint64_t step)
 	return UNITS;
 }
 
-/* A block; NULL: libc's turn. align is a power of two. */
+/* Allocates a block; NULL: libc must allocate it. align is a power of two. */
 static void *take(size_t size, size_t align)
 {
 	uint64_t n = (size + UNIT - 1) / UNIT, first = UNITS;
@@ -169,7 +171,7 @@ static bool ours(const void *p)
 	return pool.base != NULL && (uintptr_t)p >= (uintptr_t)pool.base && (uintptr_t)p - (uintptr_t)pool.base < POOL;
 }
 
-/* Bytes of a block of ours. */
+/* Size in bytes of a block of the pool. */
 static size_t room_of(const void *p) { return pool.units[(uint64_t)((const uint8_t *)p - pool.base) / UNIT] * UNIT; }
 
 static void give(void *p)
@@ -194,7 +196,7 @@ static void before_fork(void)
 		pool.pipe[0] = pool.pipe[1] = -1;
 }
 
-/* Until the child has its copies or is dead. */
+/* Waits until the child has its copies or has ended. */
 static void after_fork_parent(void)
 {
 	char c;
@@ -220,7 +222,7 @@ static void make_own(uint64_t first, uint64_t n)
 	memset(pool.own + first, 1, n);
 }
 
-/* Pages [first, first + n) are alike: in use and not copied yet, or free. */
+/* Replaces pages [first, first + n), which are all in use and not copied yet, or all free. */
 static uint64_t alike(uint64_t first)
 {
 	uint64_t n = 1;

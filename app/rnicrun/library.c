@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Root's and one's own files only, and nobody else may change them. */
+/* Accepts only files of root or of this user that nobody else may change. */
 static bool trusted(const struct stat *st)
 {
 	bool others = (st->st_mode & S_IWOTH) != 0 && (st->st_mode & S_ISVTX) == 0;
@@ -18,7 +18,7 @@ static bool trusted(const struct stat *st)
 	return !others && (st->st_uid == 0 || st->st_uid == geteuid());
 }
 
-/* The file and its folder: any user that may write there could have put it there. */
+/* Checks the file and its folder: a user that may write to the folder could have put the file there. */
 static bool nobody_else_writes(const char *path)
 {
 	char folder[PATH_MAX];

@@ -4,8 +4,8 @@
 
 /*
  * The file to preload, an absolute path (malloc'ed): beside this program as it lies in a build or in an installation,
- * else at `installed`. NULL, and one line on stderr: there is none, or others may write to it. beside: where it may be,
- * seen from this program's folder; NULL-terminated.
+ * else at `installed`. NULL, and one line on stderr: there is none, or others may write to it. beside: possible paths,
+ * relative to this program's folder; NULL-terminated.
  */
 char *library_find(const char *name, const char *const *beside, const char *installed);
 

@@ -29,19 +29,19 @@ static void help(void)
 	     "  rnicrun [--socket PATH | --with-daemon] --sockets PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun [--socket PATH] --doctor [PROGRAM]\n\n"
 	     "DESCRIPTION\n"
-	     "  The program needs no change and no other linking: librnic takes the place of libibverbs and librdmacm by\n"
+	     "  The program runs unmodified: librnic takes the place of libibverbs and librdmacm by\n"
 	     "  LD_PRELOAD. The devices it sees are the ports of the rnicd behind the socket.\n\n"
 	     "OPTIONS\n"
 	     "  -s, --socket PATH  control socket of rnicd (default $RNICD_SOCKET, else " DEFAULT_SOCKET ")\n"
-	     "      --huge         take big allocations (malloc and its family, from 128 KiB on) from hugepages that are\n"
-	     "                     shared from the first: registering them moves nothing; without hugepages it says so once\n"
+	     "      --huge         take allocations of 128 KiB and more (malloc and its family) from hugepages that are\n"
+	     "                     shared already, so that registering them moves nothing\n"
 	     "      --embedded     use no rnicd: the devices are the host's own addresses (rnic-eth0, rnic-lo),\n"
 	     "                     and the kernel's TCP carries iWARP. Needs no privilege and no set-up.\n"
-	     "                     RNIC_EMBEDDED=auto in the environment does the same where no rnicd runs\n"
+	     "                     RNIC_EMBEDDED=auto in the environment does the same if no rnicd runs\n"
 	     "      --design WHERE iWARP runs: offloaded: in rnicd (default); host: in the program, over rnicd's TCP,\n"
-	     "                     with the same devices and wire; assisted: as host, but rnicd sums the CRCs;\n"
+	     "                     with the same devices and wire; assisted: as host, but rnicd computes the CRCs;\n"
 	     "                     embedded: as --embedded\n"
-	     "      --with-daemon  start a private rnicd with two wired ports, 10.77.0.1 and 10.77.0.2, for the time that PROGRAM\n"
+	     "      --with-daemon  start a private rnicd with two wired ports, 10.77.0.1 and 10.77.0.2, while PROGRAM\n"
 	     "                     runs: one command for tests. Processes that PROGRAM starts use the same rnicd\n"
 	     "      --sockets      run a TCP or UDP program: its sockets that are bound to the address of one of\n"
 	     "                     rnicd's ports, or connect or send to an address in a port's subnet, go through\n"
@@ -49,32 +49,32 @@ static void help(void)
 	     "                     or assisted the program may switch a connection to iWARP (rnic/esock.h).\n"
 	     "                     RNIC_WIRE=iwarp in the environment has UDP sockets send and TCP sockets connect\n"
 	     "                     by iWARP to peers that take it (doc/datagram-sockets.md, stream-sockets.md)\n"
-	     "      --inject SPEC  have calls and completions of PROGRAM fail, to test what it does then:\n"
+	     "      --inject SPEC  make calls and completions of PROGRAM fail, to test how it handles failures:\n"
 	     "                     WHAT:N=RESULT, several with commas: reg_mr:2=ENOMEM,wc.write:10=RETRY_EXC_ERR,\n"
-	     "                     connect:1=REJECTED,async:100=PORT_ERR. With none, or failures, rnicctl inject\n"
-	     "                     may set others while PROGRAM runs.\n"
-	     "                     Each failure is told in a line on stderr. See doc/testing.md\n"
+	     "                     connect:1=REJECTED,async:100=PORT_ERR. With SPEC none, or failures, rnicctl inject\n"
+	     "                     can set other failures while PROGRAM runs.\n"
+	     "                     Each failure prints a line on stderr. See doc/testing.md\n"
 	     "      --sanitize[=ib][,SEED]\n"
-	     "                     tell on stderr what PROGRAM does that this device forgives and another may not: a\n"
-	     "                     buffer changed while it is sent, say; with =ib also what InfiniBand alone forbids.\n"
-	     "                     With a SEED, a number, completions come late and many at once, and bytes of a\n"
-	     "                     peer's Writes show in any order, as they may.\n"
-	     "                     A program with findings ends with 66 in the place of 0. See doc/testing.md\n"
-	     "      --doctor       check the set-up: library, daemon, devices, memory, the program; say what to do\n"
+	     "                     report on stderr errors of PROGRAM that another device may not tolerate, such as a\n"
+	     "                     buffer changed while it is sent; with =ib also what only InfiniBand forbids.\n"
+	     "                     With a SEED, a number, completions come late and in batches, and bytes of a\n"
+	     "                     peer's Writes become visible in any order, as the specification allows.\n"
+	     "                     A program with findings exits with status 66 instead of 0. See doc/testing.md\n"
+	     "      --doctor       check library, daemon, devices, memory and program, and say what to do\n"
 	     "  -V, --version\n"
 	     "  -h, --help\n\n"
 	     "EXIT STATUS\n"
-	     "  The program's; 66 when --sanitize has findings;\n"
-	     "  127 when it cannot be started, 1 when the doctor found something, 2 for wrong options.");
+	     "  That of the program; 66 if --sanitize has findings;\n"
+	     "  127 if the program cannot be started, 1 if the doctor found a problem, 2 for wrong options.");
 }
 
-/* Seen from the folder of this program: in a build, in an installation. */
+/* Relative to the folder of this program: in a build, in an installation. */
 static const char *const librnic[] = { "../../lib/rnic/librnic.so.0", "../" RNICRUN_LIBDIR "/librnic.so.0", NULL };
 static const char *const librnicsock[] = { "../../lib/rnic/sock/librnicsock.so.0",
 					   "../" RNICRUN_LIBDIR "/librnicsock.so.0", NULL };
 static const char *const librnic_huge[] = { "librnic_huge.so.0", "../" RNICRUN_LIBDIR "/librnic_huge.so.0", NULL };
 
-/* In front of what the user preloads already. */
+/* Puts the library in front of libraries that the user preloads already. */
 static int preload(const char *lib)
 {
 	const char *old = getenv("LD_PRELOAD");
@@ -96,12 +96,12 @@ static int is_design(const char *name)
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(name, names[i]) == 0)
 			return 1;
-	fprintf(stderr, "rnicrun: --design is offloaded, assisted, host or embedded, not %s: see rnicrun --help\n",
+	fprintf(stderr, "rnicrun: --design must be offloaded, assisted, host or embedded, not %s: see rnicrun --help\n",
 		name);
 	return 0;
 }
 
-/* The program takes the place of this one, unless it has a daemon of its own. */
+/* Executes the program in place of this one, unless it gets a daemon of its own. */
 static int run(char **program, int companion)
 {
 	const char *obstacle = program_obstacle(program[0]);
@@ -115,7 +115,7 @@ static int run(char **program, int companion)
 	return 127;
 }
 
-/* NULL leaves the variable as it is. */
+/* Sets a variable; NULL leaves it as it is. */
 static int tell(const char *variable, const char *value) { return value != NULL ? setenv(variable, value, 1) : 0; }
 
 struct options {
@@ -123,13 +123,13 @@ struct options {
 	int check, huge, sockets, companion, embedded;
 };
 
-/* Options that do not go together: the sentence for the user, or NULL. */
+/* Checks for options that cannot be combined: a sentence for the user, or NULL. */
 static const char *conflict(const struct options *o, int sock_given)
 {
 	if (o->sockets && o->check)
 		return "--doctor checks RDMA programs: leave --sockets out, see rnicrun --help";
 	if (o->companion && (o->check || sock_given))
-		return "--with-daemon goes with neither --doctor nor --socket: see rnicrun --help";
+		return "--with-daemon cannot be combined with --doctor or --socket: see rnicrun --help";
 	if (o->embedded && (o->check || sock_given || o->companion || o->sockets))
 		return "--embedded has no daemon: leave out --doctor, --socket, --with-daemon and --sockets";
 	if (o->inject != NULL && (o->check || o->sockets))
@@ -139,12 +139,12 @@ static const char *conflict(const struct options *o, int sock_given)
 	if (o->design != NULL && (o->check || o->embedded))
 		return "--design says where iWARP runs: leave out --doctor and --embedded";
 	if (o->sockets && o->design != NULL && strcmp(o->design, "host") != 0 && strcmp(o->design, "assisted") != 0)
-		return "--sockets goes with --design host or assisted, for programs that switch a connection to iWARP "
+		return "--sockets allows --design host and assisted, for programs that switch a connection to iWARP "
 		       "(rnic/esock.h)";
 	return NULL;
 }
 
-/* -1: go on; else the status to end with. */
+/* Returns -1 to continue; else the exit status. */
 static int read_options(int argc, char **argv, struct options *to)
 {
 	static const struct option options[] = {
@@ -177,7 +177,7 @@ static int read_options(int argc, char **argv, struct options *to)
 		return 2;
 	const char *wrong = conflict(to, to->sock != NULL);
 	if (wrong == NULL && !to->check && optind == argc)
-		wrong = "which program? See rnicrun --help";
+		wrong = "the program is missing: see rnicrun --help";
 	if (wrong != NULL)
 		fprintf(stderr, "rnicrun: %s\n", wrong);
 	return wrong != NULL ? 2 : -1;

@@ -31,7 +31,7 @@ static bool find(const char *name, char path[PATH_MAX])
 	return false;
 }
 
-/* A program that no loader comes before. Of the machine's own word size; others are not asked about. */
+/* Whether a program is linked statically. Only programs of the machine's own word size are checked. */
 static bool is_static(const char *path)
 {
 	FILE *f = fopen(path, "re");
@@ -56,7 +56,7 @@ const char *program_obstacle(const char *name)
 
 	if (!find(name, path) || stat(path, &st) != 0)
 		return NULL;
-	/* What makes ld.so run in secure mode (ld.so(8)). */
+	/* The reason for which ld.so runs in secure mode (ld.so(8)); NULL: none. */
 	if (((st.st_mode & S_ISUID) != 0 && st.st_uid != getuid()) ||
 	    ((st.st_mode & S_ISGID) != 0 && st.st_gid != getgid()))
 		return "it is setuid or setgid, and the system preloads nothing into such programs: run a copy of it, or run "
@@ -81,7 +81,7 @@ const char *program_none(const char *name)
 	if (S_ISDIR(st.st_mode))
 		return "it is a folder: name the program in it";
 	if (!S_ISREG(st.st_mode) || !found)
-		return "it is a file that may not be run (chmod +x, if it is a program)";
+		return "it is a file without permission to execute (chmod +x, if it is a program)";
 	FILE *f = fopen(path, "re");
 	bool runs = f == NULL ||
 		    (fread(head, 1, 2, f) == 2 && (memcmp(head, ELFMAG, 2) == 0 || memcmp(head, "#!", 2) == 0));

@@ -5,16 +5,17 @@
 #include <stdbool.h>
 
 /*
- * Why a program, found along $PATH as execvp() finds it, cannot have a library preloaded, and what to do about it.
- * NULL: nothing stands against it, or it is not there.
+ * Why a library cannot be preloaded into a program (searched in $PATH as by execvp()), and what to do. NULL: it can be,
+ * or there is no such program.
  */
 const char *program_obstacle(const char *name);
 
-/* Why it is no program at all: not there, a folder, a file that nobody can run. NULL: it is one. */
+/* Why a file is not a program: it does not exist, is a folder, or cannot be executed. NULL: it is a program. */
 const char *program_none(const char *name);
 
 /*
- * False: the dynamic loader, asked without running the program, finds no verbs library for it. A script counts as true.
+ * Whether the dynamic loader finds a verbs library for the program, checked without running it. A script counts as
+ * true.
  */
 bool program_links_verbs(const char *name);
 

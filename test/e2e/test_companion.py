@@ -116,7 +116,7 @@ def what_cannot_run_is_said():
     assert p.wait() == 127 and "/nowhere/program" in p.stderr(), p.tail()
     for args in (("--doctor",), ("--socket", "/x", "true")):
         p = run(*args)
-        assert p.wait() == 2 and "--with-daemon goes with neither" in p.stderr(), p.tail()
+        assert p.wait() == 2 and "--with-daemon cannot be combined with --doctor or --socket" in p.stderr(), p.tail()
 
 
 main()

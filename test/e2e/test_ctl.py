@@ -100,7 +100,7 @@ def the_committed_page_is_the_table():
 @case
 def each_name_that_users_may_know_has_a_counter_that_there_is():
     page = ok("counters", "--list")
-    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (\w+) \| .* \|$", page.split("## Names that you may know")[1], re.M)
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (\w+) \| .* \|$", page.split("## Names of other devices")[1], re.M)
     missing = [row for row in rows if row[1] not in names(page, row[2])]
     assert len(rows) > 50 and not missing, missing
     heads = []  # every second line has the numbers
@@ -204,7 +204,7 @@ class Listens:
     def __init__(self, address, *sock):
         self.address = address
         self.p = subprocess.Popen([RNICCTL, *sock, "metrics", "--listen", address], stdout=subprocess.PIPE, text=True)
-        assert self.p.stdout.readline() == f"rnicctl: counters are told at {address}\n"
+        assert self.p.stdout.readline() == f"rnicctl: counters are served at {address}\n"
 
     def get(self, path="/metrics", method="GET"):
         """(status, type, text)"""
@@ -257,7 +257,7 @@ def a_socket_of_metrics_is_for_its_user_and_leaves_nothing():
         listens = Listens(path, "--socket", d.sock)
         assert listens.get()[0] == 200 and os.stat(path).st_mode & 0o007 == 0
         p = ctl("metrics", "--listen", path, sock=d.sock)
-        assert p.returncode == 2 and "the file is there already" in p.stderr, p
+        assert p.returncode == 2 and "the file exists already" in p.stderr, p
         assert listens.end() == 0 and not os.path.exists(path)
 
 

@@ -272,7 +272,7 @@ def the_doctor_does_not_pass_what_is_no_program():
             with open(path, "w", encoding="ascii") as f:
                 f.write("hello\n")
             os.chmod(path, mode)
-        for program, why in ((tmp, "it is a folder"), (text, "may not be run"), (runs, "it is no program"),
+        for program, why in ((tmp, "it is a folder"), (text, "without permission to execute"), (runs, "it is no program"),
                              ("no-such-program", "no such program on the PATH"), (tmp + "/none", "no such file")):
             p = d.run(RNICRUN, "--doctor", program)
             assert p.wait() == 1 and why in p.stdout(), p.tail()
@@ -306,7 +306,7 @@ def the_doctor_does_not_wait_for_a_daemon_that_is_stopped():
         d.p.send_signal(signal.SIGSTOP)
         try:
             p = d.run(RNICRUN, "--doctor")
-            assert p.wait() == 1 and "does not answer for 2 s" in p.stdout(), p.tail()
+            assert p.wait() == 1 and "has not answered for 2 s" in p.stdout(), p.tail()
         finally:
             d.p.send_signal(signal.SIGCONT)
 

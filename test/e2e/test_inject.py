@@ -164,11 +164,11 @@ def a_running_program_is_told_by_rnicctl():
         refused(d, "no such client", "pid=1", "none")
         refused(d, "no such client", "77", "none")
         refused(d, "first word", who, "alloc:1=ENOMEM")
-        refused(d, "wants the number", "me", "none")
+        refused(d, "needs the number", "me", "none")
         number, = [line.split()[0] for line in d.telemetry("/rnic/clients")]
         assert ctl(d, number, "create_qp:1=ENOMEM").returncode == 0
         answer = ctl(d, who, "alloc_pd:3=ENOMEM")
-        assert answer.returncode == 0 and "is told" in answer.stdout, answer
+        assert answer.returncode == 0 and "has the new failures" in answer.stdout, answer
         said(d, f"client {number} (pid {p.p.pid}) is to inject alloc_pd:3=ENOMEM, uid {os.geteuid()} says")
         assert p.wait() == 0 and len(told(p)) == 1, p.tail()
         orders = re.findall(r"^rnic: rnicctl inject: from now on (.*)$", p.stderr(), re.M)
@@ -188,7 +188,7 @@ def a_program_that_runs_iwarp_itself_is_told_by_its_process_number():
             refused(d, "another user's", who, "alloc_pd:3=ENOMEM", under=STRANGER)
             assert ctl(d, who, "create_qp:1=ENOMEM").returncode == 0
             answer = ctl(d, who, "alloc_pd:3=ENOMEM")
-            assert answer.returncode == 0 and "is told" in answer.stdout, (way, answer)
+            assert answer.returncode == 0 and "has the new failures" in answer.stdout, (way, answer)
             assert p.wait() == 0 and len(told(p)) == 1, p.tail()
             orders = re.findall(r"^rnic: rnicctl inject: from now on (.*)$", p.stderr(), re.M)
             assert orders == ["create_qp:1=ENOMEM", "alloc_pd:3=ENOMEM"], p.tail()

@@ -219,9 +219,8 @@ struct rnicd_port_stats {
 	uint64_t rx_not_ours;          /* other MAC or other address */
 	uint64_t rx_bad[PKT_VERDICTS]; /* by verdict of pkt_parse; PKT_FRAGMENT: fragments that are not reassembled */
 	uint64_t rx_bad_csum;
-	uint64_t rx_no_flow; /* TCP without connection or listener: answered by a reset */
-	uint64_t
-		rx_unanswered; /* not answered, over the rate limit: of those, and SYNs and last ACKs to a full backlog */
+	uint64_t rx_no_flow;         /* TCP without connection or listener: answered by a reset */
+	uint64_t rx_unanswered;      /* of those, not answered (rate limit); SYNs and last ACKs to a full backlog */
 	uint64_t syn_cookies;        /* SYNs answered with a cookie: the listener's backlog was full */
 	uint64_t syn_evicted;        /* connections without an MPA Request that were dropped to make room for newer
 				      * ones */

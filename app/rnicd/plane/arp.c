@@ -108,7 +108,7 @@ static struct arp_entry *find(struct arp_table *t, const struct pkt_addr *ip)
 	return NULL;
 }
 
-/* A free entry, or the one that nobody holds and that was used longest ago. */
+/* A free entry, or of the entries that no connection holds the one that was used longest ago. */
 static struct arp_entry *arp_take(struct arp_table *t, const struct pkt_addr *ip, uint64_t now)
 {
 	struct arp_entry *b = bucket_of(t, ip), *best = NULL;
@@ -206,7 +206,7 @@ void arp_input(struct arp_table *t, const struct rte_mbuf *m, const struct pkt *
 	if (pkt_arp_parse(rte_pktmbuf_mtod(m, const uint8_t *), m->data_len, p, &a) != PKT_OK ||
 	    (a.op != PKT_ARP_REQUEST && a.op != PKT_ARP_REPLY))
 		return;
-	/* a group address as sender, or our own address from somebody else, is not to be learnt */
+	/* a multicast address as sender, or this port's own address from another host, is not learnt */
 	bool sound = (a.sender_mac[0] & 1) == 0 && memcmp(a.sender_mac, nobody, PKT_MAC_LEN) != 0 &&
 		     !pkt_addr_eq(&a.sender, &cfg->ip) && pkt_addr_same_net(&a.sender, &cfg->ip, cfg->prefix_len);
 	bool for_us = pkt_addr_eq(&a.target, &cfg->ip);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Neighbours of one port as one worker knows them (RFC 826). Each worker learns for itself: ARP frames are shown to
- * all. An entry is made only for an address that we want to reach and for a host of the network that asks us; so a
- * flood of made-up senders can take but the unused entries. Worker thread only; memory is taken at creation.
+ * all. An entry is made only for an address that this host wants to reach, and for a host of the network that asks for
+ * this one; so a flood of forged senders can take only unused entries. Worker thread only; memory is taken at creation.
  */
 #ifndef RNICD_ARP_H
 #define RNICD_ARP_H
@@ -15,11 +15,13 @@
 #define ARP_WAYS        8u
 #define ARP_PENDING_MAX 8u
 #define ARP_TRIES       4u
-#define ARP_RETRY_NS    (250 * RN_NS_PER_MS) /* doubles with each try */
-#define ARP_FRESH_NS    (60 * RN_NS_PER_S)   /* after that a used entry is asked for again, still in use */
-#define ARP_FAILED_NS   (3 * RN_NS_PER_S)    /* a dead neighbour is not asked for again before */
+#define ARP_RETRY_NS    (250 * RN_NS_PER_MS) /* pause before the first retry; doubles with each try */
+#define ARP_FRESH_NS \
+	(60 * RN_NS_PER_S)              /* age after which an entry in use is asked for again, while its MAC is
+					      * still used */
+#define ARP_FAILED_NS (3 * RN_NS_PER_S) /* pause before a neighbour that did not answer is asked for again */
 
-/* One writer: set_state in arp.c. */
+/* Only set_state in arp.c writes it. */
 enum arp_state {
 	ARP_S_FREE,  /* arp_get makes it WAIT */
 	ARP_S_WAIT,  /* asked; a reply makes it READY, ARP_TRIES without one FAILED */
@@ -40,7 +42,7 @@ struct arp_entry {
 	bool asking; /* on the list of entries with a due time: WAIT or PROBE */
 	uint8_t mac[PKT_MAC_LEN];
 	uint32_t n_pending;
-	struct rte_mbuf *pending[ARP_PENDING_MAX]; /* whole frames but for the destination MAC */
+	struct rte_mbuf *pending[ARP_PENDING_MAX]; /* frames that are complete except for the destination MAC */
 };
 
 struct arp_table;
@@ -49,7 +51,7 @@ struct arp_table;
 struct arp_todo {
 	struct rte_mbuf *out[ARP_PENDING_MAX + 2]; /* frames to transmit */
 	uint32_t n_out;
-	struct arp_entry *told; /* its outcome is to be told to the control thread, or NULL */
+	struct arp_entry *told; /* the entry whose result is to be reported to the control thread, or NULL */
 };
 
 struct arp_table *arp_create(struct rnicd_port *port, struct rnicd_port_stats *st, int socket);
@@ -74,7 +76,7 @@ void arp_input(struct arp_table *t, const struct rte_mbuf *m, const struct pkt *
 bool arp_timer(struct arp_table *t, uint64_t now, struct arp_todo *todo);
 uint64_t arp_next(const struct arp_table *t);
 
-/* "I am here": sent when the port comes up. */
+/* Gratuitous ARP: sent when the port comes up. */
 struct rte_mbuf *arp_gratuitous(struct arp_table *t);
 
 #endif

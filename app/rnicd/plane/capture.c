@@ -41,11 +41,11 @@ struct capture {
 	struct rte_mempool *pool;
 	pthread_t thread;
 	bool stop;      /* written by the control thread, relaxed: the writer looks at it each round */
-	bool failed;    /* the writer's: disk full or worse, said once */
+	bool failed;    /* of the writer: writing has failed; logged once */
 	uint64_t epoch; /* ns to add to the monotonic clock for wall time */
 	uint64_t size;  /* bytes in the file */
-	uint64_t half;  /* bytes: then it becomes the older half */
-	bool told;      /* the writer's: that the limit was reached, said once */
+	uint64_t half;  /* size in bytes at which the file becomes the older half */
+	bool told;      /* of the writer: that the limit was reached was logged */
 	char path[RNICD_PATH_MAX];
 	char older[RNICD_PATH_MAX + 4];
 	char name[RNICD_NAME_MAX];
@@ -114,7 +114,7 @@ static void put_frame(struct capture *c, struct rte_mbuf *m)
 	put_u32(c, len);
 }
 
-/* capture holds what clients sent: not for everyone's eyes */
+/* the capture contains what clients sent: not readable for others */
 static FILE *open_file(const struct capture *c)
 {
 	int fd = open(c->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -171,7 +171,7 @@ static void *writer(void *arg)
 		if (drain(c) != 0)
 			continue;
 		if (!c->failed)
-			fflush(c->file); /* a reader who looks while we wait sees everything */
+			fflush(c->file); /* so that a reader of the file sees everything while the writer waits */
 		nanosleep(&idle, NULL);
 	}
 	while (drain(c) != 0)

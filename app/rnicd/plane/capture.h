@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Capture of a port to a pcapng file. Workers copy frames into a ring, never wait and count what does not fit; one
- * thread of its own writes the files. Received frames are captured as they come in, sent ones as they leave the
- * shaper, before any impairment: as a capture on a host sees them.
+ * Capture of a port to a pcapng file. Workers copy frames into a ring, never wait, and count frames that do not fit; a
+ * separate thread writes the files. Received frames are captured as they come in, sent ones as they leave the shaper,
+ * before any impairment, as a capture on a host would show them.
  */
 #ifndef RNICD_CAPTURE_H
 #define RNICD_CAPTURE_H

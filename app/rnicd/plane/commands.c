@@ -66,10 +66,10 @@ static void qp_leave(struct rnicd_worker *w, struct cmd_qp *q)
 static void qp_arrive(struct rnicd_worker *w, const struct cmd_qp *q)
 {
 	q->client->qp[q->bit] = q->qp;
-	worker_qp_doorbell(w, q->qp); /* one that rang at the old worker while it left */
+	worker_qp_doorbell(w, q->qp); /* for a doorbell that was rung at the old worker while the QP left */
 }
 
-/* In the turn of the first time its completion queue may still be on a list. */
+/* In the turn in which the command first came, its completion queue may still be on a list. */
 static void srq_leave(struct rnicd_worker *w, struct cmd_srq *s)
 {
 	if (s->seen[w->index] == 0) {
@@ -77,7 +77,7 @@ static void srq_leave(struct rnicd_worker *w, struct cmd_srq *s)
 		s->seen[w->index] = w->now;
 	}
 	if (s->seen[w->index] == w->now)
-		__atomic_store_n(&s->again, true, __ATOMIC_RELAXED); /* the answer orders it */
+		__atomic_store_n(&s->again, true, __ATOMIC_RELAXED); /* relaxed: the answer orders it */
 }
 
 static void qp_end(struct rnicd_worker *w, struct cmd_qp *q)

@@ -90,8 +90,8 @@ static void conn_end(struct rnicd_worker *w, struct rc *c)
 }
 
 /*
- * The client's QP is gone, or never was. With everything acknowledged the connection may end in peace; one that still
- * has to send from the client's memory cannot.
+ * The client's QP is gone, or there never was one. If everything is acknowledged, the connection ends in order; a
+ * connection that still has to send from the client's memory is reset.
  */
 static void conn_let_go(struct rnicd_worker *w, struct rc *c)
 {

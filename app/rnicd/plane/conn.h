@@ -17,25 +17,25 @@ struct rnicd_worker;
 struct worker_client;
 
 /*
- * Active open on the worker that conn_owner() names. p->tcp and p->iss are filled in here. The neighbour is looked up
- * by the way; the SYN waits for it. *c is valid until QP_FX_CLOSED.
+ * Active open on the worker that conn_owner() names. p->tcp and p->iss are filled in here. The neighbour is looked up,
+ * and the SYN waits for it. *c is valid until QP_FX_CLOSED.
  */
 RN_NODISCARD enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, struct rc_tcp_params *p,
 					 struct rc **c, enum qp_verdict *qp);
 
 /*
- * The connection's QP belongs to this client: from now on the client's memory may go out by reference. To be called
- * when a QP is attached (open, accept, attach). NULL: everything is copied.
+ * The connection's QP belongs to this client: from now on frames may refer to the client's memory. Called when a QP is
+ * attached (open, accept, attach). NULL: everything is copied.
  */
 void conn_set_client(struct rc *c, struct worker_client *client);
 
 /* The DSCP of the connection's packets from now on; the two bits of ECN are TCP's (RFC 3168), which leaves them 0. */
 void conn_set_tos(struct rc *c, uint8_t tos);
 
-/* Where a connection goes; valid until QP_FX_CLOSED. */
+/* The addresses of a connection; valid until QP_FX_CLOSED. */
 const struct conn_addr *conn_addr(const struct rc *c);
 
-/* Whether a connection still has bytes to send, or to send again, that lie there. Looks at every connection. */
+/* Whether any connection still has bytes in this memory to send, or to send again. Checks every connection. */
 bool conn_refers(const struct rnicd_worker *w, const uint8_t *base, uint64_t len);
 
 /*
@@ -54,7 +54,7 @@ struct conn_listen {
 RN_NODISCARD enum conn_verdict conn_listen(struct rnicd_worker *w, const struct conn_listen *l); /* OK, IN_USE, FULL */
 void conn_unlisten(struct rnicd_worker *w, uint32_t port, uint16_t lport);
 
-/* Finds out how to reach an address from a port: EVENT_NEIGH follows NEIGH_WAIT. The port's own address is READY. */
+/* Looks up the neighbour for an address: EVENT_NEIGH follows NEIGH_WAIT. The port's own address is READY. */
 enum neigh_verdict neigh_resolve(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *ip);
 
 #endif

@@ -71,7 +71,7 @@ static bool make_secrets(char *err, uint32_t err_len)
 	return false;
 }
 
-/* The worker wakes when it asked to, not some 50 us later. */
+/* Timers of the worker expire at their time, not some 50 us later (timer slack). */
 static int worker_thread(void *w)
 {
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
@@ -124,7 +124,7 @@ bool rnicd_dataplane_start(char *err, uint32_t err_len)
 
 void rnicd_dataplane_exit(void) { rte_eal_cleanup(); }
 
-/* rte_eal_wait_lcore() spins, perhaps on the CPU that the worker needs to come to its end. */
+/* rte_eal_wait_lcore() spins, perhaps on the CPU that the worker needs: it is called after the worker has ended. */
 static void wait_for_end(unsigned int lcore)
 {
 	while (rte_eal_get_lcore_state(lcore) == RUNNING)
@@ -140,7 +140,7 @@ void rnicd_dataplane_stop(void)
 	}
 	for (uint32_t i = 0; i < rnicd.n_workers; i++)
 		wait_for_end(worker_at[i]->lcore);
-	/* frames of any pool may be anywhere: first all frames go, then the pools */
+	/* frames of any pool may be anywhere: all frames are freed before the pools */
 	for (uint32_t i = 0; i < rnicd.n_workers; i++)
 		worker_drain(worker_at[i]);
 	port_close_all();

@@ -40,7 +40,7 @@ void flow_del(struct flow_table *t, struct flow *f)
 		i = (i + 1) & t->mask;
 	}
 	t->used--;
-	/* close the gap: move back each later entry of the run that may lie here */
+	/* close the gap: move back each later entry of the probe sequence that may lie here */
 	for (uint32_t j = (i + 1) & t->mask; t->slot[j].flow != NULL; j = (j + 1) & t->mask) {
 		uint32_t home = t->slot[j].hash & t->mask;
 		if (((j - home) & t->mask) >= ((j - i) & t->mask)) {

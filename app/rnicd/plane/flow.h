@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Flow table of one worker: (port, addresses, TCP ports) → the owner's struct. Open addressing with linear probing, at
- * most half full, made once; entries are intrusive. Only what has been accepted gets in, so nobody outside can fill it.
+ * most half full, made once; entries are intrusive. Only accepted connections are entered, so no peer can fill the
+ * table.
  *
- * The hash (flow_hash) is symmetric. Equality is not: the local end of an entry is this end.
+ * The hash (flow_hash) is symmetric. Equality is not symmetric: the local end of an entry is this end.
  */
 #ifndef RNICD_FLOW_H
 #define RNICD_FLOW_H

@@ -8,7 +8,7 @@
 #include "plane/frame.h"
 #include "plane/worker_int.h"
 
-#define POOL_SHARE 8u /* of a port's buffers: as many as may lie in fragments at most */
+#define POOL_SHARE 8u /* part of a port's buffers that fragments may hold: one in 8 */
 
 _Static_assert(PKT_FRAG_EACH <= FRAME_MAX_SEGS, "what is put together is received as one frame");
 _Static_assert(RTE_PKTMBUF_HEADROOM >= PKT_ETH_LEN + PKT_VLAN_LEN + PKT_IP4_LEN, "headers in front of each fragment");
@@ -61,12 +61,12 @@ struct rte_mbuf *frag_joined(struct pkt_frag_table *t)
 		head->nb_segs++;
 		head->pkt_len += m->data_len;
 	}
-	/* what a device has said of the first fragment's sum is not about the whole */
+	/* the device's verdict on the first fragment's checksum does not hold for the datagram */
 	head->ol_flags &= ~(RTE_MBUF_F_RX_L4_CKSUM_MASK | RTE_MBUF_F_TX_L4_MASK);
 	return head;
 }
 
-/* The fragment alone: without padding behind it, and without headers where it is not the first. */
+/* Trims a fragment: removes padding behind it, and its headers if it is not the first. */
 static void frag_strip(struct rte_mbuf *m, const struct pkt *p, const struct pkt_frag *f)
 {
 	m->data_len = (uint16_t)(p->l4_off + p->l4_len);
@@ -169,7 +169,7 @@ uint32_t frag_cut(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mb
 	const uint16_t l2 = (uint16_t)port_l2_len(port), len = (uint16_t)(l2 + PKT_IP4_LEN);
 	uint32_t off = 0, n = 0;
 
-	frame_finish(m); /* the sum is over the whole */
+	frame_finish(m); /* the checksum covers the whole datagram */
 	m->ol_flags &= ~(RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IPV6);
 	memcpy(hdr, rte_pktmbuf_mtod(m, const uint8_t *), len);
 	const uint16_t id = frag_next_id(w, port, hdr + l2);

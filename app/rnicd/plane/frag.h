@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * IPv4 fragments of UDP datagrams (pkt_frag.h): put together before a worker looks whose they are, and made of what is
+ * IPv4 fragments of UDP datagrams (pkt_frag.h): reassembled before the owner is looked up, and made from datagrams
  * longer than the port's MTU. All fragments that a port receives are one worker's (frag_owner), whichever queue they
- * came by: only the first of a datagram names UDP ports. What is whole is a frame in several buffers, and goes to its
- * owner like any other. Worker thread.
+ * came by: only the first of a datagram names UDP ports. A complete datagram is a frame in several buffers, and goes to
+ * its owner like any other frame. Worker thread.
  */
 #ifndef RNICD_FRAG_H
 #define RNICD_FRAG_H
@@ -29,7 +29,7 @@ void frag_stop(struct rnicd_worker *w); /* all buffers are given back; before th
  */
 struct rte_mbuf *frag_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p);
 
-/* What pkt_frag_whole() gives, as one frame; and what pkt_frag_dead() does, freed. */
+/* Makes one frame of the fragments that pkt_frag_whole() returns; frees those that pkt_frag_dead() returns. */
 struct rte_mbuf *frag_joined(struct pkt_frag_table *t);
 void frag_free_dead(struct pkt_frag_table *t);
 
@@ -38,14 +38,14 @@ uint64_t frag_due(const struct rnicd_worker *w); /* ns */
 
 /* Buffers for a datagram with `len` octets behind its IPv4 header on this port; at most PKT_FRAG_EACH. */
 uint32_t frag_buffers(const struct rnicd_port *port, uint32_t len);
-/* So many buffers as one frame, each with room for a fragment's headers; NULL: there are not so many. */
+/* Allocates this many buffers as one frame, each with room for a fragment's headers; NULL: not enough buffers. */
 struct rte_mbuf *frag_chain(const struct rnicd_port *port, uint32_t n);
 /*
  * Such a frame as fragments, one a buffer: the first has all headers, the others bytes alone; each but the last has
  * pkt_frag_step() octets behind the IPv4 header. Takes m. Their number; out has room for PKT_FRAG_EACH.
  */
 uint32_t frag_cut(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, struct rte_mbuf **out);
-/* To the port's queue: as it is, or as fragments where it is longer than the MTU. Takes m. */
+/* Puts m into the port's queue: as one frame, or as fragments if it is longer than the MTU. Takes m. */
 void frag_push(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m);
 
 #endif

@@ -5,9 +5,9 @@
  * caps.tx_csum and on wires that never leave the process.
  *
  * On such a wire the CRCs of FPDUs may be deferred too: the TCP payload is one FPDU, or several whole ones without
- * markers. One that is taken by reference lies in memory that its owner may write to at any time, so a sum of it is
- * worth something only in a copy. Code that shows such a frame, bends it or lets it out copies it and finishes the
- * copy; a connection of this process takes it as it is.
+ * markers. An FPDU that is sent by reference lies in memory that its owner may change at any time, so only the CRC of a
+ * copy is reliable. Code that captures such a frame, changes it or sends it out of the process copies it and finishes
+ * the copy; a connection of this process takes it without a CRC check.
  */
 #ifndef RNICD_FRAME_H
 #define RNICD_FRAME_H
@@ -34,7 +34,7 @@ static inline bool frame_crc_deferred(const struct rte_mbuf *m)
 	return (m->ol_flags & (frame_crc_flag | frame_crcs_flag)) != 0;
 }
 
-/* The CRCs of so many FPDUs are left open. */
+/* The number of FPDUs whose CRCs are not filled in. */
 static inline void frame_defer_crc(struct rte_mbuf *m, uint32_t fpdus)
 {
 	if (fpdus != 0)
@@ -42,8 +42,8 @@ static inline void frame_defer_crc(struct rte_mbuf *m, uint32_t fpdus)
 }
 
 /*
- * Sums what was deferred. The header must be in the first segment, which must be the caller's alone; where a CRC is
- * deferred, in one segment with all the rest.
+ * Computes deferred checksums and CRCs. The header must be in the first segment, of which the caller must be the only
+ * owner. If a CRC is deferred, the whole frame must be in that segment.
  */
 void frame_finish(struct rte_mbuf *m);
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagram sockets in a worker: UDP between a program's rings (ipc_gram.h) and a peer that may be anyone. Worker
- * thread.
+ * Datagram sockets in a worker: UDP between a program's rings (ipc_gram.h) and any peer. Worker thread.
  *
- *	program's record → tx ring → gram_transmit: head copied and checked → one copy → frame, or fragments (frag.h)
- *	frame → gram_input: socket by port and address → one copy → rx ring → program
+ * 	program's record → tx ring → gram_transmit: head copied and checked → one copy → frame, or fragments (frag.h)
+ * 	frame → gram_input: socket by port and address → one copy → rx ring → program
  *
  * Over the wire iwarp (udps.h) the frames are segments to datagram-port instead, whose number names the UDP port:
  *
- *	gram_transmit → gram_iwarp_peer: does the peer take them? → gram_iwarp_send: one copy that sums → frames
- *	ud_input → gram_iwarp_input: CRC, rules, Q_Key, socket → one copy; of several segments when all are there
+ * 	gram_transmit → gram_iwarp_peer: does the peer take them? → gram_iwarp_send: one copy that sums → frames
+ * 	ud_input → gram_iwarp_input: CRC, rules, Q_Key, socket → one copy; of several segments when all are there
  *
  * All sockets with one UDP port are the worker's that gram_owner() names, so any worker knows where a datagram goes.
  */
@@ -29,10 +28,10 @@ struct rnicd_worker;
 #define GRAM_HASH 4096u
 
 struct gram_ctx {
-	struct gram *slot[GRAM_HASH]; /* by the lower bits of lport; those that came last are first */
+	struct gram *slot[GRAM_HASH]; /* hash table by the lower bits of lport; the newest sockets are first */
 	struct rn_list ready, telling;
 	struct udps_table *peers;
-	struct pkt_frag_table *segs; /* segments whose datagrams are not whole yet */
+	struct pkt_frag_table *segs; /* segments of incomplete datagrams */
 	struct pkt_frag_counts seg_counts;
 	uint32_t msn; /* of the last datagram that left as segments */
 };
@@ -56,9 +55,10 @@ uint64_t gram_due(const struct rnicd_worker *w); /* ns */
 void gram_iwarp_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
 		      const struct udpl_hdr *h);
 
-/* A UDP packet for a port of this worker's that is not datagram-port, checksum good. The frame stays the caller's. */
+/* A UDP packet with a good checksum, for a port of this worker that is not datagram-port. The caller keeps the
+ * frame. */
 void gram_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p);
-/* A host says by ICMP, checksum good, that nobody has the port of a datagram; this worker has the sender's port. */
+/* An ICMP message, checksum good: no socket has the port of a datagram that was sent from a port of this worker. */
 void gram_refused(struct rnicd_worker *w, const struct pkt_refused *r);
 
 /* The socket's doorbell has been rung. */
@@ -73,9 +73,9 @@ void command_gram(struct rnicd_worker *w, struct cmd *c);
 
 /* ---- between the files of this kind ---- */
 
-/* Answers a program that has asked to be told. */
+/* Notifies a program that waits. */
 void gram_answer(struct rnicd_worker *w, struct gram *g);
-/* At most `share` datagrams. False: there is no room for more now. */
+/* Sends at most `share` datagrams. False: there is no room for more now. */
 bool gram_send(struct rnicd_worker *w, struct gram *g, uint32_t share, uint32_t *count);
 /* The next record's bytes from `at` on, where they lie in the ring; how many pieces. */
 static inline uint32_t gram_tx_bytes(const struct gram *g, uint32_t at, uint32_t len, struct rn_iov iov[2])
@@ -97,10 +97,10 @@ struct gram *gram_find(struct rnicd_worker *w, uint32_t dev, const struct pkt *p
  */
 bool gram_deliver(struct rnicd_worker *w, struct rnicd_port *port, struct gram *g, const struct rte_mbuf *m,
 		  uint32_t off, const struct ipc_gram_rec *rec);
-/* What stands in a record about the packet. */
+/* Fills in a record's fields about the packet. */
 struct ipc_gram_rec gram_record(const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p);
 
-/* What the program has read of the ring of what came in is noted. False: it breaks the rules. */
+/* Takes over the program's index of the receive ring. False: the index is impossible. */
 bool gram_read(struct rnicd_worker *w, struct gram *g);
 /* Such a record, whose octets lie in a slot. False: there is no room for it now. */
 bool gram_put_slot(struct rnicd_worker *w, struct gram *g, const struct ipc_gram_rec *rec);
@@ -113,13 +113,14 @@ uint32_t gram_lend(struct rnicd_worker *w, struct gram *g, uint32_t dev, const s
 bool gram_place(struct rnicd_worker *w, struct rnicd_port *port, struct gram *g, const struct rte_mbuf *m,
 		const struct gram_seg *seg);
 
-/* Who takes this record's datagram so; NULL: it goes plain. The peer may be asked meanwhile. */
+/* The peer, if it takes this record's datagram by iWARP; NULL: it is sent as plain UDP. May send the peer a
+ * question. */
 struct udps_peer *gram_iwarp_peer(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec);
-/* Sends the next record; how many frames. 0: there is no room now. */
+/* Sends the next record; returns the number of frames. 0: there is no room now. */
 uint32_t gram_iwarp_send(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec,
 			 struct udps_peer *to);
 
-/* The program has broken the rules of its memory. */
+/* Handles a program that has written impossible values into the shared memory. */
 void gram_broken(struct rnicd_worker *w, struct gram *g);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What programs send by datagram sockets: from their rings into frames. */
+/* Sending from datagram sockets: from the programs' rings into frames. */
 #include "border/policy.h"
 #include "plane/worker_int.h"
 
@@ -34,7 +34,7 @@ static uint32_t next_record(const struct gram *g, struct ipc_gram_rec *rec)
 	return ipc_gram_need(rec->len);
 }
 
-/* `len` octets of the next record's datagram from `at` on. */
+/* Copies `len` octets of the next record's datagram from `at` on. */
 static void copy_payload(const struct gram *g, uint8_t *to, uint32_t at, uint32_t len)
 {
 	struct rn_iov iov[2];
@@ -84,7 +84,7 @@ static struct rte_mbuf *gram_buffers(const struct rnicd_worker *w, const struct 
 	return port_tx_free(&w->tx[port->index]) >= n ? frag_chain(port, n) : NULL;
 }
 
-/* Sends the next record as plain UDP; how many frames. 0: there is no room now. */
+/* Sends the next record as plain UDP; returns the number of frames. 0: there is no room now. */
 static uint32_t send_plain(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec)
 {
 	struct rnicd_port *port = rnicd.port[rec->dev];

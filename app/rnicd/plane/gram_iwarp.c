@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagram sockets over the wire iwarp: what leaves, and the memory of both ways. */
+/* Datagram sockets over the wire iwarp: sending, and the memory of both directions. */
 #include <rte_malloc.h>
 
 #include "border/policy.h"
@@ -77,7 +77,7 @@ struct udps_peer *gram_iwarp_peer(struct rnicd_worker *w, const struct gram *g, 
 	return rec->len <= unit * UDPS_SEGS_MAX ? p : NULL;
 }
 
-/* What the segments of a datagram have in common. */
+/* The fields common to all segments of a datagram. */
 struct cut {
 	struct udpl_hdr h;
 	uint32_t msn, stag;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What comes in for datagram sockets over the wire iwarp. Its sender is a peer's rnicd: numbers of sockets are nobody
- * else's to send from. The Q_Key is one for each sender's address and port of ours, so no table is needed to check it.
+ * Receiving for datagram sockets over the wire iwarp. The sender is a peer's rnicd: nobody else sends from the numbers
+ * of sockets. The Q_Key is one for each sender's address and port of ours, so no table is needed to check it.
  */
 #include "base/rn_sip.h"
 #include "border/policy.h"
@@ -23,7 +23,7 @@ static uint32_t qkey_of(const struct rnicd_port *port, const struct pkt_addr *fr
 	return (uint32_t)rn_sip_hash(&rnicd.secret[2], &k, sizeof(k), QKEYS);
 }
 
-/* As often as strangers are worth it, and never more octets than have come. */
+/* Within the rate limit for strangers, and never more octets than have come. */
 static void say(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt *p, const struct udps_msg *m)
 {
 	uint8_t buf[UDPS_LEN];
@@ -35,7 +35,7 @@ static void say(struct rnicd_worker *w, struct rnicd_port *port, const struct pk
 	ud_send(w, port, &p->src, buf, sizeof(buf));
 }
 
-/* Its sender is told why a datagram went nowhere. */
+/* Tells the sender why a datagram was dropped. */
 static void say_unasked(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt *p, const struct udpl_hdr *h,
 			enum udps_status why)
 {

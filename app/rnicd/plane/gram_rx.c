@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What comes in for datagram sockets. */
+/* Receiving for datagram sockets. */
 #include <errno.h>
 
 #include "plane/frame.h"
@@ -146,7 +146,7 @@ bool gram_put_slot(struct rnicd_worker *w, struct gram *g, const struct ipc_gram
 	return true;
 }
 
-/* Nobody has the port: its sender is told, as often as strangers are worth it. */
+/* No socket has the port: answers with ICMP, within the rate limit for strangers. */
 static void gram_refuse(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p)
 {
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);

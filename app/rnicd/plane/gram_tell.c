@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What programs of datagram sockets, and the control thread, are told. */
+/* Notifications to programs of datagram sockets, and events to the control thread. */
 #include "plane/worker_int.h"
 
 static void gram_tell(struct rnicd_worker *w, struct gram *g, uint32_t bits)
@@ -13,7 +13,7 @@ void gram_answer(struct rnicd_worker *w, struct gram *g)
 {
 	uint32_t say = 0;
 
-	/* pairs with the program's: it says what it wants, then looks once more */
+	/* pairs with the program's fence: it writes what it waits for, then checks once more */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	uint32_t want = __atomic_load_n(&g->mem->want, __ATOMIC_RELAXED);
 	if ((want & IPC_STREAM_WANT_IN) && (__atomic_load_n(&g->mem->rx_head, __ATOMIC_RELAXED) != g->rx_tail ||
@@ -33,7 +33,7 @@ void gram_events(struct rnicd_worker *w)
 	while (!rn_list_empty(&w->grams.telling)) {
 		struct event *ev = event_room(w->index, EVENT_LOSSLESS);
 		if (ev == NULL)
-			return; /* the control thread is behind: in a later turn */
+			return; /* the control thread's queue is full: tried again in a later turn */
 		struct gram *g = rn_list_pop(&w->grams.telling, struct gram, telling);
 		ev->type = EVENT_STREAM;
 		ev->stream = (struct event_stream){ .bits = g->tell, .key = g->key };

@@ -17,7 +17,7 @@ struct flying {
 	uint64_t when;
 };
 
-/* Held back until `gap` later frames have taken off. */
+/* Held back until `gap` later frames have been sent. */
 struct held {
 	struct rte_mbuf *m;
 	uint64_t deadline;
@@ -58,7 +58,7 @@ struct impair *impair_create(const struct rnicd_impair_cfg *cfg, uint32_t worker
 	im->mask = limit - 1;
 	im->copies = copies;
 	rn_rng_seed(&im->rng, cfg->seed + worker * UINT64_C(0x9e3779b97f4a7c15));
-	/* numbers of its own: the fate of frames is not shifted by what was cut before */
+	/* a random sequence of its own, so that cutting does not shift the draws for frames */
 	resegment_init(&im->segments, (enum rnicd_resegment)cfg->resegment, cfg->seed ^ worker, copies);
 	return im;
 }
@@ -75,7 +75,7 @@ void impair_destroy(struct impair *im)
 	rte_free(im);
 }
 
-/* The draw is made even when the answer is certain, so that one setting does not shift the fate under another. */
+/* Draws even if the answer is certain, so that one setting does not shift the draws of another. */
 static bool chance(struct impair *im, uint32_t probability) { return rn_rng_u32(&im->rng) < probability; }
 
 static void take_off(struct impair *im, struct rte_mbuf *m, uint64_t now, struct rnicd_port_stats *st)

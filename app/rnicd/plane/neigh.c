@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Neighbours: the next hop of an address, what ARP wants done, and what of it the control thread is told. */
+/* Neighbours: finds the next hop of an address, carries out what ARP asks for, and reports to the control thread. */
 #include <errno.h>
 
 #include "plane/worker_int.h"
@@ -13,7 +13,7 @@ void worker_arp_todo(struct rnicd_worker *w, struct rnicd_port *port, const stru
 		return;
 	struct event *ev = event_room(w->index, EVENT_DROPPABLE);
 	if (ev == NULL)
-		return; /* the neighbour's next news, or the control side's own time-out, will do */
+		return; /* no room: the neighbour's next event, or the control side's own time-out, takes its place */
 	ev->type = EVENT_NEIGH;
 	ev->neigh =
 		(struct event_neigh){ .port = port->index, .addr = e->ip, .status = arp_usable(e) ? 0 : -EHOSTUNREACH };

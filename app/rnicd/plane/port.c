@@ -22,14 +22,15 @@
 #define POOL_CACHE  512u
 #define POOL_MIN    4096u
 #define POOL_MIN_BIG \
-	1024u           /* where the MTU is above RNICD_MTU_WIRE: a window is a few frames, and memory is not endless */
-#define POOL_MAX 16383u /* and what the impaired line may hold; more would only be colder */
+	1024u           /* if the MTU is above RNICD_MTU_WIRE: a window is then only a few frames, and buffers are
+			 * large */
+#define POOL_MAX 16383u /* plus the frames that an impairment may hold; more would only miss the caches more often */
 
 /* Bytes of mbuf data room that hold any frame of the port behind the usual headroom. */
 static uint16_t buffer_room(const struct rnicd_port *port)
 {
 	uint32_t room = RTE_PKTMBUF_HEADROOM + PKT_ETH_LEN + PKT_VLAN_LEN + port->mtu;
-	/* PCI devices cut a frame at a multiple of 1 KiB of buffer: what is left must hold it all */
+	/* PCI devices use a multiple of 1 KiB of a buffer, which must hold the whole frame */
 	if (port->cfg->kind == RNICD_PORT_PCI)
 		room = rn_max_u32(room, RTE_MBUF_DEFAULT_BUF_SIZE);
 	if (port->cfg->kind == RNICD_PORT_AF_PACKET)
@@ -122,7 +123,7 @@ static bool bring_up(struct rnicd_port *port, char *err, uint32_t err_len)
 	if (rc == 0)
 		rc = rte_eth_dev_start(port->ethdev);
 	if (rc != 0 && port_link_must_call(port)) {
-		/* its server is not there yet: control/link.c calls again */
+		/* its server does not run yet: control/link.c connects later */
 		port_set_link(port, RNICD_LINK_GONE);
 		return true;
 	}
@@ -217,7 +218,7 @@ void port_groups(struct rnicd_port *port, const struct pkt_addr *addr, uint32_t 
 		rte_eth_allmulticast_disable(port->ethdev);
 	if (rte_eth_dev_set_mc_addr_list(port->ethdev, mac, n > 0 ? n + 1 : 0) != 0 && n > 0 &&
 	    rte_eth_allmulticast_enable(port->ethdev) != 0)
-		rnicd_log(RNICD_LOG_WARNING, "port %s: its driver lets no multicast in", port->cfg->name);
+		rnicd_log(RNICD_LOG_WARNING, "port %s: its driver cannot receive multicast", port->cfg->name);
 }
 
 bool port_start_all(char *err, uint32_t err_len)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports: a configured device becomes an ethdev, its abilities are asked once, its queues, buffers and capture are made.
+ * Ports: opens each configured device as an ethdev, queries its offloads once, makes its queues, buffers and capture.
  * Control thread only, before workers start and after they have stopped.
  */
 #ifndef RNICD_PORT_H
@@ -14,7 +14,7 @@
 bool port_start_all(char *err, uint32_t err_len);
 /* Closes the devices and frees the frames on wires. */
 void port_close_all(void);
-/* Frees buffers and ports: no frame is left anywhere. */
+/* Frees buffers and ports. No frame may be left anywhere. */
 void port_free_all(void);
 
 /* True when received frames for MAC dst may be the port's: its own, broadcast, multicast. */
@@ -25,7 +25,7 @@ static inline bool port_mac_is_ours(const struct rnicd_port *port, const uint8_t
 
 /* A file descriptor that becomes readable when packets come into a queue; -1: the port has none. */
 int port_rx_fd(const struct rnicd_port *port, uint16_t queue);
-/* The queue's worker, before its last look and its sleep: the descriptor tells of what comes from now on. */
+/* The queue's worker, before its last check and its sleep: the descriptor reports packets that come from now on. */
 void port_rx_arm(const struct rnicd_port *port, uint16_t queue);
 
 /* port_dev.c: bytes of one slot of a packet socket's ring, which also bounds what the driver wants in a buffer. */

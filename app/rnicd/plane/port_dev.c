@@ -20,14 +20,14 @@
 #include "border/devargs.h"
 
 /*
- * What each kind of device is to DPDK and to us. zero_copy: its driver copies what it transmits with the CPU, so that a
- * chain may point into a client's memory that no bus can reach.
+ * The properties of each kind of device. zero_copy: its driver copies what it transmits with the CPU, so that a chain
+ * may point into a client's memory that no bus can reach.
  */
 static const struct kind {
 	const char *driver; /* NULL: the argument is a PCI address */
 	const char *first;  /* key in front of a bare argument */
 	bool zero_copy;
-	bool offload; /* checksums by hardware; software drivers only do late what we do early */
+	bool offload; /* checksums in hardware; a software driver would only compute them later than this code */
 	bool rx_fd;   /* receive interrupts */
 } kinds[RNICD_PORT_KINDS] = {
 	[RNICD_PORT_MEMIF] = { "net_memif", NULL, true, false, false },
@@ -157,7 +157,7 @@ static int configure(struct rnicd_port *port, const struct rte_eth_dev_info *inf
 	return rte_eth_dev_configure(port->ethdev, port->caps.queues, port->caps.queues, &conf);
 }
 
-/* The interface and its MTU are the host's; the driver has no notion of larger ones but carries what fits its slots. */
+/* The host sets the interface's MTU; the driver does not know larger MTUs but carries any frame that fits its slots. */
 static bool af_packet_mtu(const struct rnicd_port *port, char *err, uint32_t err_len)
 {
 	struct rte_eth_dev_info info;
@@ -206,7 +206,7 @@ bool port_dev_create(struct rnicd_port *port, char *err, uint32_t err_len)
 		ask_caps(port, &info);
 		rc = configure(port, &info);
 		if (rc != 0 && port->caps.rx_fd) {
-			/* some drivers know of receive interrupts only when they are told to use them */
+			/* some drivers report receive interrupts only after they were told to use them */
 			port->caps.rx_fd = false;
 			rc = configure(port, &info);
 		}

@@ -23,7 +23,7 @@
 
 /* ---- the host's interface behind a port ---- */
 
-/* A socket to ask the kernel with, in the network namespace where the daemon was started. */
+/* A socket for ioctls, in the network namespace in which the daemon was started. */
 static int ask_fd(void)
 {
 	static int fd = -1;
@@ -84,7 +84,7 @@ enum rnicd_link port_link_ask(const struct rnicd_port *port)
 		return RNICD_LINK_UP; /* both ends of the wire are here */
 	if (port->if_index != 0)
 		return host_link(port);
-	/* a driver that cannot say is believed to have a link */
+	/* a driver that cannot report the link is assumed to have one */
 	if (rte_eth_link_get_nowait(port->ethdev, &link) != 0 || link.link_status == RTE_ETH_LINK_UP)
 		return RNICD_LINK_UP;
 	return RNICD_LINK_DOWN;
@@ -144,7 +144,7 @@ static void now_idle(void *arg)
 	sem_post(&idle);
 }
 
-/* Returns when DPDK's interrupt thread, which ends memif's connections, has come out of what it was in. */
+/* Waits until DPDK's interrupt thread, which ends memif's connections, has finished its present work. */
 static void interrupts_settle(void)
 {
 	sem_init(&idle, 0, 0);

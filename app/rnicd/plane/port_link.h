@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The line of a port: whether it carries frames, and how a device that is gone comes back. The control thread's calls
- * are in border/port_admin.h.
+ * The link of a port: whether it carries frames, and how a device that is gone is opened again. The control thread's
+ * calls are in border/port_admin.h.
  */
 #ifndef RNICD_PORT_LINK_H
 #define RNICD_PORT_LINK_H
@@ -22,7 +22,7 @@ void worker_port_join(struct rnicd_worker *w, struct rnicd_port *port);
  * worker) im, NULL for none. Returns the one that it had, which is the caller's, with the frames in it.
  */
 struct impair *worker_port_change(struct rnicd_worker *w, struct rnicd_port *port, struct impair *im);
-/* Worker's thread: the line carries frames again. The neighbours are told our address. */
+/* Worker's thread: the link carries frames again. Announces this port's address to the neighbours. */
 void worker_port_up(struct rnicd_worker *w, struct rnicd_port *port);
 
 #endif

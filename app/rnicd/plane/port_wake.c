@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What ends a worker's sleep when packets come in, and what a port's driver must be told to look for them. The packet
+ * Wakes a worker when packets come in, and tells a port's driver to look for packets if it needs that. The packet
  * socket's driver keeps its descriptor to itself; so a second socket on the same interface, with the smallest of
  * buffers and one byte of each packet, serves as a bell.
  */

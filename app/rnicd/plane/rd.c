@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reliable datagrams: packets of flows as frames, and what flows and pairs tell each other. */
+/* Reliable datagrams: sends packets of flows as frames, and passes data and results between flows and pairs. */
 #include "plane/rd.h"
 
 #include <rte_random.h>
@@ -9,11 +9,11 @@
 #include "plane/worker_int.h"
 
 #define ACK_DELAY (50 * RN_NS_PER_US)
-/* A peer that is silent for that long may lose its place: what is forgotten has no valid cookie. */
+/* A peer that is silent for this long may be replaced: by then no cookie of a forgotten flow is valid. */
 #define PEER_REST_NS UDPR_IDLE_MIN
-#define PEER_LOOKS   8u /* peers that are looked at for one that rests */
+#define PEER_LOOKS   8u /* peers that are checked to find an idle one */
 #define TURN_SHARE   WORKER_BURST
-#define TURN_BLOCKED 16u /* pairs whose flow is full that are looked at in a turn */
+#define TURN_BLOCKED 16u /* pairs with a full flow that are checked in a turn */
 
 static const struct udpr_cfg flow_cfg = { .target = 100 * RN_NS_PER_US,
 					  .patience = 5 * RN_NS_PER_S,
@@ -117,7 +117,7 @@ static void flow_give(struct rd_port *r, struct rd_peer *p, uint32_t packet, uin
 {
 	uint32_t flow;
 
-	p->n_spare--; /* it was the last one of the spare ones */
+	p->n_spare--; /* the packet was the last one in `spare` */
 	peer_touch(r, p);
 	if (rn_likely(udpr_tx_send(&p->tx, packet, now)))
 		return;
@@ -243,7 +243,7 @@ void rd_port_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_m
 
 /* ---- a turn ---- */
 
-/* What has become of packets; a flow that is lost ends what was under way to the peer. False: no room for effects. */
+/* Handles results of packets; if a flow is lost, the runs to that peer end. False: no room for effects. */
 static bool flow_fates(struct rnicd_worker *w, struct rd_port *r, struct rd_peer *p)
 {
 	const bool lost = p->tx.state == UDPR_LOST;

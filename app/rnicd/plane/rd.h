@@ -31,10 +31,10 @@ void rd_port_recvs(struct rnicd_worker *w);
 /* A datagram for which rd_port_wants() was true, in one piece. Takes m. */
 void rd_port_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p);
 
-/* Timers, and packets that may go now. Returns how much there was to do. */
+/* Runs timers, and sends packets that may be sent now. Returns the amount of work. */
 uint32_t rd_port_turn(struct rnicd_worker *w);
 
-/* When there is something to do again, if nothing comes; RN_NEVER: nothing is under way. */
+/* When there is work again if no packet comes; RN_NEVER: nothing is under way. */
 uint64_t rd_port_due(const struct rnicd_worker *w);
 
 /* Adds what its devices have counted; l->rd and l->rd_drops are 0. */

@@ -13,7 +13,7 @@
 #define TCP_FLAGS_AT 13u
 #define TCP_SUM_AT   16u
 
-/* What leaves because of one frame. */
+/* The frames that are sent because of one frame. */
 struct leaving {
 	struct rte_mbuf **out;
 	uint32_t n;
@@ -221,7 +221,7 @@ uint32_t resegment_in(struct resegment *r, struct rte_mbuf *m, uint64_t now, str
 	if (whole != NULL)
 		frame_finish(whole);
 	else
-		st->no_buffer++; /* it passes as it is */
+		st->no_buffer++; /* no buffer: it passes unchanged */
 	if (whole != NULL && part_of(whole, &s)) {
 		resegment_one(r, s, now, &l, st);
 		rte_pktmbuf_free(m);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A box on the way that cuts and joins TCP segments: Ethernet frames in, Ethernet frames out, with the same bytes at
- * the same sequence numbers and with right lengths and checksums (RFC 9293, section 3.1). FPDUs then no longer begin
+ * An emulated middlebox that cuts and joins TCP segments: Ethernet frames in, Ethernet frames out, with the same bytes
+ * at the same sequence numbers and with right lengths and checksums (RFC 9293, section 3.1). FPDUs then no longer begin
  * where segments do (RFC 5044, appendix A.5). Segments with other flags than ACK and PSH, segments without payload, and
  * frames that are not TCP pass as they are. Order is kept: at most one segment is held back, for RESEGMENT_HOLD_NS, and
  * leaves before any other frame. No frame leaves that is longer than the longest that has come.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DPDK gives every process a directory (the telemetry socket lies in it) and never removes it. Ours goes when we end in
- * order; those of daemons that were killed go when the next one starts. Control thread, at start and at exit only.
+ * DPDK gives every process a directory (the telemetry socket lies in it) and never removes it. rnicd removes its own at
+ * an orderly end, and at its start those of daemons that were killed. Control thread, at start and at exit only.
  */
 #ifndef RUNDIR_H
 #define RUNDIR_H
@@ -12,8 +12,8 @@
 #define RUNDIR_PREFIX "rnicd" /* and the process number */
 
 /*
- * Removes what dead daemons left in dir, the parent of such directories: names of our form, whose process is gone and
- * whose telemetry socket nobody answers, and nothing in them but such sockets.
+ * Removes the directories of dead daemons in dir, their parent: directories with rnicd's form of name, whose process is
+ * gone, whose telemetry socket nobody answers, and which contain only such sockets.
  */
 void rundir_clean(const char *dir);
 

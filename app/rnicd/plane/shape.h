@@ -14,8 +14,8 @@
 #include "pkt/pkt.h"
 
 /*
- * How far the line may run ahead of the clock. A worker looks at its queues every few microseconds, and much less
- * often when it has slept: without this slack each look would leave the line idle.
+ * How far the line may run ahead of the clock. A worker serves its queues every few microseconds, and much less often
+ * when it has slept: without this slack the line would be idle between two turns.
  */
 #define SHAPE_SLACK_NS (50 * RN_NS_PER_US)
 
@@ -37,7 +37,7 @@ static inline uint64_t shape_wire_bytes(uint32_t frame_len)
 /* Frames that want to leave. */
 struct shape_ask {
 	uint64_t now;
-	uint64_t since;      /* the line has been asked for without a pause since then: it has not been idle */
+	uint64_t since;      /* since this time frames have waited without a pause, so the line has not been idle */
 	const uint32_t *len; /* bytes of each */
 	uint32_t n;
 };

@@ -6,7 +6,7 @@
 
 #define ZCOPY_MIN_DEFAULT 2048u
 #define SMALL_ROOM        128u
-#define SLICES            8u             /* more are most often short ones, between markers: copied */
+#define SLICES            8u             /* more slices are most often short pieces between markers, which are copied */
 #define CHAIN_MAX         WORKER_MAX_IOV /* more pieces than the receiver of a pair can take as slices are copied */
 
 /* The frame's receiver is a connection of this process: the CRC may be left open. */
@@ -59,7 +59,7 @@ static void ext_freed(void *addr, void *opaque)
 	__atomic_store_n(n, *n + 1, __ATOMIC_RELEASE);
 }
 
-/* One reference each: the 16-bit count of a shared one could be driven around. */
+/* Each buffer gets a reference count of its own: a shared 16-bit count could overflow. */
 static void refer(struct conn *c, struct rte_mbuf *m, const struct rn_iov *piece)
 {
 	struct rte_mbuf_ext_shared_info *shinfo = &mbuf_priv(m)->shinfo;
@@ -155,7 +155,7 @@ static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const stru
 	return head;
 }
 
-/* The client may write to its memory at any time. So no sum is made of bytes that are read again: not ours, that is. */
+/* The client may write to its memory at any time. So no checksum is computed over bytes that are read again later. */
 static bool by_reference(const struct conn *c, const struct tcpl_out *o, uint32_t zcopy_min)
 {
 	return c->client != NULL && o->len >= zcopy_min && c->way.port->caps.zero_copy &&

@@ -241,7 +241,7 @@ static bool next_mac(struct rnicd_worker *w, struct rnicd_port *port, const stru
 		*e = arp_get(w->arp[port->index], hop, w->now, &todo);
 		worker_arp_todo(w, port, &todo);
 	}
-	if (!loop && *e == NULL) /* no way, or no room to ask */
+	if (!loop && *e == NULL) /* no route, or no free ARP entry */
 		return false;
 	memcpy(mac, loop ? port->mac : (*e)->mac, PKT_MAC_LEN);
 	return true;

@@ -40,10 +40,11 @@ void ud_del(struct ud_table *t, struct ud_qp *u);
 /* A UDP packet for the port's own address, or a group that ud_group_find knows. from_wire: of worker_rx.c. Takes m. */
 void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p, bool from_wire);
 
-/* The QP is about to go: what has been posted is sent before, as far as there is room. An adapter has long done so. */
+/* Called before the QP is destroyed: sends what has been posted, as far as there is room, as a hardware adapter would
+ * have done already. */
 void ud_finish(struct rnicd_worker *w, struct ud_qp *u);
 
-/* Ends messages that wait for segments in vain; returns their number. */
+/* Ends messages whose segments did not come in time; returns their number. */
 uint32_t ud_timers(struct rnicd_worker *w);
 
 /* The messages that wait for segments. */
@@ -51,7 +52,7 @@ void ud_records(const struct rnicd_worker *w, const struct cmd_look_records *l);
 
 /* Octets of a datagram's headers up to UDP's, which ud_launch() writes. */
 uint32_t ud_headers_len(const struct rnicd_port *port);
-/* Whether one more datagram may leave the device now. */
+/* Whether the device may send one more datagram now. */
 bool ud_room(const struct rnicd_worker *w, const struct rnicd_port *port);
 /* Of f are set: dst, ports, tos, ttl. All else as ud_launch(). */
 void ud_launch_flow(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, struct pkt_flow *f,

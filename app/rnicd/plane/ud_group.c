@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams to many: the groups of a worker, and what they receive. */
+/* Multicast: the groups of a worker, and the datagrams to them. */
 #include "plane/frame.h"
 #include "plane/worker_int.h"
 
@@ -75,7 +75,7 @@ void ud_group_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_
 		w->tcp.rc.qp.stats.ud_bad++;
 	} else if (g == NULL) { /* the last one has just left */
 		w->tcp.rc.qp.stats.ud_no_qp++;
-	} else if (from_wire && own) { /* a network that sends back what it is sent */
+	} else if (from_wire && own) { /* the network has sent back a frame of this port */
 		st->rx_not_ours++;
 	} else if (!worker_csum_good(port, m, p)) {
 		st->rx_bad_csum++;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way from a port to a peer: the neighbour that frames go to, and the headers in front of each segment. Worker
- * thread.
+ * The route from a port to a peer: the next hop's ARP entry, and the headers in front of each segment. Worker thread.
  */
 #ifndef RNICD_WAY_H
 #define RNICD_WAY_H
@@ -33,7 +32,7 @@ void way_leave(struct way *way);
 void way_refresh(struct rnicd_worker *w, struct way *way);
 /* Frames that may be sent now. */
 uint32_t way_room(const struct rnicd_worker *w, const struct way *way);
-/* True: the checksum is left to the frame's receiver. */
+/* True: the checksum is deferred, since the frame does not leave the process. */
 static inline bool way_defers(const struct way *way) { return way->port->caps.tx_csum || way->neigh == NULL; }
 /* Writes the headers to m and says what of the checksum is left to do; returns their length. */
 uint32_t way_header(struct way *way, const struct pkt_tcp_seg *s, struct rte_mbuf *m);

@@ -117,9 +117,9 @@ static uint32_t transmit(struct rnicd_worker *w)
 	return n;
 }
 
-/* A turn takes far less: if the next begins later than this, somebody else had the CPU. */
+/* A turn takes far less: if the next turn begins later than this, another program had the CPU. */
 #define TURN_MAX_NS RN_NS_PER_MS
-#define LATE_NS     (50 * RN_NS_PER_US) /* so long a turn is late for what has come meanwhile */
+#define LATE_NS     (50 * RN_NS_PER_US) /* after a turn this long, frames that came meanwhile are handled late */
 
 void worker_tell_lost(struct rnicd_worker *w)
 {
@@ -141,7 +141,8 @@ void worker_tell_behind(struct rnicd_worker *w)
 	w->tcp.turns.behind = w->more && w->more_turns <= WORKER_BACKLOG_TURNS;
 }
 
-/* Flushes are the one work of a turn that a client makes without a peer: that they are bounded is to be seen. */
+/* Flushed requests are the only work of a turn that a client can cause without a peer; this counter shows that it is
+ * bounded. */
 static void count_flushes(struct rnicd_worker *w)
 {
 	w->flushed_most = rn_max_u64(w->flushed_most, w->tcp.rc.qp.stats.flushed - w->flushed);

@@ -101,23 +101,23 @@ struct rnicd_worker {
 	uint32_t lcore; /* DPDK's number, not the CPU's */
 	int socket;
 	uint64_t now;
-	uint64_t busy;          /* when there was last something to do */
-	uint64_t ran;           /* until when it is known to have run, or to have slept because it wanted to */
-	bool woken;             /* by a bell, since the last turn */
-	bool late;              /* what is read now may have waited for this worker */
-	bool more;              /* this turn has not seen all that had been received */
+	uint64_t busy;          /* time of the last turn with work */
+	uint64_t ran;           /* time until which the worker is known to have run, or to have slept voluntarily */
+	bool woken;             /* woken by a descriptor since the last turn */
+	bool late;              /* frames that are read now may have waited for this worker */
+	bool more;              /* this turn has not read all received frames */
 	uint32_t more_turns;    /* turns in a row with more to do */
-	uint64_t shy_until;     /* until then it sleeps without spinning: the CPU is somebody else's too */
-	uint64_t nap;           /* ns: longest sleep while a port cannot tell of packets */
+	uint64_t shy_until;     /* until then it sleeps without spinning, because another program uses the CPU */
+	uint64_t nap;           /* ns: longest sleep while a port cannot signal packets */
 	uint64_t turns, sleeps; /* counters */
 	uint64_t flushed;       /* work requests, before this turn */
 	uint64_t flushed_most;  /* in one turn */
 	struct stages stages;
 	uint32_t blind_ports;              /* a bit for each such port */
 	uint16_t share[RNICD_MAX_PORTS];   /* most frames that a port may bring in a turn: worker_rx.c */
-	uint64_t look_at[RNICD_MAX_PORTS]; /* when a port is read next that costs a system call: worker_rx.c */
-	uint64_t answers_at;               /* resets and cookies for strangers are rationed: conn.c */
-	uint64_t strangers_at;             /* and connections without a Request */
+	uint64_t look_at[RNICD_MAX_PORTS]; /* next time to read a port whose reading takes a system call: worker_rx.c */
+	uint64_t answers_at;               /* rate limit of resets and cookies for strangers: conn.c */
+	uint64_t strangers_at;             /* rate limit of connections without a Request */
 	uint64_t passive;                  /* connections numbered so far: effects.c */
 	uint32_t fx_told;                  /* of qp.fx, when the queue to the control thread was full in between */
 	struct worker_client *clients;
@@ -130,7 +130,7 @@ struct rnicd_worker {
 	bool rd_any;
 	struct rd_port *rd[RNICD_MAX_PORTS]; /* reliable datagrams of these devices are this worker's */
 	struct ud_group *groups[UD_GROUP_HASH];
-	uint32_t ud_wanted;       /* datagrams that met one */
+	uint32_t ud_wanted;       /* datagrams for a QP or a socket of this worker */
 	uint8_t *ud_whole;        /* UINT16_MAX octets: a datagram that came in fragments, as one piece */
 	struct rn_list conn_free; /* struct conn, by link */
 	struct rn_list half_open; /* struct conn, by half_any: of all listeners, oldest first */
@@ -171,7 +171,8 @@ void worker_tell_lost(struct rnicd_worker *w);
 void worker_tell_behind(struct rnicd_worker *w);
 
 /* ---- effects.c ---- */
-/* Room for the effects of one more call into qp; false: the control thread is behind, do nothing that makes effects. */
+/* Whether there is room for the effects of one more call into qp; false: the control thread is behind, so do nothing
+ * that makes effects. */
 bool worker_effects(struct rnicd_worker *w);
 
 /* What rc_modify, rc_destroy and rc_doorbell, or their like of another carrier, say. */
@@ -188,15 +189,15 @@ static inline bool worker_space(struct rnicd_worker *w)
 }
 
 /* ---- neigh.c ---- */
-/* Does what an arp_ call wants done. */
+/* Carries out what an arp_ call asks for. */
 void worker_arp_todo(struct rnicd_worker *w, struct rnicd_port *port, const struct arp_todo *todo);
-/* Where frames for an address go: the address itself, the gateway, or NULL. */
+/* The next hop of an address: the address itself, the gateway, or NULL. */
 const struct pkt_addr *conn_next_hop(const struct rnicd_port *port, const struct pkt_addr *ip);
 void neigh_timers(struct rnicd_worker *w);
 
 /* ---- worker_rx.c ---- */
 uint32_t worker_rx(struct rnicd_worker *w);
-/* The next worker_rx looks at every port, also where that costs a system call. */
+/* The next worker_rx reads every port, even if that takes a system call. */
 void worker_rx_all(struct rnicd_worker *w);
 /* Whether a parsed frame's TCP or UDP checksum may be relied on. */
 bool worker_csum_good(const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p);
@@ -217,7 +218,7 @@ void command_conn(struct rnicd_worker *w, struct cmd *c);
 void conn_tcp_init(const struct rnicd_port *port);
 /* What a port's connections have in common. */
 const struct tcpl_cfg *conn_tcp_cfg(uint32_t port);
-/* A TCP segment for the port's own address, checksum good. Returns what is to be freed; NULL: it is kept. */
+/* A TCP segment for the port's own address, checksum good. Returns the frame to free; NULL: the frame is kept. */
 struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
 			    const struct flow *f);
 /* The connection has told QP_FX_CLOSED: it goes with conn_bury() at the end of the turn, when nobody is in it. */
@@ -225,7 +226,8 @@ void conn_died(struct rnicd_worker *w, struct rc *qc);
 void conn_bury(struct rnicd_worker *w);
 /* The connection's peer has sent its Request: it does not count as half open any more. */
 void conn_requested(struct rnicd_worker *w, struct rc *qc);
-/* Whether another stranger may be answered now: resets, cookies and questions to the control thread are rationed. */
+/* Whether another stranger may be answered now: the rate of resets, cookies and questions to the control thread is
+ * limited. */
 bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port);
 /* A frame that the worker receives once more, in its next turn. Takes m. */
 void conn_again(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m);
@@ -246,9 +248,9 @@ struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struc
 void worker_port_fd(struct rnicd_worker *w, const struct rnicd_port *port);
 /* Control thread, ports are up. NULL with a sentence in err. */
 struct rnicd_worker *worker_create(uint32_t index, char *err, uint32_t err_len);
-/* All have stopped: frees the frames it has in its hands. */
+/* Called when all workers have stopped: frees the frames that the worker holds. */
 void worker_drain(struct rnicd_worker *w);
-/* All are drained and the ports are closed, no frame of its pools is left anywhere. */
+/* Called when all workers are drained and the ports are closed, so that no frame of its pools is left. */
 void worker_destroy(struct rnicd_worker *w);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receive side of a worker: bursts from ports, from other workers and from loopback; each frame is parsed, judged
- * and given to whom it belongs.
+ * The receive side of a worker: bursts from ports, from other workers and from loopback; each frame is parsed, checked
+ * and passed to its connection, socket or queue pair.
  */
 #include <rte_ethdev.h>
 #include <rte_prefetch.h>
@@ -14,7 +14,7 @@
 
 #define TAP_LOOK_NS (20 * RN_NS_PER_US)
 
-/* A frame on its way through a burst. m is NULL once it has found its end. */
+/* A frame of a burst. m is NULL when the frame has been consumed. */
 struct rx {
 	struct rte_mbuf *m;
 	struct flow_key key;
@@ -189,7 +189,7 @@ static void igmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct r
 	drop(r);
 }
 
-/* Ethernet padding behind the IP packet is nobody's: an echo must not be longer than what IP says. */
+/* Removes Ethernet padding behind the IP packet: an echo must not be longer than IP's length says. */
 static void trim(struct rte_mbuf *m, const struct pkt *p)
 {
 	uint32_t end = (uint32_t)p->l4_off + p->l4_len;
@@ -310,7 +310,7 @@ static void identify(struct rnicd_worker *w, const struct rnicd_port *port, stru
 	flow_prefetch(&w->flows, r->hash);
 }
 
-/* Second look: whose it is. The owner's first lines are fetched. */
+/* Second pass: finds the owner, and prefetches its first cache lines. */
 static void look_up(struct rnicd_worker *w, struct rx *r, const struct rx *before)
 {
 	if (r->follows) {
@@ -322,7 +322,8 @@ static void look_up(struct rnicd_worker *w, struct rx *r, const struct rx *befor
 		conn_prefetch(r->flow);
 }
 
-/* First look: everything that needs no flow is done with; TCP gets its key and the table's line is fetched. */
+/* First pass: handles all frames that need no flow; makes the key of each TCP segment and prefetches the table's
+ * line. */
 static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, const struct rx *before,
 		     bool from_wire)
 {
@@ -437,9 +438,9 @@ static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_
 }
 
 /*
- * Reading is work too, and on a wire that is flooded it is work for nobody: a port whose full bursts bring little for
- * connections gets small ones, so that other ports and what clients post have most of each turn. A port that is not
- * behind, or brings what is wanted, has its share again at once.
+ * Reading takes time too, and on a flooded port this time is wasted: a port whose full bursts bring few frames for
+ * connections is read in small bursts, so that other ports and clients' requests get most of each turn. A port without
+ * a backlog, or with useful frames, gets its full share again at once.
  */
 static uint16_t next_share(uint16_t share, uint32_t n, uint32_t wanted)
 {
@@ -449,8 +450,8 @@ static uint16_t next_share(uint16_t share, uint32_t n, uint32_t wanted)
 }
 
 /*
- * Whether to read the port now. To look at a tap is a system call, and one for each frame: in turns that are shorter
- * than this it waits, and the kernel's queue holds what comes, or drops it, at the cost of its sender.
+ * Whether to read the port now. Reading a tap takes a system call, and another one for each frame. So a tap is not read
+ * in every short turn; meanwhile the kernel's queue holds the frames, or drops them.
  */
 static bool look(struct rnicd_worker *w, const struct rnicd_port *port)
 {

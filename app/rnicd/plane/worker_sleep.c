@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a worker does when there is nothing to do: it spins for cfg.spin_us, giving the CPU to any thread that waits for
- * it, then sleeps until something happens (a command, a doorbell, a frame from another worker, a packet at a port that
- * can tell) or is due (a timer, a frame that waits for the line). Ports that cannot tell are looked at again after 20
- * us, and ever less often up to 500 us.
+ * An idle worker: it spins for cfg.spin_us, yielding the CPU to any thread that waits for it, then sleeps until
+ * something happens (a command, a doorbell, a frame from another worker, a packet at a port that can tell) or is due (a
+ * timer, a frame that waits for the line). Ports that cannot tell are looked at again after 20 us, and ever less often
+ * up to 500 us.
  */
 #include <sched.h>
 #include <time.h>
@@ -17,7 +17,7 @@
 #define NAP_MAX_NS   (500 * RN_NS_PER_US)
 #define SLEEP_MAX_NS (100 * RN_NS_PER_MS)
 #define PAUSES       8u
-#define HOGGED_NS    (50 * RN_NS_PER_US) /* a yield that long: somebody computes on this CPU */
+#define HOGGED_NS    (50 * RN_NS_PER_US) /* after a yield this long another program is using this CPU */
 #define SHY_NS       (10 * RN_NS_PER_MS)
 
 static void say_sleeping(struct rnicd_worker *w, uint32_t value)
@@ -66,7 +66,7 @@ static uint64_t longest_nap(struct rnicd_worker *w)
 {
 	uint32_t blind = w->blind_ports;
 
-	/* nothing comes into a device that is not there */
+	/* a device that is gone receives nothing */
 	for (uint32_t i = 0; blind != 0 && i < rnicd.n_ports; i++)
 		blind &= ~((uint32_t)(port_link(rnicd.port[i]) == RNICD_LINK_GONE) << i);
 	if (blind == 0)
@@ -90,7 +90,7 @@ static void sleep_until(struct rnicd_worker *w, uint64_t due)
 	if (rang) {
 		w->nap = 0;
 		worker_rx_all(w);
-		/* a bell may ring just before its packet is to be seen: look for a while */
+		/* a descriptor may become readable just before its packet is visible: poll for a while */
 		w->busy = woke;
 	}
 	w->sleeps++;

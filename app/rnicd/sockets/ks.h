@@ -2,14 +2,14 @@
 /*
  * A second plane under the control side: in place of Ethernet ports and a TCP of its own it has the host's network
  * interfaces and the kernel's sockets, or rnicd's ports and streams (ks_net.h). It carries out the same commands
- * (cmd.h) and tells the same events (event.h), so clients, connection manager and groups are those of rnicd. It runs
- * inside one client's process (embedded.c) and needs no privilege, no DPDK and no hugepages.
+ * (cmd.h) and sends the same events (event.h), so clients, connection manager and groups are the same code as in rnicd.
+ * It runs inside one client's process (embedded.c) and needs no privilege, no DPDK and no hugepages.
  *
  * There is one worker. Its turn is run by a thread of its own, which sleeps when there is nothing to do, and by any
  * thread of the program that polls a completion queue or posts work, so that a program that polls waits for no thread
  * switch. The thread that runs the turn holds ks.lock.
  *
- *	clock → commands → sockets with input → doorbells → timers → connections, datagram QPs with output → effects
+ * 	clock → commands → sockets with input → doorbells → timers → connections, datagram QPs with output → effects
  *
  * Everything here is for the holder of ks.lock unless marked otherwise.
  */
@@ -33,30 +33,30 @@
 #define KS_HOT         4u    /* connections whose sockets each turn reads without asking epoll */
 #define KS_BATCH       (256u << 10) /* bytes that one system call sends, about */
 #define KS_BATCH_IOV   256u
-#define KS_INDEX_SHIFT 16u          /* of a queue pair's number: the bits above it are the index of its process */
+#define KS_INDEX_SHIFT 16u          /* the bits of a QPN from this one on are the index of its process */
 #define KS_BUF         (256u << 10) /* bytes that one system call receives at most */
 
-/* What epoll tells of: the first member of each object with a socket. */
+/* An object that epoll watches: the first member of each object with a socket. */
 enum ks_kind { KS_CONN, KS_LISTENER, KS_GUEST, KS_PASSAGE, KS_UD, KS_GROUP };
 struct ks_src {
 	enum ks_kind kind;
 	int fd;            /* -1: none */
-	uint32_t events;   /* as epoll has them; 0: epoll does not know the socket */
+	uint32_t events;   /* events that epoll watches; 0: the socket is not in the epoll set */
 	struct sock *sock; /* designs host and assisted: the stream of rnicd's behind the descriptor */
 };
 
-/* A connected socket of the program's (handed.h). */
+/* A connected socket of the program (handed.h). */
 struct handed {
 	struct ks_src src;
 };
 
 /* Received bytes; a connection keeps them while its QP has no receive for them. */
 struct ks_buf {
-	uint32_t off, len; /* of those that are kept */
+	uint32_t off, len; /* of the bytes that are kept */
 	uint8_t data[KS_BUF];
 };
 
-/* Bytes that the kernel did not take at once; they leave before all others. */
+/* Bytes that the kernel did not take at once; they are sent before all others. */
 struct ks_rest {
 	uint32_t len, sent;
 	uint8_t data[];
@@ -75,11 +75,11 @@ struct ks_listener {
 	struct mpa_policy policy;
 };
 
-/* Written by ks_conn.c and ks_stream.c. */
+/* State of a connection's socket. Written by ks_conn.c and ks_stream.c. */
 enum ks_state {
 	KS_NEW,        /* active: its first turn begins the connect */
-	KS_CONNECTING, /* active: connect is under way; the socket's readiness moves it on */
-	KS_REFUSED,    /* active, without a socket: nobody listened; at `again` it connects anew */
+	KS_CONNECTING, /* active: connect is under way until the socket becomes writable */
+	KS_REFUSED,    /* active, without a socket: the connect was refused; connects again at `again` */
 	KS_OPEN,       /* the socket is connected */
 	KS_BROKEN,     /* the socket has failed or was reset: no further system call on it */
 };
@@ -90,21 +90,21 @@ struct ks_conn {
 	struct rc rc;
 	struct conn_addr addr;
 	enum ks_state state;
-	uint32_t pos;  /* of the next byte that the connection gets: how many it has had */
+	uint32_t pos;  /* stream position of the next byte for the connection: the number of bytes received */
 	bool eof;      /* the peer's FIN has come */
-	bool fin;      /* our FIN goes out behind `rest` */
-	bool fin_sent; /* it has */
-	bool lost_due; /* BROKEN, and the connection has not heard of it yet */
-	bool assisted; /* as its queue pair's design is: the CRCs of its FPDUs are rnicd's to sum */
-	bool sums_out; /* design assisted: FPDUs go out, and rnicd fills in their CRCs */
-	bool sums_in;  /* it sums those that come */
+	bool fin;      /* this side's FIN is to be sent after `rest` */
+	bool fin_sent; /* the FIN was sent */
+	bool lost_due; /* BROKEN, but the connection has not been told yet */
+	bool assisted; /* design of its queue pair: rnicd computes the CRCs of its FPDUs */
+	bool sums_out; /* design assisted: FPDUs are being sent, and rnicd fills in their CRCs */
+	bool sums_in;  /* rnicd checks the CRCs of received FPDUs */
 	bool dead;     /* QP_FX_CLOSED has been told: freed at the end of the turn */
 	struct ks_rest *rest;
-	struct ks_buf *kept; /* received, and the QP has no receive for it; the socket is not read meanwhile */
+	struct ks_buf *kept; /* received bytes for which the QP has no receive; the socket is not read meanwhile */
 	struct rn_timer timer;
-	uint64_t again;           /* REFUSED: when */
-	uint32_t refused;         /* how often it has been so far */
-	struct ks_listener *half; /* counted there as half open */
+	uint64_t again;           /* REFUSED: time of the next connect */
+	uint32_t refused;         /* number of refusals so far */
+	struct ks_listener *half; /* the listener that counts it as half open */
 	struct rn_link link;
 	struct ks_conn *next; /* in ks.dead, or ks.idle */
 };
@@ -115,10 +115,10 @@ struct ks {
 	pthread_mutex_t lock;
 	const struct ks_net *net;
 	bool assisted; /* constant after start: design of connections whose queue pair asks for none */
-	int ep;        /* all sockets; itself in the bell's epoll */
+	int ep;        /* epoll set of all sockets; is itself in the bell's epoll set */
 	uint64_t now;
 	uint32_t looks;       /* turns since epoll was last asked */
-	uint64_t polled;      /* atomic: turns that threads of the program have run */
+	uint64_t polled;      /* atomic: number of turns run by threads of the program */
 	uint64_t sleeps_till; /* atomic: the progress thread sleeps until then; 0: it is awake */
 	uint32_t stop;        /* atomic: the progress thread ends */
 	uint64_t passive;     /* connections numbered so far */
@@ -129,7 +129,7 @@ struct ks {
 	uint32_t n_conns;
 	uint32_t n_uds; /* datagram QPs */
 	struct ks_conn *dead;
-	struct ks_conn *idle;        /* closed ones, kept: a command may still name one */
+	struct ks_conn *idle;        /* closed connections, kept because a command may still name one */
 	struct ks_conn *hot[KS_HOT]; /* the most recent first */
 	struct ks_buf *in;           /* for the next recv(); NULL: none */
 	uint8_t *out;                /* copies of a batch */
@@ -142,7 +142,7 @@ extern struct ks ks;
 
 /* ---- ks_start.c: control thread, before the others ---- */
 
-/* The interfaces become ports (rnicd.port) that are otherwise as `like` says; false with a sentence in err. */
+/* Makes ports (rnicd.port) of the interfaces, configured as in `like`; false with a sentence in err. */
 bool ks_ports(const struct rnicd_port_cfg *like, char *err, uint32_t err_len);
 /* rnicd.cfg.port[rnicd.n_ports] becomes a port with this Ethernet address. False: no memory. */
 bool ks_port_add(const uint8_t mac[PKT_MAC_LEN]);
@@ -152,13 +152,13 @@ bool ks_start(char *err, uint32_t err_len);
 /* ---- ks_turn.c ---- */
 
 /*
- * Any thread: one turn, unless somebody else runs one. True: it was run, and has seen what was posted before the
- * call.
+ * Any thread: runs one turn, unless another thread runs one. True: the turn was run, and has seen all requests posted
+ * before the call.
  */
 bool ks_poll(void);
-/* The progress thread's life. */
+/* The body of the progress thread. */
 void *ks_main(void *arg);
-/* In a child of fork(): what the parent's sockets hold open is let go. */
+/* In a child of fork(): closes its copies of the parent's sockets. */
 void ks_close_all(void);
 
 /* ---- ks_fx.c ---- */
@@ -177,19 +177,20 @@ uint32_t ks_commands(void);
 
 /* ---- ks_conn.c ---- */
 enum conn_verdict ks_conn_open(const struct conn_addr *a, struct rc_params *p, struct rc **out, enum qp_verdict *qp);
-/* The same over a socket that there is, which is taken with CONN_OK. passive: the peer sends the Request. */
+/* The same over an existing socket, which belongs to the connection after CONN_OK. passive: the peer sends the
+ * Request. */
 enum conn_verdict ks_conn_take(struct handed *h, const struct conn_addr *a, struct rc_params *p, bool passive,
 			       struct rc **out, enum qp_verdict *qp);
 enum conn_verdict ks_listen(const struct ks_listener *l);
 void ks_unlisten(uint32_t port, uint16_t lport);
 /* The listener's socket has connections. */
 void ks_accept(struct ks_listener *l);
-/* A connected TCP socket for this device and listener's port; it is taken, or closed. */
+/* Uses a connected TCP socket for this device and the listener on its port, or closes it. */
 void ks_passive(struct ks_src src, struct ks_listener *l);
 /* The TOS or traffic class of the connection's packets. */
 void ks_conn_tos(const struct ks_conn *c, uint8_t tos);
 void ks_bury(void);
-/* The connect is through, or has failed, or is not through yet. */
+/* Checks whether the connect has succeeded, has failed, or is still under way. */
 void ks_connected(struct ks_conn *c);
 /* Begins the connect, the first one or one after a refusal. */
 void ks_connect(struct ks_conn *c);
@@ -209,30 +210,31 @@ extern const struct handed_taker ks_taker;
 /* This process gets its index and the numbers of its queue pairs (rnicd.qpn_first). False with a sentence in err. */
 bool ks_pass_start(char *err, uint32_t err_len);
 /*
- * Control thread: requests for a port of RDMA_PS_UDP come to this process from now on, or no more. ip: the device's
- * address; NULL: all of them. False: another process of the user has it.
+ * Control thread: requests for a port of RDMA_PS_UDP are passed to this process from now on, or no longer. ip: the
+ * device's address; NULL: all of them. False: another process of the user has it.
  */
 bool ks_pass_serve(const struct pkt_addr *ip, uint16_t service);
 void ks_pass_serve_end(const struct pkt_addr *ip, uint16_t service);
-/* A connection at qp-port: it stays here or goes to the process that its Request wants. It is taken, or closed. */
+/* A connection on qp-port: it stays in this process or is passed to the process that its Request names; else it is
+ * closed. */
 void ks_guest(int fd, const struct ks_listener *l);
 void ks_guest_in(struct ks_src *s);
-/* What others have passed on to this process. */
+/* Handles connections and datagrams that other processes have passed to this one. */
 void ks_passed_in(const struct ks_src *s);
 void ks_pass_close(void);
 
 /* ---- ks_stream.c ---- */
 /* The socket is connected: rc_opened or rc_in may follow. */
 void ks_opened(struct ks_conn *c);
-/* The socket is of no use any more. lost: the connection is to be told so in its next turn. */
+/* Gives up a broken socket. lost: the connection is to be told in its next turn. */
 void ks_broken(struct ks_conn *c, bool lost);
-/* Reads the socket; true: there was something. */
+/* Reads the socket; true: there was input. */
 bool ks_in(struct ks_conn *c);
 /* The socket takes bytes again. */
 void ks_writable(struct ks_conn *c);
-/* The connection's turn: writes a batch of what it has to send; true: there was something. */
+/* The connection's turn: sends a batch of its output; true: there was output. */
 bool ks_out(struct ks_conn *c);
-/* What epoll watches the socket for follows from its state. */
+/* Sets the events that epoll watches, which follow from the socket's state. */
 void ks_interest(struct ks_conn *c);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses of both families between the protocol, which has 128 bits of them, and the kernel's sockets. */
+/* Converts addresses between the protocol's 128-bit form and the kernel's sockaddr, for both families. */
 #include <string.h>
 
 #include "sockets/ks_net.h"

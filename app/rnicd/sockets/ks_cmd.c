@@ -56,7 +56,7 @@ static void qp_leave(struct cmd_qp *q)
 static void qp_arrive(const struct cmd_qp *q)
 {
 	q->client->qp[q->bit] = q->qp;
-	ks_doorbell(q->qp); /* one that rang while it was away */
+	ks_doorbell(q->qp); /* for a doorbell that was rung while the QP belonged to no worker */
 }
 
 static void srq_leave(struct cmd_srq *s)
@@ -170,7 +170,7 @@ static void conn_end(struct rc *c)
 		rc_disconnect(&ks.rc, c);
 }
 
-/* A connection that is still to send from the client's memory cannot end in peace. */
+/* A connection that still has to send from the client's memory is reset. */
 static void conn_let_go(struct rc *c)
 {
 	if (!rc_quiet(c))
@@ -208,7 +208,10 @@ static void run_command(struct cmd *c)
 	case CMD_TYPES: break;
 	case CMD_CLIENT_ADD: client_add(c->client.view[0]); break;
 	case CMD_CLIENT_DEL: client_del(c->client.view[0]); break;
-	case CMD_CLIENT_REFERS: c->refers.found = false; break; /* what a turn has begun to send is a copy at its end */
+	case CMD_CLIENT_REFERS:
+		c->refers.found = false;
+		break; /* at the end of a turn, unsent bytes have been
+								 * copied */
 	case CMD_QP_CREATE: qp_create(&c->qp); break;
 	case CMD_QP_MODIFY: qp_change(&c->qp); break;
 	case CMD_QP_LEAVE: qp_leave(&c->qp); break;
@@ -234,7 +237,7 @@ static void run_command(struct cmd *c)
 	case CMD_CONN_DISCONNECT:
 	case CMD_CONN_END:
 	case CMD_CONN_LET_GO: conn_command(c); break;
-	/* of sockets, Ethernet ports and telemetry, which nobody has here */
+	/* commands about stream sockets, Ethernet ports and telemetry, which this plane does not have */
 	case CMD_STREAM_JOIN:
 	case CMD_STREAM_LISTEN:
 	case CMD_STREAM_UNLISTEN:

@@ -10,8 +10,8 @@
 #define BACKLOG_DEFAULT 128u
 #define HALF_OPEN       4u  /* times the backlog: connections without a Request; more are closed at once */
 #define CONNS_AT_ONCE   16u /* accepted in one turn from one listener */
-#define REFUSALS        7u  /* then it is told: after 0.6 s */
-#define REFUSED_NS      (5 * RN_NS_PER_MS) /* after the first one; each pause is twice the one before */
+#define REFUSALS        7u  /* after so many refusals, 0.6 s, the refusal is reported */
+#define REFUSED_NS      (5 * RN_NS_PER_MS) /* pause after the first refusal; each pause is twice the one before */
 
 /* ---- connections ---- */
 
@@ -117,7 +117,7 @@ enum conn_verdict ks_conn_take(struct handed *h, const struct conn_addr *a, stru
 		return CONN_FULL;
 	*qp = passive ? rc_passive(&ks.rc, &c->rc, p) : rc_connect(&ks.rc, &c->rc, p);
 	if (*qp != QP_OK) {
-		c->src.fd = -1; /* both stay with h */
+		c->src.fd = -1; /* on failure both stay with h */
 		c->src.sock = NULL;
 		conn_free(c);
 		return CONN_QP;
@@ -134,9 +134,9 @@ enum conn_verdict ks_conn_take(struct handed *h, const struct conn_addr *a, stru
 }
 
 /*
- * A program that has bound an id listens soon: some tell their peer the port in between (qperf -cm1). rnicd lets the
- * peer's TCP ask again; the kernel refuses at once, so the active end asks again here. Queue pairs without connection
- * manager do so by themselves (control/oob.c).
+ * A program that has bound an id will listen soon: some tell their peer the port before they listen (qperf -cm1). rnicd
+ * leaves such a SYN unanswered, so that the peer's TCP repeats it. The kernel refuses at once, so here the active end
+ * connects again. Connections without connection manager are repeated in control/oob.c.
  */
 static void not_connected(struct ks_conn *c, int err)
 {

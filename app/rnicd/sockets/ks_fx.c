@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the worker tells the control thread, and epoll. */
+/* Events to the control thread, and the events that epoll watches. */
 #include <string.h>
 #include <sys/epoll.h>
 

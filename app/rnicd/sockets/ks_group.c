@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagrams to many: a device's groups that queue pairs of this process are in. Each has a socket that is bound to the
- * group's address and a member by the device's own; the kernel tells the network of it (IGMP), and gives every such
- * socket of the host a copy, also of what the host itself sends.
+ * Multicast: the groups of a device that queue pairs of this process have joined. Each group has a socket that is bound
+ * to the group's address and joins with the device's address. The kernel sends IGMP reports, and gives every such
+ * socket of the host a copy, also of datagrams from this host.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -38,7 +38,8 @@ static bool enter(int fd, const struct ud_group *g)
 
 	memcpy(&who.imr_multiaddr, g->addr.b + 12, sizeof(who.imr_multiaddr));
 	memcpy(&who.imr_address, rnicd.port[g->port]->cfg->ip.b + 12, sizeof(who.imr_address));
-	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)); /* what comes by other interfaces is theirs */
+	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)); /* datagrams on other interfaces belong to
+									  * other devices */
 	return setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &who, sizeof(who)) == 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connected sockets of the program's, handed over (handed.h). What the program has written before leaves before MPA's
- * first frame, and what it has not read is the first that MPA gets.
+ * Connected sockets of the program that are handed over (handed.h). Bytes that the program has written are sent before
+ * MPA's first frame; bytes that it has not read are the first that MPA gets.
  */
 #include "border/handed.h"
 

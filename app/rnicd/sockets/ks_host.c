@@ -36,9 +36,9 @@ static bool host_port(const struct ipc_sock_port *at, const struct rnicd_port_cf
 	cfg->ip = ip;
 	cfg->prefix_len = at->prefix_len;
 	cfg->mtu = at->mtu;
-	cfg->gateway_set = true; /* where a destination lies is rnicd's to know */
+	cfg->gateway_set = true; /* rnicd does the routing */
 	cfg->gateway = ip;
-	cfg->qp_port = 0; /* that port is rnicd's own, and so is the next one */
+	cfg->qp_port = 0; /* only rnicd uses this port and the next one */
 	cfg->ud_port = 0;
 	const uint8_t mac[PKT_MAC_LEN] = { 2, 0, ip.b[12], ip.b[13], ip.b[14], ip.b[15] };
 	return ks_port_add(mac);
@@ -133,7 +133,7 @@ static bool host_listen(struct ks_src *s, const struct conn_addr *at, const stru
 
 static bool host_accept(const struct ks_src *l, struct ks_src *s)
 {
-	uint8_t token; /* one for each connection */
+	uint8_t token; /* a byte for each pending connection */
 
 	s->sock = NULL;
 	s->fd = -1;
@@ -151,8 +151,8 @@ static bool host_accept(const struct ks_src *l, struct ks_src *s)
 }
 
 /*
- * The program's stream is one of librnicsock, which was preloaded and is another copy of the same code. Both copies
- * have the stream from now on; the program must use its descriptor no more.
+ * The program's stream is one of librnicsock, which was preloaded and is another copy of the same code. Both copies map
+ * the stream from now on; the program must no longer use its descriptor.
  */
 static int host_take(int fd, struct ks_src *s, char *err, uint32_t err_len)
 {
@@ -202,11 +202,11 @@ static ssize_t host_recv(const struct ks_src *s, void *to, size_t len)
 	ssize_t n = sock_recv(s->sock, s->fd, &iov, 1, MSG_DONTWAIT);
 
 	if (n < 0 && errno == EAGAIN && !s->sock->watched)
-		sock_unwatch(s->sock, s->fd); /* its descriptor said something that is over */
+		sock_unwatch(s->sock, s->fd); /* its descriptor reported an old event */
 	return n;
 }
 
-/* Bytes that rnicd has summed come first, and alone. */
+/* Bytes whose CRCs rnicd has checked are returned first, and not together with others. */
 static uint32_t host_look(const struct ks_src *s, struct iovec iov[2], bool *summed)
 {
 	uint32_t good = sock_summed(s->sock), n = sock_look(s->sock, iov);

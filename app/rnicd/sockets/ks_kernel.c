@@ -164,14 +164,15 @@ static ssize_t kernel_send(const struct ks_src *s, const struct iovec *iov, uint
 
 static void kernel_finish(const struct ks_src *s) { shutdown(s->fd, SHUT_WR); }
 
-/* Its close will do it; a socket that was handed over may have more descriptors than ours, so it is reset at once. */
+/* With this option close() sends a reset. A socket that was handed over may have other descriptors, so it is reset at
+ * once. */
 static void kernel_reset(const struct ks_src *s)
 {
 	const struct linger now = { .l_onoff = 1 };
 	const struct sockaddr none = { .sa_family = AF_UNSPEC };
 
 	setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	(void)connect(s->fd, &none, sizeof(none)); /* what cannot be reset has ended */
+	(void)connect(s->fd, &none, sizeof(none)); /* if the reset fails, the connection has ended already */
 }
 
 const struct ks_net ks_net_kernel = {

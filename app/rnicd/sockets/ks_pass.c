@@ -23,15 +23,15 @@
 #include "sockets/ks_ud.h"
 
 #define INDEXES    253u /* QPNs of further ones would be those of UDP ports, sockets and groups */
-#define GUESTS_MAX 256u /* of a process; then the oldest makes room */
+#define GUESTS_MAX 256u /* connections without a Request; beyond that the oldest is closed */
 #define PASSED_MAX 64u  /* messages taken in one turn */
 
-/* Before what is passed. */
+/* Header of a message between processes. */
 struct passing {
 	struct pkt_addr from, to; /* to: the device's address; from: of a datagram */
 	uint8_t gram;             /* a datagram follows; else a connection's descriptor comes along */
 	uint8_t tos, hop_limit;
-	uint32_t scope; /* the interface that it came by, or goes by */
+	uint32_t scope; /* the interface of a link-local address */
 };
 
 /* A port of RDMA_PS_UDP that this process serves. */
@@ -63,7 +63,7 @@ static socklen_t passage_name(uint32_t index, struct sockaddr_un *un)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-/* A socket that what others pass comes to; -1 and errno. */
+/* Makes the socket on which this process receives what others pass; -1 and errno. */
 static int passage_open(const struct sockaddr_un *un, socklen_t len)
 {
 	const int one = 1;
@@ -104,7 +104,7 @@ bool ks_pass_start(char *err, uint32_t err_len)
 
 /* ---- sending ---- */
 
-/* A descriptor or a datagram, to the process that has the name. */
+/* Sends a descriptor or a datagram to the process that has the name. */
 static enum ks_passed send_to(struct sockaddr_un *un, socklen_t len, struct passing *head, struct iovec body, int fd)
 {
 	union {
@@ -238,12 +238,12 @@ void ks_guest(int fd, const struct ks_listener *l)
 	g->lport = l->lport;
 	rn_list_push_back(&guests, &g->link);
 	n_guests++;
-	ks_watch(&g->src, EPOLLIN | EPOLLET); /* its bytes stay where they are */
+	ks_watch(&g->src, EPOLLIN | EPOLLET); /* its bytes stay in the socket, unread */
 }
 
 enum whom { WHOM_UNKNOWN, WHOM_US, WHOM_OTHER };
 
-/* What cannot be read is ours to answer. */
+/* A Request that cannot be parsed is answered by this process. */
 static enum whom wanted(int fd, uint32_t *index)
 {
 	uint8_t bytes[MPA_FRAME_MAX];

@@ -40,8 +40,8 @@ uint32_t ud_owner(uint32_t port, uint32_t qpn)
 /* ---- ports ---- */
 
 /*
- * In which order addresses become devices. A program that takes the first device means the network, so loopback comes
- * after it; link-local addresses, of which a host has one for each of its bridges and pairs, come last.
+ * The order of devices. A program that takes the first device expects the network, so loopback comes after it.
+ * Link-local addresses come last, since a host has one for each of its bridges and pairs.
  */
 enum turn { IP4, IP6, LO4, LO6, LOCAL, TURNS };
 
@@ -55,7 +55,7 @@ static uint32_t mtu_of(int sock, const char *name)
 	return rn_min_u32((uint32_t)r.ifr_mtu, KS_MTU_MAX);
 }
 
-/* An interface without an Ethernet address gets one that its IP address makes (locally administered). */
+/* An interface without an Ethernet address gets a locally administered one made from its IP address. */
 static void mac_of(const struct ifaddrs *all, const struct ifaddrs *i, const struct pkt_addr *ip,
 		   uint8_t mac[PKT_MAC_LEN])
 {
@@ -158,7 +158,7 @@ static bool interface_add(const struct ifaddrs *all, const struct ifaddrs *i, co
 	cfg->ip = ks_sockaddr_ip((const void *)i->ifa_addr, &port);
 	cfg->prefix_len = prefix_of(i);
 	cfg->mtu = mtu_of(sock, i->ifa_name);
-	/* where a destination lies is the kernel's to know; only loopback and a link lead nowhere else */
+	/* the kernel does the routing; only loopback and link-local addresses reach nothing beyond their interface */
 	cfg->gateway_set = turn == IP4 || turn == IP6;
 	cfg->gateway = cfg->ip;
 	mac_of(all, i, &cfg->ip, mac);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between a connection of lib/rc and its socket. A record is done with when the socket has its bytes. Bytes that the
- * socket does not take at once are copied to `rest`; until they have left, nothing more is pulled. Bytes for which the
- * queue pair has no receive stay in their buffer, and the socket is not read meanwhile.
+ * Between a connection of lib/rc and its socket. A record is complete when the socket has its bytes. Bytes that the
+ * socket does not take at once are copied to `rest`; until they are sent, no further record is pulled. Bytes for which
+ * the queue pair has no receive stay in their buffer, and the socket is not read meanwhile.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,13 +14,13 @@
 
 #define MSS_DEFAULT 536u
 #define MSS_MAX     (KS_MTU_MAX - PKT_IP4_LEN - PKT_TCP_LEN)
-#define SLICE_MIN   2048u /* bytes of a record: shorter ones are copied */
+#define SLICE_MIN   2048u /* bytes of a slice: shorter ones are copied */
 #define READS       4u    /* of one socket in one turn */
 #define SLICES_MAX  16u   /* of a record: what has more is copied */
 #define RECORDS     256u  /* of one batch */
 #define DUE_MAX     4u    /* records of one batch that go before others */
 
-/* What leaves with one call. */
+/* The output of one sendmsg(). */
 struct batch {
 	struct iovec iov[KS_BATCH_IOV];
 	uint32_t n;
@@ -50,7 +50,7 @@ void ks_opened(struct ks_conn *c)
 	ks_interest(c);
 }
 
-/* The socket is of no use any more. lost: the connection is to be told so in its next turn. */
+/* Gives up a broken socket. lost: the connection is to be told in its next turn. */
 void ks_broken(struct ks_conn *c, bool lost)
 {
 	if (c->state == KS_BROKEN)
@@ -72,7 +72,7 @@ static struct ks_buf *buffer(void)
 	return ks.in;
 }
 
-/* Bytes [off, off + n) of the buffer are next. What the queue pair is not ready for stays there. */
+/* Bytes [off, off + n) of the buffer are next. Bytes for which the queue pair is not ready stay in the buffer. */
 static void bytes_in(struct ks_conn *c, struct ks_buf *b, uint32_t off, uint32_t n)
 {
 	struct rn_iov iov = { .base = b->data + off, .len = n };
@@ -85,7 +85,7 @@ static void bytes_in(struct ks_conn *c, struct ks_buf *b, uint32_t off, uint32_t
 	rc_answer_put(&ks.rc, &c->rc);
 }
 
-/* Design assisted: rnicd sums the CRCs of what comes, from an FPDU on that it has not shown yet. */
+/* Design assisted: rnicd checks the CRCs of received FPDUs, from the first FPDU on that it has not released yet. */
 static void ask_for_sums(struct ks_conn *c)
 {
 	uint32_t offset;
@@ -96,7 +96,7 @@ static void ask_for_sums(struct ks_conn *c)
 		c->sums_in = ks.net->fpdus_in(&c->src, offset, rc_agreed(&c->rc)->rx_markers);
 }
 
-/* What the queue pair was not ready for is kept, and leaves the ring. */
+/* Copies bytes for which the queue pair was not ready out of the ring, and keeps them. */
 static void keep_rest(struct ks_conn *c)
 {
 	struct ks_buf *b = buffer();
@@ -194,7 +194,7 @@ static void ready_to_receive(struct ks_conn *c)
 
 /* ---- out ---- */
 
-/* Design assisted: where the first FPDU will be. Nothing is behind it that is no FPDU. */
+/* Design assisted: tells where the first FPDU will begin. Only FPDUs follow it. */
 static void leave_sums(struct ks_conn *c, const struct batch *b)
 {
 	if (c->sums_out)
@@ -243,7 +243,7 @@ static bool room(const struct batch *b)
 	       b->len + (DUE_MAX + 1) * KS_MTU_MAX <= KS_BATCH;
 }
 
-/* What the connection wants of its stream; an acknowledgement is the kernel's affair. */
+/* Carries out what the connection asks of its stream; the kernel sends acknowledgements by itself. */
 static void obey(struct ks_conn *c, struct batch *b)
 {
 	uint32_t todo = rc_todo(&c->rc), len;
@@ -262,7 +262,7 @@ static void obey(struct ks_conn *c, struct batch *b)
 		c->fin = true;
 }
 
-/* The batch from byte `sent` on, behind what waits already. False: no memory. */
+/* Copies the batch from byte `sent` on behind the bytes that wait already. False: no memory. */
 static bool keep(struct ks_conn *c, const struct batch *b, uint32_t sent)
 {
 	uint32_t before = c->rest != NULL ? c->rest->len : 0;
@@ -299,7 +299,7 @@ static void write_batch(struct ks_conn *c, struct batch *b)
 		ks_interest(c);
 }
 
-/* Each record comes back: its bytes are the socket's, or nobody's. */
+/* Returns each record to the connection: its bytes have been sent or copied, or are lost. */
 static void send_batch(struct ks_conn *c, struct batch *b)
 {
 	if (b->n_ref == 0)
@@ -401,7 +401,8 @@ bool ks_out(struct ks_conn *c)
 	obey(c, &b);
 	send_batch(c, &b);
 	finish(c);
-	/* An end that waits for the last record: sent is acknowledged here, so no later event tells of it. */
+	/* An end that waits for the last record continues now: here a sent byte counts as acknowledged, so no later
+	 * event comes. */
 	const bool drained = b.n_ref > 0 && rc_get_state(&c->rc) == RC_DRAINING;
 	if (rc_todo(&c->rc) != 0 || rc_failed(&c->rc) || drained)
 		rc_ready_put(&ks.rc, &c->rc);

@@ -12,11 +12,11 @@
 
 #define EVENTS       64
 #define LOOK_EVERY   16u /* turns between two looks at epoll while sockets are hot */
-#define BATCHES      32u /* that one turn sends at most */
+#define BATCHES      32u /* batches that one turn sends at most */
 #define SPIN_NS      (20 * RN_NS_PER_US)
 #define SLEEP_MAX_NS (100 * RN_NS_PER_MS)
 #define WAY_NS       (50 * RN_NS_PER_US) /* the progress thread's pause while the program polls */
-#define WAY_POLLS    16u                 /* of the program, at least, in that time */
+#define WAY_POLLS    16u                 /* turns that the program must run in that time to count as polling */
 
 /* ---- the turn ---- */
 
@@ -76,15 +76,16 @@ static void heat(struct ks_conn *c)
 		return;
 	if (out != NULL && out != c && !out->dead)
 		ks.net->polled(&out->src, false);
-	/* a progress thread that sleeps is woken by the descriptor alone */
+	/* a sleeping progress thread is woken only by the descriptor */
 	if (__atomic_load_n(&ks.sleeps_till, __ATOMIC_RELAXED) == 0)
 		ks.net->polled(&c->src, true);
 }
 
-/* Each turn looks at it. */
+/* Makes each turn poll the connection. */
 static bool is_read(const struct ks_conn *c) { return !c->dead && c->state == KS_OPEN && !c->eof && c->kept == NULL; }
 
-/* Their descriptors tell of input from now on. True: there is some already. */
+/* Before sleeping: has the polled connections' descriptors notified of input from now on. True: there is input
+ * already. */
 static bool hot_rest(void)
 {
 	bool any = false;
@@ -108,7 +109,7 @@ static bool rnicd_gone(const struct ks_conn *c)
 static void listener_event(struct ks_listener *l, uint32_t events)
 {
 	if ((events & (EPOLLERR | EPOLLHUP)) != 0)
-		ks_watch(&l->src, 0); /* nobody will come any more: rnicd has gone */
+		ks_watch(&l->src, 0); /* rnicd has ended, so no connection will come */
 	else
 		ks_accept(l);
 }
@@ -210,7 +211,7 @@ static uint32_t transmit(void)
 	return n;
 }
 
-/* Something is left that no socket, doorbell or timer will remind the progress thread of. */
+/* Whether work is left for which no socket, doorbell or timer will wake the progress thread. */
 static bool more(void)
 {
 	return !rn_list_empty(&ks.rc.ready) || !rn_list_empty(&ks.rc.answers) || !rn_list_empty(&ks.rc.qp.flushing) ||
@@ -243,7 +244,7 @@ bool ks_poll(void)
 	if (pthread_mutex_trylock(&ks.lock) != 0)
 		return false;
 	turn();
-	/* The progress thread sleeps longer than something that this turn has begun may wait. */
+	/* Whether the progress thread sleeps beyond the time at which work of this turn is due. */
 	uint64_t till = __atomic_load_n(&ks.sleeps_till, __ATOMIC_RELAXED);
 	bool wake = till != 0 && (more() || next_due() < till);
 	pthread_mutex_unlock(&ks.lock);

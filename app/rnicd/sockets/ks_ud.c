@@ -39,8 +39,7 @@ static void tell_more(int fd)
 
 	setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &one, sizeof(one));
-	setsockopt(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, &one,
-		   sizeof(one)); /* those of IPv6 an IPv4 socket does not have */
+	setsockopt(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, &one, sizeof(one)); /* fails on an IPv4 socket, which is fine */
 	setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &one, sizeof(one));
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 }
@@ -76,7 +75,7 @@ void ks_ud_start(void)
 			continue;
 		ud.src[i].fd = ks_ud_socket(&cfg->ip, i, SO_REUSEPORT);
 		if (ud.src[i].fd < 0) {
-			cfg->ud_port = 0; /* another user's, or another program's */
+			cfg->ud_port = 0; /* the port is used by another user or program */
 			continue;
 		}
 		steer(ud.src[i].fd);
@@ -177,7 +176,7 @@ static void for_cm(const struct ks_gram *g, const struct udpl_hdr *h)
 	if (!g->passed && h->kind == UDPL_SIDR_REQ && ks_pass_request(s.port, g) != KS_PASS_NOBODY)
 		return;
 	if (!g->passed && h->kind == UDPL_SIDR_REP && index != rnicd.process) {
-		(void)ks_pass_gram(index, g); /* lost where it cannot be passed: it is asked for again */
+		(void)ks_pass_gram(index, g); /* lost if it cannot be passed: the peer repeats it */
 		return;
 	}
 	tell_cm(g, h);
@@ -215,7 +214,7 @@ void ks_ud_take(const struct ks_gram *g)
 		st->ud_no_qp++;
 }
 
-/* What recvmmsg() is given, and gives. */
+/* Arguments and results of recvmmsg(). */
 struct burst {
 	struct mmsghdr m[KS_UD_BURST];
 	struct iovec iov[KS_UD_BURST];

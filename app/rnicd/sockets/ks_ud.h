@@ -2,10 +2,10 @@
 /*
  * Datagram queue pairs over the kernel's UDP sockets: what rnicd's workers send and receive on Ethernet, in the same
  * format, at the same port (datagram-port). Each device has one socket, which all processes of the user share
- * (SO_REUSEPORT). The upper 8 bits of a queue pair's number are the index of its process: a filter of the kernel's
- * picks the socket by them as well as it can, and what arrives at the wrong process is passed to its owner (ks_pass.c).
- * Datagrams between processes of one host go that way from the start: a receiver that has no room holds its sender
- * then, where UDP would drop.
+ * (SO_REUSEPORT). The upper 8 bits of a queue pair's number are the index of its process: a filter in the kernel picks
+ * the socket by them if it can, and a datagram that arrives at the wrong process is passed to its owner (ks_pass.c).
+ * Datagrams between processes of one host are passed in this way from the start: a receiver without room then delays
+ * its sender, where UDP would drop.
  *
  * For the holder of ks.lock unless marked otherwise.
  */
@@ -25,10 +25,10 @@ struct ks_gram {
 	uint32_t port;            /* index of the device */
 	struct pkt_addr from, to; /* to: the device's address, or a group's */
 	uint8_t tos, hop_limit;
-	bool passed; /* by another process, which has found that this one is to have it */
+	bool passed; /* passed by another process to this one, its owner */
 };
 
-/* Before the others: a device without a socket has no datagrams. */
+/* Called before the other functions: a device without a socket has no datagrams. */
 void ks_ud_start(void);
 void ks_ud_close(void);
 
@@ -36,32 +36,32 @@ void ks_ud_close(void);
 int ks_ud_socket(const struct pkt_addr *ip, uint32_t port, int reuse);
 
 void ks_ud_add(struct ud_qp *u, uint32_t port);
-/* The QP is about to go: what has been posted is sent before, as far as there is room. */
+/* Called before the QP is destroyed: sends what has been posted, as far as there is room. */
 void ks_ud_end(struct ud_qp *u, bool sends);
 
 /* A device's or a group's socket. Returns the number of datagrams. */
 uint32_t ks_ud_read(const struct ks_src *s, uint32_t port, const struct pkt_addr *to);
 /* epoll tells of a device's socket. */
 void ks_ud_event(struct ks_src *s, uint32_t events);
-/* One datagram, of whoever it is. */
+/* Handles one datagram for any QP. */
 void ks_ud_take(const struct ks_gram *g);
 /* To one QP. */
 void ks_ud_deliver(struct qp *qp, const struct ks_gram *g, const struct udpl_hdr *h);
 /* The device's socket; -1 in it: none. */
 const struct ks_src *ks_ud_src(uint32_t port);
-/* It takes no more: epoll tells when it does. */
+/* The socket takes no more: epoll reports when it does. */
 void ks_ud_blocked(uint32_t port);
 uint32_t ks_ud_timers(void);
 
 /* ---- sending (ks_ud_out.c) ---- */
 
 uint32_t ks_ud_transmit(void);
-/* What the QP has posted, as far as there is room. */
+/* Sends what the QP has posted, as far as there is room. */
 void ks_ud_finish(struct qp *qp);
 void ks_ud_writable(uint32_t port);
 /* A datagram that the control thread has made. */
 void ks_ud_send(uint32_t port, const struct pkt_addr *to, const uint8_t *p, uint32_t len);
-/* Something can be sent at once; when there is something to do again. */
+/* Whether something can be sent at once; and when there is work again. */
 bool ks_ud_more(void);
 uint64_t ks_ud_due(void);
 
@@ -78,7 +78,7 @@ static inline void ks_doorbell(struct qp *qp)
 
 /* CMD_GROUP, carried out. */
 void ks_group_change(const struct cmd_group *c);
-/* Its socket has something. Returns the number of datagrams. */
+/* Its socket has input. Returns the number of datagrams. */
 uint32_t ks_group_event(struct ks_src *s);
 /* A datagram to the group, parsed. */
 void ks_group_take(const struct ks_gram *g, const struct udpl_hdr *h);

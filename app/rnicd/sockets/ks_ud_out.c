@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagrams that go out. They are made into buffers, whose bytes are no longer the program's, and leave with one system
- * call for a run of them. While something cannot leave no more are made.
+ * Sending datagrams. They are copied into buffers, and a run of them is sent with one system call. While a datagram
+ * cannot be sent, no more are made.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,13 +10,13 @@
 #include "base/rn_be.h"
 #include "sockets/ks_ud.h"
 
-#define SHARE      32u                 /* that one QP may send before the next one's turn */
-#define TURN_SHARE 128u                /* of a turn */
-#define STUCK_NS   (20 * RN_NS_PER_MS) /* a process that takes nothing for so long is not waited for any more */
-#define AGAIN_NS   (50 * RN_NS_PER_US) /* until a process that had no room is tried again */
+#define SHARE      32u                 /* datagrams that one QP may send before the next QP's turn */
+#define TURN_SHARE 128u                /* datagrams of a turn */
+#define STUCK_NS   (20 * RN_NS_PER_MS) /* time after which a process that takes no datagrams is no longer waited for */
+#define AGAIN_NS   (50 * RN_NS_PER_US) /* pause before a process that had no room is tried again */
 #define NETWORK    UINT32_MAX          /* no process of this host: by UDP */
 
-/* A datagram that has been made and has not left. */
+/* A datagram that has been made and not sent yet. */
 struct leaving {
 	uint32_t port;
 	uint32_t len;
@@ -122,7 +122,7 @@ static void address(struct burst *b, uint32_t i, const struct leaving *l, uint8_
 		hops(mh, b->ctl[i].b, sizeof(b->ctl[i].b), (int)rn_max_u32(l->hop_limit, 1));
 }
 
-/* The run of datagrams of one device. False: its socket takes no more now. */
+/* Sends the run of datagrams of one device. False: its socket takes no more now. */
 static bool to_network(void)
 {
 	static struct burst b;
@@ -137,7 +137,7 @@ static bool to_network(void)
 		ks_ud_blocked(port);
 		return false;
 	}
-	if (sent <= 0) { /* this one can never leave: no way to its address, or the like */
+	if (sent <= 0) { /* this datagram can never be sent: no route to its address, or the like */
 		rnicd.port[port]->stats[0].tx_drops++;
 		sent = 1;
 	}
@@ -168,7 +168,7 @@ void ks_ud_writable(uint32_t port)
 
 /* ---- the QPs' turn ---- */
 
-/* Where the next datagram is to be made; NULL: not now. */
+/* The buffer for the next datagram; NULL: none now. */
 static uint8_t *next_buffer(void)
 {
 	if (out.buf == NULL)
