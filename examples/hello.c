@@ -32,7 +32,7 @@ static void usage(FILE *out)
 	      out);
 }
 
-/* The end point of ADDR: for the server it listens, for the client it is ready to connect. */
+/* Makes the end point for ADDR: the server's listens, the client's is ready to connect. */
 static struct rdma_cm_id *end_point(const char *addr, const char *port, int is_server)
 {
 	struct rdma_addrinfo hints = { .ai_port_space = RDMA_PS_TCP, .ai_flags = is_server ? RAI_PASSIVE : 0 }, *ai;
@@ -89,7 +89,7 @@ static void send_text(struct rdma_cm_id *id, const char *text, struct ibv_mr *mr
 	complete(id->send_cq, "sending");
 }
 
-/* Until the peer has closed the connection. */
+/* Waits until the peer has closed the connection. */
 static void wait_for_end(struct rdma_cm_id *id)
 {
 	enum rdma_cm_event_type type;
@@ -119,14 +119,15 @@ static void server(struct rdma_cm_id *listener, const char *addr, const char *po
 	mr_out = ibv_reg_mr(id->pd, out, sizeof(out), 0);
 	if (mr_in == NULL || mr_out == NULL)
 		die("registering memory");
-	post_recv(id, in, mr_in); /* before accepting: the greeting may follow at once */
+	post_recv(id, in, mr_in); /* posted before accepting, since the greeting may follow at once */
 	if (rdma_accept(id, NULL) != 0)
 		die("accepting");
 	in[complete(id->recv_cq, "receiving")] = '\0';
 	printf("the client says: %s\n", in);
 	snprintf(out, SIZE, "hello to you too, I heard \"%.200s\"", in);
 	send_text(id, out, mr_out);
-	wait_for_end(id); /* the client closes when it has the answer; closing first could overtake it */
+	wait_for_end(id); /* the client closes when it has the answer: a close by the server could overtake the
+			   * answer */
 	ibv_dereg_mr(mr_in);
 	ibv_dereg_mr(mr_out);
 	rdma_destroy_ep(id);

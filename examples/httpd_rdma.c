@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * httpd_rdma - files over HTTP, whose bodies go by RDMA Write. A client connects by TCP and asks, as HTTP has it, for
- * another protocol ("Upgrade: iwarp"). Behind the server's 101 the connection goes over to iWARP. Requests and headers
- * go on as bytes; the body is written into the memory that the request names, without a copy on the way. The header
- * comes behind the body, so who has read the header has the body. A client that asks for nothing of the kind (curl)
- * gets the body in the stream.
+ * httpd_rdma - serves files over HTTP and sends their bodies by RDMA Write. A client connects by TCP and asks for
+ * another protocol by HTTP's "Upgrade: iwarp". After the server's answer 101 the connection switches to iWARP. Requests
+ * and headers are still bytes of the stream. The body is written into the memory that the request names, without a copy
+ * on the way. The header is sent after the body, so a client that has read the header has the body. A client that does
+ * not ask for this (curl) gets the body in the stream.
  *
- *	httpd_rdma -s ADDRESS PORT FOLDER	serves the files of a folder, each client in a process of its own
- *	httpd_rdma ADDRESS PORT NAME FILE	fetches one into FILE; a long file comes in parts
+ * 	httpd_rdma -s ADDRESS PORT FOLDER	serves the files of a folder, each client in a process of its own
+ * 	httpd_rdma ADDRESS PORT NAME FILE	fetches one into FILE; a long file comes in parts
  *
  * Run it with rnicrun --embedded, or with rnicrun --sockets --design host.
  * Build:	cc -o httpd_rdma httpd_rdma.c -lrnic
@@ -31,7 +31,7 @@
 #include <rnic/esock.h>
 
 #define HEAD   4096       /* bytes of a request's or an answer's header at most */
-#define MEMORY (4u << 20) /* of a client, for bodies */
+#define MEMORY (4u << 20) /* bytes of a client's memory for bodies */
 
 static void die(const char *what, const char *why)
 {
@@ -42,7 +42,7 @@ static void die(const char *what, const char *why)
 /* One end of a connection, before and after the switch. */
 struct conn {
 	int fd;
-	int rdma; /* it has gone over to iWARP */
+	int rdma; /* the connection has switched to iWARP */
 };
 
 static void out(const struct conn *c, const void *p, size_t n)
@@ -68,7 +68,8 @@ __attribute__((format(printf, 2, 3))) static void say(const struct conn *c, cons
 }
 
 /*
- * A header up to its empty line, and not a byte more: what is behind it may be iWARP's. 0: the peer has ended.
+ * Reads a header up to its empty line, and not a byte more: the next bytes may be iWARP. 0: the peer has closed the
+ * connection.
  */
 static size_t header(const struct conn *c, char head[HEAD])
 {
@@ -88,7 +89,7 @@ static size_t header(const struct conn *c, char head[HEAD])
 	return n;
 }
 
-/* What a field of a header says, from behind its colon; NULL: it is not there. */
+/* The value of a header field, after its colon; NULL: there is no such field. */
 static const char *field(const char *head, const char *name)
 {
 	char line[64];
@@ -108,7 +109,7 @@ static int over_to_iwarp(struct conn *c, uint32_t role)
 
 /* ---- the server ---- */
 
-/* A file of the folder, as memory; NULL: there is none of this name. */
+/* Maps a file of the folder; NULL: there is none of this name. */
 static uint8_t *file_of(int folder, const char *head, size_t *size)
 {
 	char name[256];
@@ -129,7 +130,7 @@ static uint8_t *file_of(int folder, const char *head, size_t *size)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* Bytes [from, from + n) of the file go into the client's memory. */
+/* Writes bytes [from, from + n) of the file into the client's memory. */
 static void body(const struct conn *c, uint8_t *file, size_t from, size_t n, uint64_t addr, uint32_t key)
 {
 	struct rnic_sock_mem mem;

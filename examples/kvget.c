@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kvget - a key-value store whose GETs cost the server nothing: its hash table lies in registered memory, clients fetch
- * buckets with RDMA Read and look for the key themselves. The table's address comes with the accept. Each bucket
- * carries a checksum, so that a client notices a bucket that was half changed while it was read, and reads again.
+ * buckets with RDMA Read and search them for the key. The accept carries the table's address. Each bucket has a
+ * checksum, so that a client notices a bucket that changed while it was read, and reads it again.
  *
- *	kvget -s 10.77.0.1 [KEY=VALUE ..]	on the server; runs until SIGINT (without pairs: a basket of fruit)
- *	kvget 10.77.0.1 KEY [KEY ..]		on a client; prints the values
+ * 	kvget -s 10.77.0.1 [KEY=VALUE ..]	on the server; runs until SIGINT (without pairs: a basket of fruit)
+ * 	kvget 10.77.0.1 KEY [KEY ..]		on a client; prints the values
  *
  * Build:	cc -o kvget kvget.c -lrnic		or, with the system's libraries: -lrdmacm -libverbs
  */
@@ -22,8 +22,8 @@
 #define BUCKETS 1024u /* open addressing: a key stands in its bucket, or behind it with no empty one between */
 
 struct bucket {
-	uint32_t sum; /* over the rest; big endian */
-	char key[60]; /* zero-terminated and zero-filled; empty: nobody here */
+	uint32_t sum; /* checksum of the other fields; big endian */
+	char key[60]; /* zero-terminated and zero-filled; empty: the bucket is free */
 	char value[192];
 };
 
@@ -80,7 +80,7 @@ static struct rdma_cm_id *end_point(const char *addr, const char *port, int is_s
 	return id;
 }
 
-/* Accepts clients. The server has no part in what they do afterwards, and never closes a connection. */
+/* Accepts clients. The server takes no part in their Reads, and never closes a connection. */
 static void server(struct rdma_cm_id *listener, struct bucket *table, const char *addr, const char *port)
 {
 	struct where here;
@@ -105,7 +105,7 @@ static void server(struct rdma_cm_id *listener, struct bucket *table, const char
 	}
 }
 
-/* Read bucket i until its checksum fits. */
+/* Reads bucket i until its checksum is right. */
 static void read_bucket(struct rdma_cm_id *id, struct bucket *b, struct ibv_mr *mr, const struct where *there,
 			uint32_t i)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * onesided - RDMA Write and RDMA Read: the client writes into the server's memory and reads it back, while the server
- * does nothing but wait. The server tells where its memory is in the private data of its accept; a Send at the end
- * tells it that the Writes are all there (a Send arrives after the Writes before it), and it looks at the data itself.
+ * only waits. The private data of the server's accept has the address of its memory. A Send at the end tells the server
+ * that all Writes have arrived (a Send arrives after the Writes before it); then the server checks the data.
  *
- *	onesided -s 10.77.0.1	on the server; it ends after one client
- *	onesided 10.77.0.1	on the client
+ * 	onesided -s 10.77.0.1	on the server; it ends after one client
+ * 	onesided 10.77.0.1	on the client
  *
  * Build:	cc -o onesided onesided.c -lrnic	or, with the system's libraries: -lrdmacm -libverbs
  */
@@ -119,7 +119,7 @@ static void server(struct rdma_cm_id *listener, uint8_t *buf, const char *addr, 
 	here = (struct where){ htobe64((uintptr_t)buf), htonl(mr->rkey), htonl(SIZE) };
 	param.private_data = &here;
 	param.private_data_len = sizeof(here);
-	sge.lkey = mr->lkey; /* behind the memory that is offered: the Send at the end */
+	sge.lkey = mr->lkey; /* the receive for the last Send lies after the offered memory */
 	errno = ibv_post_recv(id->qp, &wr, &bad);
 	if (errno != 0)
 		die("posting a receive");

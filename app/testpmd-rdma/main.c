@@ -17,11 +17,11 @@
 enum { EXIT_GOOD = 0, EXIT_RUN = 1, EXIT_USAGE = 2 };
 
 static atomic_bool stop_wanted;
-static int stop_event = -1; /* an eventfd that says the same to the prompt */
+static int stop_event = -1; /* eventfd by which the prompt learns of the stop */
 
 static void on_signal(int sig)
 {
-	/* The second one ends the program at once. */
+	/* The first signal ends the run; the second one ends the program at once. */
 	signal(sig, SIG_DFL);
 	atomic_store(&stop_wanted, true);
 	eventfd_write(stop_event, 1);
@@ -47,8 +47,8 @@ static enum tp_verdict pin(int cpu, struct tp_err *err)
 	CPU_SET((unsigned)cpu % CPU_SETSIZE, &set);
 	if (cpu < CPU_SETSIZE && sched_setaffinity(0, sizeof(set), &set) == 0)
 		return TP_OK;
-	return tp_fail(err, TP_BAD_OPTION, "cannot run on CPU %d: \"nproc\" and \"taskset -p $$\" tell which there are",
-		       cpu);
+	return tp_fail(err, TP_BAD_OPTION,
+		       "cannot run on CPU %d: \"nproc\" and \"taskset -p $$\" show the allowed CPUs", cpu);
 }
 
 static int client(const struct tp_opts *o)

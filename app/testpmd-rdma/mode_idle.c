@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Idle connections: each carries its first word, then nothing for --seconds, then a Send that proves that it lives.
- * What it takes to set them up and down stands in the report (connect_ns, close_ns); what they cost while they are
- * there is read from outside, off the daemon.
+ * Idle connections: each carries its first message, then nothing for --seconds, then a Send that proves that the
+ * connection still works. The report has the times to set up and close the connections (connect_ns, close_ns); their
+ * cost while they are idle is measured at the daemon.
  */
 #include "tp_engine.h"
 
@@ -34,7 +34,7 @@ static enum tp_verdict idle_run(struct tp_run *r)
 		usleep((useconds_t)(left < LOOK_US ? left : LOOK_US));
 		if (atomic_load(&r->s->dead))
 			return tp_fail(r->s->err, TP_PEER_GONE,
-				       "an idle connection was closed: see what the server says");
+				       "an idle connection was closed: see the server's output");
 		v = tp_ctrl_pump(r->s);
 		now = tp_now();
 	}

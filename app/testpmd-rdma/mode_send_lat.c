@@ -7,7 +7,7 @@
 
 #define SQ_DEPTH     64u
 #define SIGNAL_EVERY 16u
-#define RECVS        8u /* posted ahead on each queue pair */
+#define RECVS        8u /* receives posted on each queue pair */
 
 struct lat_count {
 	uint64_t posted, done, received, posted_recv;
@@ -47,7 +47,7 @@ static enum tp_verdict send_lat_prepare(struct tp_run *r)
 	return v;
 }
 
-/* Take in what has completed; an empty poll idles. */
+/* Polls and handles completions; idles after an empty poll. */
 static enum tp_verdict poll_or_idle(struct tp_run *r)
 {
 	struct lat_count *c;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Soak: a seeded mix of Sends, Writes and Reads of random length and alignment, every one compared byte by byte.
- * Operation number k of a queue pair is a function of (seed, side, queue pair, k), so the receiver knows what must come
- * next without being told: a Send with its pattern, or the 8-byte Send that follows a Write, whose bytes must then
- * stand in their slot. Reads fetch from an area of constant pattern and are compared by the reader.
+ * Soak: a seeded random mix of Sends, Writes and Reads of random length and alignment, each compared byte by byte.
+ * Operation number k of a queue pair is a function of (seed, side, queue pair, k), so the receiver can compute what
+ * must come next: a Send with its pattern, or the 8-byte Send that follows a Write, whose bytes must then be in their
+ * slot. Reads fetch from an area of constant pattern and are compared by the reader.
  *
  * The receiver RDMA-Writes the number of the operation that it waits for into the sender's credit word; a sender is
  * never more than `depth` operations ahead of it, which is the number of receives and of slots.
@@ -20,9 +20,9 @@
 
 struct soak_qp {
 	uint64_t posted, done; /* own operations */
-	uint64_t expect;       /* the peer's operation that the next receive belongs to */
+	uint64_t expect;       /* number of the peer's operation that the next receive belongs to */
 	uint64_t posted_recv, received, granted;
-	uint64_t first;  /* own first operation that the peer notices */
+	uint64_t first;  /* number of the first own operation that the peer receives */
 	uint64_t *stamp; /* ns, of operation k at k % depth */
 	bool *completed; /* operation k at k % depth, for k in [done, posted) */
 	bool credit_busy;
@@ -30,17 +30,17 @@ struct soak_qp {
 
 struct soak {
 	struct tp_soaking sum;
-	uint64_t noted; /* own operations that make the peer receive */
+	uint64_t noted; /* number of own operations that make the peer receive */
 	struct soak_qp qp[];
 };
 
 static void soak_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 {
-	*sq = 2 * p->depth + 1; /* a Write takes two, and one for the credit */
+	*sq = 2 * p->depth + 1; /* a Write takes two requests; one more for the credit */
 	*rq = p->depth;
 }
 
-/* Operation k moved past all Reads, which the receiver does not notice. */
+/* The first operation from k on that is not a Read: the receiver does not notice Reads. */
 static uint64_t next_noticed(const struct tp_run *r, bool by_server, uint32_t q, uint64_t k)
 {
 	while (tp_soak_op(r, by_server, q, k).kind == TP_SOAK_READ)
@@ -127,7 +127,7 @@ static enum tp_verdict post_op(struct tp_run *r, uint32_t q, uint64_t now)
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting an operation");
 }
 
-/* Operation k has left its bytes at buf: those of seed's pattern, from position pos on. */
+/* Compares the bytes of operation k at buf with the pattern of seed, from position pos on. */
 static void compare(struct tp_run *r, uint64_t k, const struct tp_soak_op *op, const void *buf, uint64_t seed,
 		    uint64_t pos)
 {
@@ -238,7 +238,7 @@ static enum tp_verdict soak_start(struct tp_run *r, uint32_t q, uint64_t now, bo
 
 	(void)drained;
 	if (awaited < sq->first)
-		awaited = sq->first; /* nothing granted yet; Reads before it need no receiver */
+		awaited = sq->first; /* nothing granted yet; Reads before this operation need no receiver */
 	if (sq->posted - sq->done >= r->p->depth || (sq->posted >= awaited && sq->posted - awaited >= r->p->depth))
 		return TP_OK;
 	*posted = true;

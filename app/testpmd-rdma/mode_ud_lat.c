@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Latency of unreliable datagrams: the two sides send to each other in turn, Sends or Write-Records, each with its
- * number; or the client reads, and waits for the completion that says that the answer is whole. What does not come back
- * within LOST_NS is lost: the next one is sent, and no figure of latency contains it.
+ * number; or the client reads, and waits for the completion of the whole answer. A message that is not answered within
+ * LOST_NS counts as lost: the next one is sent, and the lost one is in no latency figure.
  */
 #include "tp_ud.h"
 
@@ -12,12 +12,12 @@
 
 #define SQ_DEPTH     64u
 #define SIGNAL_EVERY 16u
-#define RECVS        32u /* posted ahead on each queue pair: a message that ends incomplete keeps one for a while */
+#define RECVS        32u /* receives posted on each queue pair; an incomplete message occupies one for a while */
 #define LOST_NS      UINT64_C(20000000)
 
 struct ud_lat {
 	uint64_t posted[TP_MAX_QPS], done[TP_MAX_QPS];
-	uint32_t came;    /* number of the last message that came whole */
+	uint32_t came;    /* number of the last complete message */
 	uint32_t came_on; /* its queue pair */
 	uint64_t place;   /* its slot */
 	uint64_t from;    /* ns: when the client began to wait; 0: not yet */
@@ -58,7 +58,7 @@ static enum tp_verdict ud_lat_prepare(struct tp_run *r)
 	return v;
 }
 
-/* Take in what has completed; an empty poll idles. */
+/* Polls and handles completions; idles after an empty poll. */
 static enum tp_verdict ud_lat_poll(struct tp_run *r)
 {
 	struct ud_lat *l = r->state;
@@ -140,7 +140,7 @@ static enum tp_verdict ud_lat_ping(struct tp_run *r, uint64_t i)
 	return ud_lat_post(r, (uint32_t)(i % r->p->qps), (uint32_t)i + 1);
 }
 
-/* The server takes any ping for the next one: those before it are lost. */
+/* The server accepts any later ping as the next one: those in between are lost. */
 static bool is_back(const struct tp_run *r, uint32_t number)
 {
 	const struct ud_lat *l = r->state;

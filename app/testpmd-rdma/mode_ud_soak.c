@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Soak of unreliable datagrams: a seeded mix of Sends, Write-Records and Read-Records of random length and alignment.
- * Every range that a completion says is valid is compared; what no completion names has not come, and is not counted.
- * Operation number k of a queue pair is a function of (seed, side, queue pair, k); k is the immediate of a Send and of
- * a record. Each operation has a slot of its own, which the receiver wipes when all has been told of it, so that bytes
- * of an earlier one cannot pass for valid ones.
+ * Every range that a completion reports as valid is compared; bytes that no completion reports count as lost. Operation
+ * number k of a queue pair is a function of (seed, side, queue pair, k); k is the immediate of a Send and of a record.
+ * Each operation has a slot of its own, which the receiver overwrites when no more completions can report it, so that
+ * bytes of an earlier operation are not mistaken for valid ones.
  *
- * The receiver says by a record of its own, twice, that an operation is over; the sender gives the slot to another one
- * then, or GONE_NS after an operation that was followed by one that is over, or AGE_NS after any: they are lost then.
+ * The receiver reports the end of an operation by a record of its own, sent twice. Then the sender uses the slot for
+ * another operation. An operation counts as lost GONE_NS after a later one has ended, or AGE_NS after it was posted;
+ * then its slot is used again, too.
  */
 #include "tp_pattern.h"
 #include "tp_soaking.h"
@@ -33,14 +34,14 @@ struct ud_slot {
 
 struct ud_qp {
 	uint32_t posted, next; /* own operations; the slot to look at first */
-	uint32_t acks;         /* work requests under way that say what is over */
-	uint64_t over_since;   /* ns: when the latest one was posted of those that are over */
+	uint32_t acks;         /* reports under way */
+	uint64_t over_since;   /* ns: post time of the latest operation that has ended */
 	struct ud_slot *slot;
 };
 
 struct ud_soak {
 	struct tp_soaking sum;
-	uint64_t last_at; /* ns: when something came */
+	uint64_t last_at; /* ns: time of the last arrival */
 	struct ud_qp qp[];
 };
 
@@ -54,7 +55,7 @@ static struct tp_soak_op op_of(const struct tp_run *r, bool by_server, uint32_t 
 {
 	struct tp_soak_op op = tp_soak_op(r, by_server, q, k);
 
-	/* Of Sends only the length varies: the receive has been posted before. */
+	/* Only the length of Sends varies, because the receive has been posted before. */
 	op.off = op.kind == TP_SOAK_SEND ? 0 : op.off;
 	if (op.len + op.off > TP_MAX_UD_SIZE)
 		op.len = (uint32_t)TP_MAX_UD_SIZE - op.off;
@@ -126,7 +127,8 @@ static enum tp_verdict ud_soak_post(struct tp_run *r, uint32_t q, uint32_t slot,
 	return errno == 0 ? TP_OK : tp_verbs_fail(s->err, "posting an operation");
 }
 
-/* Tell the sender, twice as a datagram may be lost, that operation k is over. What is not told is over by time. */
+/* Reports the end of operation k to the sender, twice, as a datagram may be lost. Without a report the operation ends
+ * by time. */
 static enum tp_verdict ud_soak_ack(struct tp_run *r, uint32_t q, uint32_t k)
 {
 	struct tp_session *s = r->s;
@@ -149,7 +151,7 @@ static enum tp_verdict ud_soak_ack(struct tp_run *r, uint32_t q, uint32_t k)
 	return TP_OK;
 }
 
-/* [at, at + len) is told as valid: bytes of seed's pattern from position pos on. */
+/* Compares [at, at + len), which a completion reports as valid, with the pattern of seed from position pos on. */
 static void ud_compare(struct tp_run *r, uint32_t k, const struct tp_soak_op *op, const struct tp_ud_msg *m,
 		       uint64_t seed, uint64_t pos)
 {
@@ -256,7 +258,7 @@ static enum tp_verdict ud_soak_on_wc(struct tp_run *r, const struct ibv_wc *wc, 
 	return tp_session_wc(r->s, wc);
 }
 
-/* now: 0 while completions wait that may tell of the slot. */
+/* A free slot. now: 0 while completions wait that may report a slot. */
 static bool is_free(const struct ud_qp *uq, const struct ud_slot *s, uint64_t now)
 {
 	if (s->since == 0)
@@ -303,7 +305,7 @@ static enum tp_verdict ud_soak_end(struct tp_run *r)
 	return tp_ctrl_send_fin(r->s, r->posted, 0);
 }
 
-/* What is late may still come. */
+/* Late datagrams may still come. */
 static bool ud_soak_all_come(const struct tp_run *r, uint64_t now)
 {
 	return now - ((const struct ud_soak *)r->state)->last_at > QUIET_NS;
@@ -311,7 +313,7 @@ static bool ud_soak_all_come(const struct tp_run *r, uint64_t now)
 
 static enum tp_verdict ud_soak_run(struct tp_run *r)
 {
-	static const struct tp_soak_way way = { .by_time = true, /* it may set a slot free */
+	static const struct tp_soak_way way = { .by_time = true, /* this time may free a slot */
 						.on_wc = ud_soak_on_wc,
 						.start = ud_soak_start,
 						.done = all_free,

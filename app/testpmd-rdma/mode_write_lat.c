@@ -2,7 +2,7 @@
 /*
  * RDMA Write latency: the two sides write to each other in turn and watch the last byte of the message change in
  * memory. Half a round trip is reported. The last byte is 1, 2, 3 .. for each further use of a buffer, so it always
- * differs from what stood there; the other bytes carry the pattern.
+ * differs from the byte before it; the other bytes carry the pattern.
  */
 #include "tp_engine.h"
 
@@ -11,7 +11,7 @@
 
 #define SQ_DEPTH       64u
 #define SIGNAL_EVERY   16u
-#define SPINS_PER_POLL 16u /* looks at memory between two polls of the completion queue */
+#define SPINS_PER_POLL 16u /* checks of the memory between two polls of the completion queue */
 
 struct lat_count {
 	uint64_t posted, done;

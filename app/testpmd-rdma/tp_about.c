@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The model as /proc/cpuinfo has it: "model name : ..."; Arm's has none. */
+/* The CPU model from /proc/cpuinfo, "model name : ..."; Arm has no such line. */
 static void cpu_model(char *to, size_t len)
 {
 	FILE *f = fopen("/proc/cpuinfo", "re");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What this run is measured with: the program, the day, the machine. */
+/* Facts about a measurement for the report: program version, date, machine. */
 #ifndef TP_ABOUT_H
 #define TP_ABOUT_H
 

@@ -16,7 +16,7 @@ static void build_tables(struct option *longs, char *shorts, size_t shorts_len)
 	size_t n = 0;
 	unsigned i;
 
-	shorts[n++] = ':'; /* tell a missing value from an unknown option */
+	shorts[n++] = ':'; /* so that getopt_long distinguishes a missing value from an unknown option */
 	shorts[n++] = 'h';
 	shorts[n++] = 'V';
 	for (i = 0; i < tp_n_settings && n + 3 < shorts_len; i++) {
@@ -145,7 +145,7 @@ void tp_cli_help(FILE *out)
 	      "  run. Data carries a pattern that depends on the run and on the position, and both sides compare\n"
 	      "  it afterwards; soak compares every message while it runs.\n"
 	      "  Any RDMA device with rdma_cm connections will do; --qp-type ud and rd are for the software RNIC's.\n"
-	      "  Over ud what is lost stays lost: only what completions say is valid is compared and counted.\n",
+	      "  Over ud lost data stays lost: only bytes that completions report as valid are compared and counted.\n",
 	      out);
 	for (unsigned i = 0; i < tp_n_settings; i++) {
 		const struct tp_setting *s = &tp_settings[i];
@@ -161,9 +161,9 @@ void tp_cli_help(FILE *out)
 	      "  GB/s is 10^9 payload bytes a second, Gb/s 10^9 bits, Mmsg/s 10^6 messages. Latency of write_lat and\n"
 	      "  send_lat is half a round trip; of read_lat the whole operation; of bandwidth modes the time from post\n"
 	      "  to completion under load. CPU is thread time: ns per message and s per 10^9 bytes, on either side.\n"
-	      "  Behind a figure stands what spoils it, counted on the ports of both ends where rnicctl may ask\n"
-	      "  rnicd: segments that TCP has sent again, and frames that were dropped.\n"
-	      "  With ud latency is that of what is not lost; the share in front of data is of bytes that arrived.\n"
+	      "  A note behind a figure shows what affects it, counted on the ports of both ends if rnicctl may ask\n"
+	      "  rnicd: retransmitted TCP segments, and dropped frames.\n"
+	      "  With ud, latency is that of messages that arrive, and a column has the share of arrived bytes.\n"
 	      "\nEXIT STATUS\n"
 	      "  0 all runs were done and every comparison matched, 1 a run failed or data was wrong, 2 bad usage\n"
 	      "\nEXAMPLES\n"

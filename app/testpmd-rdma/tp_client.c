@@ -86,7 +86,8 @@ static enum tp_verdict refused(struct client *c, const struct rdma_cm_event *ev)
 	char text[200] = "";
 	size_t n = ev->param.conn.private_data_len;
 
-	/* Our server says why in its reject; the bytes are the peer's, so only what prints is taken. */
+	/* A testpmd-rdma server gives the reason in its reject. The bytes are untrusted, so only printable ones are
+	 * shown. */
 	if (ev->param.conn.private_data != NULL && n > 4 && memcmp(ev->param.conn.private_data, "tp: ", 4) == 0) {
 		n = n - 4 < sizeof(text) - 1 ? n - 4 : sizeof(text) - 1;
 		memcpy(text, (const char *)ev->param.conn.private_data + 4, n);
@@ -130,7 +131,7 @@ static enum tp_verdict client_on_event(struct client *c, struct tp_conn *conn, c
 			       host, c->o->port, ev->status);
 	case RDMA_CM_EVENT_DISCONNECTED:
 		return tp_fail(c->s.err, TP_PEER_GONE,
-			       "%s closed a connection while others were being made: see what the server says", host);
+			       "%s closed a connection while others were being made: see the server's output", host);
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		return tp_fail(c->s.err, TP_NO_DEVICE, "the RDMA device went away: has rnicd been stopped?");
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
@@ -143,7 +144,7 @@ static enum tp_verdict client_on_event(struct client *c, struct tp_conn *conn, c
 	return TP_OK;
 }
 
-/* Bring up n connections, a window of them at a time. */
+/* Makes n connections, up to CONNECTING at a time. */
 static enum tp_verdict connect_all(struct client *c, struct tp_conn *conns, uint32_t n)
 {
 	uint32_t started = 0, up = 0, before = 0;
@@ -178,7 +179,7 @@ static enum tp_verdict connect_all(struct client *c, struct tp_conn *conns, uint
 	return v;
 }
 
-/* After connecting, the channel is this thread's: it tells the run's thread when a connection ends. */
+/* After connecting, this thread reads the event channel, and tells the run's thread when a connection ends. */
 static void *watch(void *arg)
 {
 	struct client *c = arg;
@@ -234,7 +235,7 @@ static enum tp_verdict setup(struct client *c)
 	return s->grams != NULL ? tp_gram_exchange(s) : TP_OK;
 }
 
-/* What the connection manager has chosen. */
+/* The device and address that the connection manager has chosen. */
 static void tell_device(struct tp_result *res, struct ibv_context *verbs, uint8_t port)
 {
 	struct ibv_port_attr attr;
@@ -282,7 +283,7 @@ static enum tp_verdict client_run(struct client *c, struct tp_result *res)
 	return v;
 }
 
-/* The server learns why, if the control connection still carries it. */
+/* Sends the reason to the server, if the control connection still works. */
 static void tell_server(struct client *c)
 {
 	struct tp_msg m = { .type = TP_MSG_ERROR };
@@ -292,7 +293,7 @@ static void tell_server(struct client *c)
 		return;
 	snprintf(m.text, sizeof(m.text), "%.*s", (int)sizeof(m.text) - 1, keep.text);
 	if (tp_ctrl_send(&c->s, &m) == TP_OK)
-		usleep(50000); /* closing at once would overtake it */
+		usleep(50000); /* closing at once could overtake the message */
 	*c->s.err = keep;
 }
 

@@ -7,7 +7,7 @@
 #include "tp_session.h"
 
 struct tp_client_env {
-	const atomic_bool *stop;      /* set by somebody else: end the run and report what there is */
+	const atomic_bool *stop;      /* set by another thread: end the run and report the results so far */
 	struct tp_progress *progress; /* may be NULL */
 };
 

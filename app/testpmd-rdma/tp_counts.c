@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OUTPUT_MAX 16384 /* what rnicctl says of a port is a third of it, and a pipe holds it all */
+#define OUTPUT_MAX 16384 /* bytes; rnicctl's output for a port is a third of it, and a pipe holds it all */
 
 void tp_counts_line(struct tp_counts *c, const char *line)
 {

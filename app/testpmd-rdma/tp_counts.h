@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What rnicctl shows of a port: how it is set up, and what spoils a figure that is measured over it. */
+/* Values of a port from rnicctl: its settings, and counters of events that affect a measurement. */
 #ifndef TP_COUNTS_H
 #define TP_COUNTS_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct tp_counts {
-	bool known; /* else nothing is: no device of rnicd, or rnicctl may not ask */
+	bool known; /* false: nothing is known, since the device is not rnicd's, or rnicctl may not ask */
 	uint32_t mtu;
 	uint64_t again, dropped; /* TCP segments sent again, frames dropped, since rnicd's start */
 	char crc[8];             /* off, on or always; empty: not known */

@@ -58,7 +58,7 @@ enum tp_verdict tp_ctrl_pump(struct tp_session *s)
 
 	while ((n = ibv_poll_cq(s->ctrl_cq, 1, &wc)) > 0) {
 		if (wc.status == IBV_WC_WR_FLUSH_ERR)
-			return tp_fail(s->err, TP_PEER_GONE, "the %s closed the connection: see what it says",
+			return tp_fail(s->err, TP_PEER_GONE, "the %s closed the connection: see its output",
 				       s->is_server ? "client" : "server");
 		if (wc.status != IBV_WC_SUCCESS)
 			return tp_wc_fail(s, &wc);
@@ -72,7 +72,7 @@ enum tp_verdict tp_ctrl_pump(struct tp_session *s)
 	return n == 0 ? TP_OK : tp_fail(s->err, TP_VERBS_ERROR, "polling the control completion queue failed");
 }
 
-/* One nap on the control channel. */
+/* Sleeps once on the control channel. */
 static enum tp_verdict nap(struct tp_session *s)
 {
 	struct pollfd fd = { .fd = s->ctrl_chan->fd, .events = POLLIN };
@@ -115,13 +115,14 @@ enum tp_verdict tp_ctrl_rdma(struct tp_session *s, enum ibv_wr_opcode op, uint64
 	return v;
 }
 
-/* Pump and nap until a message or a FIN is there. */
+/* Receives and sleeps until a message or a FIN has come. */
 static enum tp_verdict wait_any(struct tp_session *s, bool fin, uint64_t timeout)
 {
 	uint64_t start = tp_now();
 
 	for (;;) {
-		bool dead = atomic_load(&s->dead); /* before the pump: what came before the end still counts */
+		bool dead = atomic_load(&s->dead); /* read before receiving: messages that came before the end still
+						    * count */
 		enum tp_verdict v = tp_ctrl_pump(s);
 
 		if (v != TP_OK)
@@ -129,7 +130,7 @@ static enum tp_verdict wait_any(struct tp_session *s, bool fin, uint64_t timeout
 		if (fin ? s->fin_seen : s->inbox_head != s->inbox_tail)
 			return TP_OK;
 		if (dead)
-			return tp_fail(s->err, TP_PEER_GONE, "the %s closed the connection: see what it says",
+			return tp_fail(s->err, TP_PEER_GONE, "the %s closed the connection: see its output",
 				       s->is_server ? "client" : "server");
 		if (s->is_server && atomic_load(s->stop))
 			return tp_fail(s->err, TP_STOPPED, "the server is stopping");

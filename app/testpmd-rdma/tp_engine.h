@@ -15,15 +15,15 @@ struct tp_run {
 	bool tx; /* this side starts operations */
 	bool rx; /* the other side does */
 	bool fin_sent;
-	bool awaits_credit;          /* set by the engine: what it waits for comes without an event */
+	bool awaits_credit;          /* set by the engine: it waits for credit, which brings no event */
 	uint64_t posted, min_posted; /* operations in all, and on the least used queue pair: what FIN tells */
 	uint32_t spins;              /* empty polls in a row, see tp_idle */
 	uint64_t idle_since;         /* ns */
 	uint64_t next_tick;          /* ns, of the progress counters */
 	struct tp_figures fig;
 	struct tp_hist hist;
-	void *state; /* the engine's own, freed by tp_run_point */
-	bool *whole; /* likewise, of tp_ud_take(): in which receive slots something came whole */
+	void *state; /* memory of the engine, freed by tp_run_point */
+	bool *whole; /* likewise, for tp_ud_take(): receive slots with a complete message */
 };
 
 struct tp_engine {
@@ -53,17 +53,17 @@ enum tp_verdict tp_run_point(struct tp_session *s, struct tp_figures *mine, stru
 /* --- for engines --- */
 
 /*
- * After an empty poll: pause, or sleep on the completion channel; now and then take in control messages and check
- * whether the peer lives and the run still gets on. tp_busy after every poll that brought something.
+ * After an empty poll: pause, or sleep on the completion channel; now and then receives control messages and checks
+ * that the peer lives and the run makes progress. tp_busy is called after every poll that returned completions.
  */
 enum tp_verdict tp_idle(struct tp_run *r);
 static inline void tp_busy(struct tp_run *r) { r->spins = 0; }
 
-/* A completion that is the session's own (fences), or a failed one: handled here. TP_OK: go on. */
+/* Handles completions of the session's own requests (fences), and failed ones. TP_OK: continue. */
 enum tp_verdict tp_session_wc(struct tp_session *s, const struct ibv_wc *wc);
 enum tp_verdict tp_post_fence_recv(struct tp_session *s, uint32_t qp);
 enum tp_verdict tp_post_fence(struct tp_session *s, uint32_t qp);
-/* A person on either side wants the run to end. */
+/* Whether a user on either side has asked for the run to end. */
 bool tp_should_stop(const struct tp_run *r);
 
 /* Compare one receive slot, bytes [0, len), with what the peer filled. */

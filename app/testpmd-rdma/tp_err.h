@@ -10,7 +10,7 @@
 
 enum tp_verdict {
 	TP_OK = 0,
-	TP_BAD_OPTION,  /* the person asked for something that does not exist or does not go together */
+	TP_BAD_OPTION,  /* an option does not exist, or options cannot be combined */
 	TP_NO_DEVICE,   /* no RDMA device, or none that reaches the address */
 	TP_NO_MEMORY,   /* allocation or registration failed */
 	TP_NO_PEER,     /* nobody answers, or the peer refused */
@@ -20,7 +20,7 @@ enum tp_verdict {
 	TP_WC_ERROR,    /* a work request completed with an error */
 	TP_VERBS_ERROR, /* a verbs call failed */
 	TP_CORRUPT,     /* data arrived changed */
-	TP_STOPPED,     /* asked to stop before there was anything to report */
+	TP_STOPPED,     /* stopped before there was a result */
 };
 
 struct tp_err {

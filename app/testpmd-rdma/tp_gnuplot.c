@@ -41,7 +41,7 @@ enum tp_verdict tp_plot_ready(struct tp_err *err)
 		err, TP_BAD_OPTION,
 		"--plot needs the program gnuplot, and %s: install it (apt-get install gnuplot-nox), or leave --plot "
 		"out",
-		rc < 0 ? strerror(-rc) : "the one that is installed fails");
+		rc < 0 ? strerror(-rc) : "the installed one fails");
 }
 
 enum tp_verdict tp_plot_draw(const char *path, const struct tp_about *about, const struct tp_result *list, unsigned n,
@@ -58,6 +58,6 @@ enum tp_verdict tp_plot_draw(const char *path, const struct tp_about *about, con
 		fclose(script);
 	}
 	return rc == 0 ? TP_OK
-		       : tp_fail(err, TP_BAD_OPTION,
-				 "gnuplot could not draw %s: see what it says, or name another file", path);
+		       : tp_fail(err, TP_BAD_OPTION, "gnuplot could not draw %s: see its output, or name another file",
+				 path);
 }

@@ -2,7 +2,8 @@
 /*
  * Queue pairs of datagrams: ready at once, without a connection. The client reads the server's numbers of queue pairs
  * over the control connection and writes its own ones there; the way to the other side is the address of that
- * connection. What makes such queue pairs is looked up when the program runs, as other RDMA libraries do not have it.
+ * connection. The function that makes such queue pairs is looked up at run time, as other RDMA libraries do not have
+ * it.
  */
 #include "tp_engine.h"
 
@@ -60,7 +61,7 @@ static struct ibv_qp *make_qp(const struct tp_session *s, create_fn create, uint
 	return create(s->verbs, &init, &dv);
 }
 
-/* Receives of first words: those of all queue pairs that talk to this one. */
+/* Receives for the first messages of all queue pairs that talk to this one. */
 static enum tp_verdict first_recvs(struct tp_session *s, uint32_t q)
 {
 	const uint32_t n = !s->is_server || s->point.qp_type == TP_QP_UD ? 0 : s->point.qps / s->n_grams;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines of the prompt, and what may come instead of one: a signal. Its handler writes to an eventfd, which stays
- * readable until it is read; so a signal that comes before the wait for a line ends that wait as well. One thread.
+ * Reads lines for the prompt, and notices signals meanwhile. Its handler writes to an eventfd, which stays readable
+ * until it is read; so a signal that comes before the wait for a line ends that wait as well. One thread.
  */
 #ifndef TP_INPUT_H
 #define TP_INPUT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How many frames a port of rnicd loses, set by rnicctl, which is a program of its own: this one knows verbs alone. */
+/* Sets the frame loss of a port of rnicd by running rnicctl, as this program itself only uses verbs. */
 #ifndef TP_LOSS_H
 #define TP_LOSS_H
 
@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* The port of this name loses so many frames of a million that it sends, from now on. */
+/* Sets the loss of the port of this name, in frames per million sent. */
 enum tp_verdict tp_loss_set(const char *port, uint32_t ppm, struct tp_err *err);
 
 #endif

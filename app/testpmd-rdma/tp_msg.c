@@ -87,7 +87,8 @@ void tp_msg_get_region(const struct tp_msg *m, struct tp_region *r)
 	r->rkey = (uint32_t)m->word[2];
 }
 
-/* A number that does not fit becomes one that tp_point_check refuses, instead of being cut into one that it takes. */
+/* A number that does not fit becomes one that tp_point_check refuses, instead of being truncated to one that it
+ * accepts. */
 static uint32_t fit32(uint64_t v) { return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v; }
 
 void tp_msg_put_setup(struct tp_msg *m, const struct tp_point *p, const struct tp_region *r, uint32_t inline_max)

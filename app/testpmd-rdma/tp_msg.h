@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What client and server tell each other: private data of the connections, then fixed-size Send messages on the
- * control connection. Wire form: big-endian 64-bit words. A decoded message is a copy; its values are still the
- * peer's and are checked where they are used.
+ * The protocol between client and server: private data of the connections, then fixed-size Send messages on the control
+ * connection. Wire form: big-endian 64-bit words. A decoded message is a copy; its values are untrusted and are checked
+ * where they are used.
  *
- *	client				server
- *	connect {control}	->	accept
- *	SETUP {point, region}	->
- *			<-	SETUP_OK {region} | ERROR {text}
- *	connect {data} x qps	->	accept
- *	fence Send on each data QP ->		(the initiator of an iWARP connection speaks first)
- *	GO			->
- *			<-	READY
- *			the run
- *	FIN {posted}		<->	FIN {posted}	(each side when it has nothing more to post)
- *	fence Sends after one-sided modes <->
- *			<-	RESULT {figures}
- *	disconnect
+ * 	client				server
+ * 	connect {control}	->	accept
+ * 	SETUP {point, region}	->
+ * 			<-	SETUP_OK {region} | ERROR {text}
+ * 	connect {data} x qps	->	accept
+ * 	fence Send on each data QP ->		(the initiator of an iWARP connection speaks first)
+ * 	GO			->
+ * 			<-	READY
+ * 			the run
+ * 	FIN {posted}		<->	FIN {posted}	(each side when it has nothing more to post)
+ * 	fence Sends after one-sided modes <->
+ * 			<-	RESULT {figures}
+ * 	disconnect
  */
 #ifndef TP_MSG_H
 #define TP_MSG_H
@@ -45,7 +45,7 @@ struct tp_msg {
 	char text[TP_MSG_TEXT]; /* ERROR: a sentence, always terminated */
 };
 
-/* Where a side's buffers are. */
+/* Address and rkey of a side's buffers. */
 struct tp_region {
 	uint64_t addr, len;
 	uint32_t rkey;
@@ -56,16 +56,17 @@ struct tp_figures {
 	uint64_t ops, bytes; /* measured, warm-up excluded */
 	uint64_t ns;         /* length of the measurement */
 	uint64_t cpu_ns;     /* CPU time in it */
-	uint64_t cpu_ops;    /* operations that cpu_ns was spent on (a passive side cannot tell the warm-up apart) */
+	uint64_t cpu_ops;    /* operations during cpu_ns (a passive side does not know the end of the warm-up) */
 	uint64_t checked;    /* bytes compared */
 	uint64_t wrong;      /* comparisons that failed */
-	uint64_t overtaken;  /* soak: completions that came before an earlier operation's */
+	uint64_t overtaken;  /* soak: completions that came before that of an earlier operation */
 	struct tp_quantiles lat;
-	/* Of datagrams that may be lost, of the whole run: what this side posted, and what came of the other's. */
+	/* For datagrams that may be lost, over the whole run: what this side posted, and what arrived from the other
+	 * side. */
 	uint64_t sent, sent_bytes; /* messages; bytes */
 	uint64_t arrived, partial; /* messages that came whole, and in part */
 	uint64_t valid;            /* bytes that came */
-	/* Of this side's port, in the run: counted where rnicctl could ask rnicd. */
+	/* Counters of this side's port during the run, if rnicctl could ask rnicd. */
 	uint64_t counted;        /* 0 or 1 */
 	uint64_t again, dropped; /* TCP segments that were sent again; frames that were dropped */
 };

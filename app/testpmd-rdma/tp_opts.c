@@ -442,14 +442,14 @@ static void show_addr(const struct tp_opts *o, char *buf, size_t len)
 	snprintf(buf, len, "%s", o->addr[0] ? o->addr : "(any)");
 }
 
-static const char G_WHO[] = "Who talks to whom";
+static const char G_WHO[] = "Server and client";
 static const char G_WHAT[] = "What is measured";
 static const char G_HOW[] = "How the work is posted";
 static const char G_OUT[] = "Output and limits";
 
 const struct tp_setting tp_settings[] = {
-	{ "server", 's', NULL, G_WHO, "be the server: wait for clients and do what they ask, until SIGINT or SIGTERM",
-	  true, set_server, NULL },
+	{ "server", 's', NULL, G_WHO,
+	  "be the server: wait for clients and carry out their runs, until SIGINT or SIGTERM", true, set_server, NULL },
 	{ "addr", 'a', "ADDR", G_WHO,
 	  "server: listen on this address (default: all of them); client: call from this "
 	  "address, which also selects the device",
@@ -458,7 +458,7 @@ const struct tp_setting tp_settings[] = {
 	{ "host", 0, "HOST", G_WHO, "the server to call, the same as the argument HOST", false, set_host, show_host },
 	{ "design", 0, "DESIGN", G_WHO,
 	  "of the software RNIC's devices (RNIC_DESIGN): iWARP runs in rnicd (offloaded), here over rnicd's TCP (host; "
-	  "assisted: rnicd sums the CRCs) or the kernel's (embedded)",
+	  "assisted: rnicd computes the CRCs) or the kernel's (embedded)",
 	  true, set_design, NULL },
 	{ "once", 0, NULL, G_WHO, "server: end after the first client's runs, with their exit status", true, set_once,
 	  NULL },
@@ -484,7 +484,7 @@ const struct tp_setting tp_settings[] = {
 	  set_bidir, show_bidir },
 	{ "qp-type", 0, "rc|ud|rd", G_WHAT,
 	  "queue pairs of connections (default), or of the software RNIC's unreliable (ud) or reliable datagrams (rd); "
-	  "with ud a Write is a Write-Record, a Read a Read-Record, up to 1m, and rates are of what arrives",
+	  "with ud a Write is a Write-Record, a Read a Read-Record, up to 1m, and rates count what arrives",
 	  false, set_qp_type, show_qp_type },
 	{ "loss", 0, "SHARE[,..]", G_WHAT,
 	  "run everything with the client's port losing these shares of the frames that it sends: 0,0.1%,1%; set by "
@@ -522,8 +522,8 @@ const struct tp_setting tp_settings[] = {
 	{ "csv", 0, NULL, G_OUT, "comma-separated values with a header line", true, set_csv, NULL },
 	{ "json", 0, NULL, G_OUT, "one JSON document", true, set_json, NULL },
 	{ "plot", 0, "FILE.svg", G_OUT,
-	  "draw the results with gnuplot when all runs are over: over the sizes, queue pairs, depths or losses, a line "
-	  "for each of the others",
+	  "draw the results with gnuplot after all runs: over the sizes, queue pairs, depths or losses, with a line "
+	  "for each value of the others",
 	  true, set_plot, NULL },
 	{ "quiet", 0, NULL, G_OUT, "no progress line", true, set_quiet, NULL },
 	{ "no-verify", 0, NULL, G_OUT, "do not compare the buffers after a run (soak always compares every message)",

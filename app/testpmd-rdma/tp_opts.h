@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the person asked for. One table of settings serves the command line (--name VALUE) and the prompt
- * (set name VALUE); a setting is checked when it is set, combinations are checked once before a run.
+ * The settings. One table of settings serves the command line (--name VALUE) and the prompt (set name VALUE); a setting
+ * is checked when it is set, combinations are checked once before a run.
  */
 #ifndef TP_OPTS_H
 #define TP_OPTS_H
@@ -26,7 +26,7 @@ enum tp_mode {
 
 /*
  * What carries the operations. With unreliable datagrams (TP_QP_UD) a Write is a Write-Record, a Read a Read-Record,
- * and what is lost stays lost; with reliable ones (TP_QP_RD) all is as over connections.
+ * and lost data stays lost; reliable datagrams (TP_QP_RD) behave like connections.
  */
 enum tp_qp_type { TP_QP_RC, TP_QP_UD, TP_QP_RD, TP_QP_TYPES };
 
@@ -41,14 +41,14 @@ enum tp_format { TP_TEXT, TP_CSV, TP_JSON };
 #define TP_MAX_BUFFERS (1u << 20)
 #define TP_MAX_LOSSES  16
 #define TP_NO_LOSS     UINT32_MAX        /* the port is left as it is */
-#define TP_MAX_COMPUTE UINT64_C(1000000) /* ns: a whole depth of posts stays a matter of seconds */
+#define TP_MAX_COMPUTE UINT64_C(1000000) /* ns: so that posting a whole depth takes seconds at most */
 #define TP_PORT        18600
 
 struct tp_opts {
 	bool server, once, interactive, quiet, events, bidir, touch, no_verify, rnic_alloc;
 	enum tp_format format;
 	uint16_t port;
-	int cpu;        /* -1: wherever the scheduler likes */
+	int cpu;        /* -1: any CPU */
 	int inline_max; /* bytes; -1: 64 if the device has it, else none */
 	unsigned n_modes, n_sizes, n_losses, n_depths, n_qps;
 	enum tp_mode modes[TP_MODE_COUNT];
@@ -71,12 +71,13 @@ struct tp_opts {
 	char plot[256];      /* client: the SVG file that gnuplot draws; empty: none */
 };
 
-/* How one point of a sweep runs, after defaults and limits: what the client tells the server, but for compute. */
+/* The parameters of one point of a sweep, with defaults and limits applied. The client sends them to the server, except
+ * for compute. */
 struct tp_point {
 	enum tp_mode mode;
 	enum tp_qp_type qp_type;
 	uint32_t loss;   /* frames of a million, or TP_NO_LOSS; only the client has it */
-	unsigned series; /* runs of a sweep that differ in size alone have the same; likewise */
+	unsigned series; /* the same for runs of a sweep that differ only in size; likewise */
 	bool bidir, verify, events;
 	bool touch; /* the receiver reads what arrives */
 	bool more;  /* another run of the same sweep follows */
@@ -109,11 +110,12 @@ enum tp_verdict tp_opts_check(const struct tp_opts *o, struct tp_err *err);
 void tp_point_make(struct tp_point *p, const struct tp_opts *o, enum tp_mode mode, uint64_t size);
 /* All runs that the options ask for: mode after mode, each with every loss, number of queue pairs, depth and size. */
 unsigned tp_opts_points(const struct tp_opts *o);
-/* Number i of them; p->more says whether another one follows. */
+/* Run number i; p->more says whether another one follows. */
 void tp_opts_point(const struct tp_opts *o, unsigned i, struct tp_point *p);
-/* Receives that the bandwidth modes keep posted on a queue pair; a sender that is told of them is ahead by no more. */
+/* Receives that the bandwidth modes keep posted on a queue pair; by credit, a sender is ahead by at most this
+ * number. */
 uint32_t tp_recv_depth(const struct tp_point *p);
-/* The rules that hold between the numbers of any point, also one that a peer sent. */
+/* Checks the rules between the numbers of a point, which may come from a peer. */
 enum tp_verdict tp_point_check(const struct tp_point *p, struct tp_err *err);
 
 const char *tp_mode_name(enum tp_mode mode);

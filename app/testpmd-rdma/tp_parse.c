@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers with units, as a person writes them. */
+/* Parses numbers with units. */
 #include "tp_opts.h"
 
 #include <ctype.h>

@@ -6,7 +6,7 @@
 #define WIDTH  760
 #define HEIGHT 420
 
-/* What runs may differ in. The first one that they do differ in, but for the mode, lies along the x axis. */
+/* The parameters in which runs may differ. The x axis is the first one, except the mode, in which they do differ. */
 enum axis { AXIS_SIZE, AXIS_QPS, AXIS_DEPTH, AXIS_LOSS, AXES };
 
 static const char *const axis_label[AXES] = {
@@ -31,7 +31,8 @@ static double value_at(const struct tp_point *p, enum axis a)
 	return 0;
 }
 
-/* Two runs of a mode and size differ in it. A depth that nobody asked for follows from the size, and is not meant. */
+/* Whether two runs of the same mode and size differ in the parameter. A default depth follows from the size, and does
+ * not count. */
 static bool differs(const struct tp_result *list, unsigned n, enum axis a)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -72,7 +73,7 @@ static bool first_of_line(const struct tp_result *list, unsigned i, enum axis x)
 	return true;
 }
 
-/* In gnuplot's quotes; there is no other escape in them than this one. */
+/* Writes a string in gnuplot's single quotes, in which only the quote itself is escaped. */
 static void quoted(FILE *out, const char *text)
 {
 	fputc('\'', out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A picture of results, which gnuplot draws: bandwidth, latency or both, over what the runs differ in. */
+/* Draws results with gnuplot: bandwidth, latency or both, over the parameter in which the runs differ. */
 #ifndef TP_PLOT_H
 #define TP_PLOT_H
 
@@ -9,8 +9,8 @@
 void tp_plot_script(FILE *out, const char *path, const struct tp_about *about, const struct tp_result *list,
 		    unsigned n);
 
-/* --- those that run gnuplot (tp_gnuplot.c) --- */
-/* Fails where there is no gnuplot: to be called before anything is measured. */
+/* --- functions that run gnuplot (tp_gnuplot.c) --- */
+/* Fails if there is no gnuplot; called before anything is measured. */
 enum tp_verdict tp_plot_ready(struct tp_err *err);
 enum tp_verdict tp_plot_draw(const char *path, const struct tp_about *about, const struct tp_result *list, unsigned n,
 			     struct tp_err *err);

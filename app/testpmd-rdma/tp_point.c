@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From what was asked for to how one point runs. */
+/* Computes the parameters of each run from the settings. */
 #include "tp_opts.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #define DEFAULT_DEPTH     128u
-#define UD_READS          8u  /* outstanding: half of what a peer owes at most */
-#define UD_LATE           64u /* Reads after which an answer is not taken for that of another one */
+#define UD_READS          8u  /* outstanding Reads: half of the answers that a peer may owe */
+#define UD_LATE           64u /* buffers for answers, so that a late answer is not taken for that of another Read */
 #define DEFAULT_BATCH     16u
 #define DEFAULT_IN_FLIGHT (UINT64_C(64) << 20) /* bytes outstanding per queue pair */
 
@@ -113,8 +113,8 @@ static uint32_t default_depth(uint64_t size)
 uint32_t tp_recv_depth(const struct tp_point *p) { return p->depth < 32 ? 64 : 2 * p->depth; }
 
 /*
- * What comes is told apart by its buffer, where it may be lost: that of an answer to a Read says which one it is of,
- * and a receive with bytes of its own shares them with no other one.
+ * With datagrams that may be lost, an arrival is identified by its buffer: the buffer of an answer names its Read, and
+ * receives do not share buffers.
  */
 static uint32_t ud_slots(const struct tp_point *p)
 {
@@ -164,7 +164,7 @@ void tp_point_make(struct tp_point *p, const struct tp_opts *o, enum tp_mode mod
 	p->batch = o->batch != 0 ? min_u32(o->batch, p->depth) : min_u32(DEFAULT_BATCH, p->depth / 2);
 	if (p->batch == 0)
 		p->batch = 1;
-	/* A batch must still fit while the newest signal_every - 1 requests cannot be known to be complete. */
+	/* A batch must still fit while the newest signal_every - 1 requests are not known to be complete. */
 	p->signal_every = min_u32(o->signal_every != 0 ? o->signal_every : p->batch, p->depth - p->batch + 1);
 	if (p->qp_type == TP_QP_UD)
 		p->slots = ud_slots(p);

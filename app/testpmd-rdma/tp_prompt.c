@@ -7,11 +7,11 @@
 const char tp_prompt_help[] =
 	"  set SETTING VALUE    change a setting, for example: set size 64k, set mode write_lat, set host 10.0.0.2\n"
 	"  start                run the modes and sizes that are set\n"
-	"  stop                 end the run that is going on and report what it measured\n"
+	"  stop                 end the current run and report its results so far\n"
 	"  wait                 wait for the run to end\n"
 	"  show config          the settings\n"
-	"  show stats           results so far, and the run that is going on\n"
-	"  clear stats          forget the results\n"
+	"  show stats           results so far, and the current run\n"
+	"  clear stats          delete the results\n"
 	"  help                 this text; --help on the command line explains each setting\n"
 	"  quit                 leave\n";
 
@@ -36,7 +36,7 @@ static const struct {
 
 static int matches(const char *typed, const char *word) { return strncmp(typed, word, strlen(typed)) == 0; }
 
-/* The first word alone, spelled out or shortened; -1 none, -2 several different words fit. */
+/* Finds the command of a first word, which may be shortened; -1: none, -2: ambiguous. */
 static int find_verb(const char *typed)
 {
 	int found = -1;

@@ -17,7 +17,7 @@ void tp_rates_make(struct tp_rates *r, const struct tp_result *res)
 		ops_ns += per((double)b->ops, (double)b->ns);
 	}
 	if (res->point.qp_type == TP_QP_UD && !tp_mode_is_latency(res->point.mode)) {
-		/* What arrives, and no more, is a rate. */
+		/* The rate counts only what arrives. */
 		bytes_ns *= per((double)(a->valid + b->valid), (double)(a->sent_bytes + b->sent_bytes));
 		ops_ns *= per((double)(a->arrived + b->arrived), (double)(a->sent + b->sent));
 	}
@@ -70,7 +70,7 @@ static const char *verdict(const struct tp_result *res, char *buf, size_t len)
 	return buf;
 }
 
-/* What spoils a figure stands behind it. */
+/* Prints behind a figure what affects it. */
 static void text_spoiled(struct tp_report *r, const struct tp_result *res)
 {
 	const struct tp_figures *a = &res->mine, *b = &res->peer;

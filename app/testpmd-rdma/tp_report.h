@@ -33,10 +33,10 @@ struct tp_report {
 	enum tp_mode mode; /* of the last row */
 	uint32_t loss;     /* likewise */
 	unsigned series;   /* likewise */
-	char error[512];   /* why the last run failed, or what of its data was wrong; empty: nothing did */
+	char error[512];   /* why the last run failed, or which data was wrong; empty: no error */
 };
 
-/* What results were measured with, in any characters; strings that are empty are not known. */
+/* Facts about the measurement, as arbitrary strings; an empty string: not known. */
 struct tp_about {
 	char version[64];
 	char commit[32]; /* that it was built from */
@@ -45,7 +45,7 @@ struct tp_about {
 	char cpu[128]; /* its model */
 };
 
-#define TP_REPORT_SCHEMA 1 /* raised when a name in the JSON document goes or means something else */
+#define TP_REPORT_SCHEMA 1 /* increased when a name in the JSON document is removed or changes its meaning */
 
 /* about: of TP_JSON; else it may be NULL. */
 void tp_report_begin(struct tp_report *r, FILE *out, enum tp_format format, const struct tp_about *about);

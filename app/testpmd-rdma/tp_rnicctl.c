@@ -38,7 +38,7 @@ int tp_rnicctl(char *argv[], int out)
 
 	find_rnicctl(path, sizeof(path));
 	argv[0] = path;
-	posix_spawn_file_actions_init(&files); /* the results alone go to stdout */
+	posix_spawn_file_actions_init(&files); /* only results go to stdout */
 	if (out >= 0)
 		posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
 	else

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define SPINS_PER_LOOK  1024u /* empty polls between two looks at the clock and the control queue */
+#define SPINS_PER_LOOK  1024u /* empty polls between two checks of the clock and the control queue */
 #define SLICE_NS        100000000
 #define CREDIT_SLICE_NS 20000
 #define FIRST_WAVE      32u
@@ -22,7 +22,7 @@ static const struct tp_engine *const engines[TP_MODE_COUNT] = {
 	[TP_SOAK] = &tp_soak,           [TP_IDLE] = &tp_idle_conns,
 };
 
-/* Where there is none, the one for connections serves: it loses nothing by it. */
+/* An engine for datagrams, if the mode has one; else the engine for connections. */
 static const struct tp_engine *const ud_engines[TP_MODE_COUNT] = {
 	[TP_WRITE_BW] = &tp_ud_write_bw, [TP_READ_BW] = &tp_ud_read_bw, [TP_SEND_BW] = &tp_ud_send_bw,
 	[TP_WRITE_LAT] = &tp_ud_lat,     [TP_READ_LAT] = &tp_ud_lat,    [TP_SEND_LAT] = &tp_ud_lat,
@@ -37,7 +37,7 @@ const struct tp_engine *tp_engine_find(const struct tp_point *p)
 void tp_engine_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 {
 	tp_engine_find(p)->depths(p, sq, rq);
-	*sq += 2; /* the initiator's first word, and the fence behind the run */
+	*sq += 2; /* the initiator's first message, and the fence after the run */
 	*rq += 2;
 }
 
@@ -103,7 +103,7 @@ enum tp_verdict tp_idle(struct tp_run *r)
 	if (v != TP_OK)
 		return v;
 	if (dead)
-		return tp_fail(s->err, TP_PEER_GONE, "the %s closed the connection during the run: see what it says",
+		return tp_fail(s->err, TP_PEER_GONE, "the %s closed the connection during the run: see its output",
 			       s->is_server ? "client" : "server");
 	if (s->is_server && atomic_load(s->stop))
 		return tp_fail(s->err, TP_STOPPED, "the server is stopping");
@@ -174,7 +174,8 @@ static enum tp_verdict post_fences(struct tp_session *s)
 	return v;
 }
 
-/* The initiator's first word on each connection, in waves: thousands of them at once would say nothing of idle ones. */
+/* Sends the initiator's first message on each connection, in groups: thousands at once would disturb the measurement of
+ * idle connections. */
 static enum tp_verdict first_words(struct tp_run *r)
 {
 	enum tp_verdict v = TP_OK;
@@ -258,7 +259,7 @@ void tp_progress_tick(struct tp_run *r, uint64_t now, uint64_t ops)
 	atomic_store_explicit(&g->bytes, ops * r->p->size, memory_order_relaxed);
 }
 
-/* The other thread has seen every data connection come up. */
+/* Waits until the other thread has established every data connection. */
 static enum tp_verdict wait_established(struct tp_session *s)
 {
 	uint64_t start = tp_now();
@@ -272,7 +273,7 @@ static enum tp_verdict wait_established(struct tp_session *s)
 	return TP_OK;
 }
 
-/* Unreliable datagrams have none: what is lost cannot be waited for. */
+/* Unreliable datagrams have no fences, since a lost one would be waited for without end. */
 static bool has_fences(const struct tp_run *r, const struct tp_engine *e)
 {
 	return e->fence && r->p->qp_type != TP_QP_UD;
@@ -288,7 +289,7 @@ static enum tp_verdict run_prepare(struct tp_run *r, const struct tp_engine *e)
 	return v;
 }
 
-/* Both sides stand at the same line: prepared, and every data connection has carried its first word. */
+/* Waits until both sides are prepared, and every data connection has carried its first message. */
 static enum tp_verdict line_up(struct tp_run *r, const struct tp_engine *e)
 {
 	struct tp_session *s = r->s;
@@ -340,7 +341,7 @@ static enum tp_verdict body(struct tp_run *r, const struct tp_engine *e)
 	return v;
 }
 
-/* What rnicd has counted since the run began, where it can be asked. */
+/* rnicd's counts since the run began, if rnicd can be asked. */
 static void count_spoilt(struct tp_run *r)
 {
 	const struct tp_counts *before = &r->s->counts;

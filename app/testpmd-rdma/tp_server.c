@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Main thread: connection-manager events, birth and death of sessions. A session's thread: its run. The main thread
- * accepts data connections only after setup_done, and frees a session only after its thread has ended.
+ * The main thread handles connection-manager events, and creates and frees sessions. Each session has a thread for its
+ * run. The main thread accepts data connections only after setup_done, and frees a session only after its thread has
+ * ended.
  */
 #include "tp_server.h"
 #include "tp_clock.h"
@@ -26,7 +27,7 @@
 struct server;
 
 struct serving {
-	struct tp_session s; /* first: a connection's session is this */
+	struct tp_session s; /* first member: a connection's session is at this address */
 	struct server *server;
 	struct serving *next;
 	pthread_t thread;

@@ -17,7 +17,7 @@ static uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * t
 
 void tp_layout_make(struct tp_layout *l, const struct tp_point *p)
 {
-	uint64_t shift = p->mode == TP_SOAK ? 64 : 0; /* soak moves messages about inside their slot */
+	uint64_t shift = p->mode == TP_SOAK ? 64 : 0; /* soak varies the position of messages in their slot */
 	uint64_t cards = p->qp_type != TP_QP_RC ? 8 * (uint64_t)p->qps : 0;
 
 	memset(l, 0, sizeof(*l));
@@ -75,7 +75,7 @@ enum tp_verdict tp_wc_fail(struct tp_session *s, const struct ibv_wc *wc)
 	if (wc->status == IBV_WC_WR_FLUSH_ERR || wc->status == IBV_WC_RETRY_EXC_ERR)
 		return tp_fail(s->err, TP_PEER_GONE,
 			       "the connection broke during the run (a %s of queue pair %u ended with \"%s\"): "
-			       "see what the other side says",
+			       "see the other side's output",
 			       kind_name(tp_wr_kind(wc->wr_id)), tp_wr_qp(wc->wr_id), ibv_wc_status_str(wc->status));
 	return tp_fail(s->err, TP_WC_ERROR, "a %s of queue pair %u failed: %s (vendor code %u)",
 		       kind_name(tp_wr_kind(wc->wr_id)), tp_wr_qp(wc->wr_id), ibv_wc_status_str(wc->status),
@@ -167,7 +167,7 @@ static enum tp_verdict make_cq(struct tp_session *s, const struct ibv_device_att
 	uint64_t want = (uint64_t)p->qps * (s->sq_depth + s->rq_depth), max = (uint64_t)dev->max_cqe;
 	uint64_t need = (uint64_t)p->qps * (s->sq_depth / p->signal_every + s->rq_depth + 2);
 
-	/* Records take half of it at most, and many completions where a segment in twenty is lost. */
+	/* Records use at most half of the queue, and have many completions if a segment in twenty is lost. */
 	if (p->qp_type == TP_QP_UD)
 		want = (uint64_t)p->qps * (s->sq_depth + 4 * (uint64_t)s->rq_depth * (1 + p->size / UD_RANGE));
 	if (need > max)
@@ -244,7 +244,7 @@ enum tp_verdict tp_session_add_qp(struct tp_session *s, struct tp_conn *c)
 					.max_inline_data = s->inline_max };
 	rc = rdma_create_qp(c->id, s->pd, &attr);
 	if (rc != 0 && s->inline_max > 0 && s->inline_max <= AUTO_INLINE) {
-		/* A device without inline data refuses the wish; the run is as good without. */
+		/* A device without inline data refuses this; then the run does without inline data. */
 		s->inline_max = 0;
 		attr.cap.max_inline_data = 0;
 		rc = rdma_create_qp(c->id, s->pd, &attr);
@@ -255,7 +255,7 @@ enum tp_verdict tp_session_add_qp(struct tp_session *s, struct tp_conn *c)
 						       "can do?)"
 						     : "creating a queue pair");
 	if (s->is_server)
-		return tp_post_fence_recv(s, c->priv.index); /* for the initiator's first word */
+		return tp_post_fence_recv(s, c->priv.index); /* for the initiator's first message */
 	return TP_OK;
 }
 

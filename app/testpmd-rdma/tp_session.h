@@ -82,14 +82,14 @@ struct tp_conn {
 	bool established; /* owner: the thread that handles CM events */
 };
 
-/* A queue pair of datagrams, and the one of the other side that it talks to. */
+/* A datagram queue pair, and its peer on the other side. */
 struct tp_gram {
 	struct ibv_qp *qp;
 	struct ibv_qp_ex *ex;
 	uint32_t peer_qpn;
 };
 
-/* Watched by the person: written by the run's thread, read by anybody. */
+/* Progress for the user: written by the run's thread, read by any thread. */
 struct tp_progress {
 	_Atomic uint64_t ops, bytes, start, deadline, target;
 	_Atomic uint32_t phase; /* 0 idle, 1 connecting, 2 warm-up, 3 measuring, 4 ending */
@@ -120,7 +120,7 @@ struct tp_session {
 	struct tp_counts counts;      /* of this side's port, before the run */
 	_Atomic uint32_t established; /* data connections */
 	_Atomic bool dead;            /* a connection of the session has ended */
-	const atomic_bool *stop;      /* the person wants it to end */
+	const atomic_bool *stop;      /* set when the user wants the run to end */
 	struct tp_progress *progress; /* may be NULL */
 	struct tp_err *err;
 };
@@ -149,9 +149,10 @@ static inline uint32_t tp_n_qps(const struct tp_session *s) { return s->grams !=
 /* --- queue pairs of datagrams (tp_gram.c) --- */
 /* Makes this side's, for s->point. */
 enum tp_verdict tp_gram_open(struct tp_session *s);
-/* The client, which knows the server's region: both sides learn each other's queue pairs. */
+/* Called by the client, which knows the server's region: exchanges the numbers of both sides' queue pairs. */
 enum tp_verdict tp_gram_exchange(struct tp_session *s);
-/* The server, when the client has said GO: the client's cards are here. Both: the way to the other side. */
+/* Called by the server after the client's GO, when the client's numbers have come. On both sides: makes the address
+ * handle. */
 enum tp_verdict tp_gram_join(struct tp_session *s);
 void tp_gram_close(struct tp_session *s);
 int tp_gram_post(struct tp_session *s, uint32_t qp, const struct ibv_send_wr *wr);
@@ -166,7 +167,7 @@ static inline int tp_post_send(struct tp_session *s, uint32_t qp, struct ibv_sen
 
 /* --- control messages (tp_ctrl.c) --- */
 enum tp_verdict tp_ctrl_send(struct tp_session *s, const struct tp_msg *m);
-/* Take in what has arrived; never blocks. A FIN sets fin_*; an ERROR message becomes the verdict. */
+/* Receives control messages that have arrived; never blocks. A FIN sets fin_*; an ERROR message becomes the verdict. */
 enum tp_verdict tp_ctrl_pump(struct tp_session *s);
 /* Sleep until a message of this type is there; any other type is TP_BAD_PEER. timeout: ns or TP_NO_TIMEOUT. */
 enum tp_verdict tp_ctrl_wait(struct tp_session *s, enum tp_msg_type type, struct tp_msg *m, uint64_t timeout);

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 struct shell {
-	struct tp_opts *o;     /* what set changes */
-	struct tp_opts of_run; /* what the run works with */
+	struct tp_opts *o;     /* the settings that "set" changes */
+	struct tp_opts of_run; /* the settings of the run */
 	struct tp_results results;
 	struct tp_progress progress;
 	struct tp_report report;

@@ -7,7 +7,7 @@
 
 /*
  * Reads commands from the descriptor `in` until quit or its end. signals: an eventfd that a signal handler writes to; a
- * signal ends the run, and where there is none the prompt.
+ * signal ends the run, or the prompt if there is no run.
  */
 int tp_shell(struct tp_opts *o, int in, int signals);
 

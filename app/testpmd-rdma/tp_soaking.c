@@ -27,7 +27,7 @@ void tp_soak_fill_constant(const struct tp_run *r)
 	tp_pattern_fill(r->s->region + r->s->layout.constant, r->s->layout.stride, tp_soak_constant(r, false), 0);
 }
 
-/* Poll once, work it off; post where there is room. open: new operations may still start. */
+/* Polls once and handles the completions; posts where there is room. open: new operations may still start. */
 static enum tp_verdict soak_turn(struct tp_run *r, const struct tp_soak_way *way, bool open, uint64_t now)
 {
 	struct ibv_wc wc[POLL_BATCH];

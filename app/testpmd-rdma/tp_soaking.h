@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the soaks over connections and over unreliable datagrams share: the seeded mix of operations, the pattern that
+ * Common parts of soak over connections and over unreliable datagrams: the seeded mix of operations, the pattern that
  * Reads fetch, and the loop. Operation number k of a queue pair is a function of (seed, side, queue pair, k).
  */
 #ifndef TP_SOAKING_H
@@ -24,17 +24,18 @@ void tp_soak_fill_constant(const struct tp_run *r);
 
 /* The engine's state begins with this. */
 struct tp_soaking {
-	uint64_t started, bytes, come; /* own operations; their bytes; those of the peer that have come */
+	uint64_t started, bytes, come; /* own operations; their bytes; operations of the peer that have come */
 };
 
-/* What a soak does in its own way. */
+/* The functions in which the two differ. */
 struct tp_soak_way {
-	bool by_time; /* time alone may let it go on: it does not sleep until an event */
+	bool by_time; /* progress may depend on time alone, so it does not sleep until an event */
 	enum tp_verdict (*on_wc)(struct tp_run *r, const struct ibv_wc *wc, uint64_t now);
-	/* Posts one operation of the queue pair, if it may; *posted then. drained: no completion is left to look at. */
+	/* Posts one operation of the queue pair if possible, and then sets *posted. drained: no completion is left to
+	 * poll. */
 	enum tp_verdict (*start)(struct tp_run *r, uint32_t q, uint64_t now, bool drained, bool *posted);
-	bool (*done)(const struct tp_run *r, uint64_t now);     /* nothing of this side's is under way */
-	enum tp_verdict (*end)(struct tp_run *r);               /* says so to the peer: tp_ctrl_send_fin() */
+	bool (*done)(const struct tp_run *r, uint64_t now);     /* no operation of this side is under way */
+	enum tp_verdict (*end)(struct tp_run *r);               /* tells the peer by tp_ctrl_send_fin() */
 	bool (*all_come)(const struct tp_run *r, uint64_t now); /* after the peer's FIN */
 };
 

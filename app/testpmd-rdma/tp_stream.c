@@ -7,9 +7,9 @@
  * RDMA-Writes the number of receives it has posted so far into a word of the sender's region.
  *
  * With unreliable datagrams Write-Records are paced too, since their completions take room in the target's queue, and
- * Read-Records, since their work requests complete before the answer is there. Each message has its number with it, and
- * what is ahead of the highest number that was heard of is bounded. A sender that hears of nothing for UD_PATIENCE_NS
- * takes what it has posted for lost.
+ * Read-Records, since their work requests complete before the answer is there. Each message carries its number, and the
+ * sender stays within a bound of the highest number that the peer has reported. A sender that gets no report for
+ * UD_PATIENCE_NS treats its posted messages as lost.
  */
 #include "tp_engine.h"
 #include "tp_ud.h"
@@ -20,9 +20,11 @@
 #include <string.h>
 
 #define POLL_BATCH     32
-#define TURNS_PER_LOOK 256u /* turns between two looks at the control queue while busy */
+#define TURNS_PER_LOOK 256u /* turns between two checks of the control queue while busy */
 #define UD_PATIENCE_NS UINT64_C(100000000)
-#define UD_QUIET_NS    UINT64_C(300000000) /* then nothing more comes: more than record-timeout's default */
+#define UD_QUIET_NS \
+	UINT64_C(300000000) /* after this silence nothing more comes: longer than the default of
+					    * record-timeout */
 
 enum phase { WARM, MEASURE, DRAIN }; /* WARM and MEASURE post; DRAIN only collects */
 
@@ -30,7 +32,8 @@ struct stream_qp {
 	uint64_t posted, done; /* operations */
 	uint64_t granted;      /* receives posted, told to the peer */
 	uint64_t posted_recv, arrived;
-	uint64_t heard;   /* of messages that may be lost: the highest number that came back, or came here */
+	uint64_t heard;   /* with messages that may be lost: the highest number that was reported back, or received
+			   * here */
 	uint64_t assumed; /* credit that was taken after UD_PATIENCE_NS */
 	uint64_t stalled_with, stalled_at; /* posted then; ns */
 	uint64_t *stamp;                   /* when the signalled request with count c was posted: stamp[c & mask], ns */
@@ -61,7 +64,7 @@ struct stream {
 
 void tp_stream_depths(const struct tp_point *p, uint32_t *sq, uint32_t *rq)
 {
-	*sq = p->depth + 1; /* one more to learn of the end of an unsignalled tail */
+	*sq = p->depth + 1; /* one more request, to signal the end of an unsignalled tail */
 	*rq = 0;
 }
 
@@ -157,7 +160,7 @@ enum tp_verdict tp_stream_prepare_recv(struct tp_run *r)
 
 static bool is_paced(const struct stream *st) { return st->opcode == IBV_WR_SEND || st->ud; }
 
-/* How many Sends the peer has receives for, in all. It begins with what tp_stream_prepare_recv posts there. */
+/* The total number of Sends for which the peer has posted receives, beginning with those of tp_stream_prepare_recv. */
 static uint64_t credit(const struct stream *st, uint32_t q)
 {
 	const _Atomic uint64_t *word = (const void *)(st->s->region + tp_credit_in(q));
@@ -303,7 +306,7 @@ static void touch(const struct stream *st, uint32_t q)
 
 	for (uint64_t i = 0; i < p->size / sizeof(*at); i++)
 		sum += at[i];
-	__asm__ volatile("" ::"r"(sum)); /* it is wanted */
+	__asm__ volatile("" ::"r"(sum)); /* so that the compiler does not remove the sum */
 }
 
 static enum tp_verdict stream_on_recv(struct stream *st, const struct ibv_wc *wc)
@@ -409,7 +412,7 @@ static void end_measure(struct stream *st, uint64_t now)
 	f->cpu_ops = f->ops != 0 ? f->ops : 1;
 }
 
-/* Move from phase to phase; at the edges every queue pair is looked at. */
+/* Moves from phase to phase; at each change, every queue pair is served. */
 static enum tp_verdict step(struct stream *st, uint64_t now)
 {
 	const struct tp_point *p = st->r->p;
@@ -454,7 +457,7 @@ static enum tp_verdict send_fin(struct stream *st)
 	return tp_ctrl_send_fin(st->s, r->posted, r->min_posted);
 }
 
-/* All has come, or what has not come is lost. */
+/* Whether everything has come, or counts as lost. */
 static bool all_heard(struct stream *st)
 {
 	const bool reads = st->opcode == IBV_WR_RDMA_READ;
@@ -477,7 +480,7 @@ static bool rx_finished(struct stream *st)
 	return true;
 }
 
-/* One turn: poll, work off, move on. */
+/* One turn: polls, handles completions, moves to the next phase if it is time. */
 static enum tp_verdict stream_turn(struct stream *st)
 {
 	struct ibv_wc wc[POLL_BATCH];

@@ -122,7 +122,7 @@ static bool one(const struct tp_sweep_to *to, const struct tp_opts *o, const str
 	if (to->keep != NULL)
 		keep_result(to->keep, &res);
 	if (res.mine.wrong + res.peer.wrong > 0) {
-		const char *what = res.mine.wrong ? err.text : "wrong data: the server says what and where";
+		const char *what = res.mine.wrong ? err.text : "wrong data: see the server's output for details";
 
 		sum->wrong++;
 		fprintf(stderr, "testpmd-rdma: %s\n", what);

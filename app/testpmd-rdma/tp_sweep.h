@@ -26,7 +26,7 @@ struct tp_sweep_to {
 	bool progress_line;      /* shows a line on stderr while a run lasts longer than a second */
 };
 
-/* Runs all points of the options; each result goes to its places as it comes. A failure is told and ends it. */
+/* Runs all points of the options, and passes on each result when it comes. A failure is printed and ends the sweep. */
 struct tp_sweep_sum tp_sweep(const struct tp_opts *o, const struct tp_client_env *env, const struct tp_sweep_to *to);
 
 /* "write_bw 64k: 3.1 of 10.0 s, 1.234 GB/s, 0.0188 Mmsg/s"; false when nothing runs. */

@@ -25,7 +25,7 @@ static double seconds_of_cpu(void)
 	       (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec) * 1e-6;
 }
 
-/* The first pixel of the second merge, where there is one. */
+/* The first pixel of the second instance of merge, if there is one. */
 static uint32_t second_half(const struct job *j) { return (j->view.height + 1) / 2 * j->view.width; }
 
 void filter_make(struct filter *f, const struct job *job, enum filter_kind kind, unsigned instance, unsigned inputs)
@@ -63,7 +63,7 @@ static void outlet_flush(struct filter *f, struct outlet *o, enum unit_kind kind
 	o->buf = NULL;
 }
 
-/* Room in the unit that is being filled; what does not fit into it goes into the next one. */
+/* Finds room in the unit that is being filled, or begins the next unit. */
 static void *outlet_room(struct filter *f, struct outlet *o, enum unit_kind kind, uint32_t bytes)
 {
 	void *room;
@@ -143,7 +143,7 @@ static void end(struct filter *f, const uint8_t *data, uint32_t len)
 	struct tally t;
 
 	if (len != sizeof(t) || f->inputs == 0)
-		die("an end that is none came: all processes have to be of one version");
+		die("a malformed END came: all processes need the same version");
 	memcpy(&t, data, sizeof(t));
 	f->tally.cells += t.cells;
 	f->tally.triangles += t.triangles;
@@ -177,11 +177,11 @@ static void extract(struct filter *f, const uint8_t *data, uint32_t len)
 	const float *v;
 
 	if (len < sizeof(b))
-		die("a brick that is none came: all processes have to be of one version");
+		die("a malformed brick came: all processes need the same version");
 	memcpy(&b, data, sizeof(b));
 	for (unsigned i = 0; i < 3; i++)
 		if (b.n[i] < 2 || b.n[i] > DIM_MOST || b.at[i] > DIM_MOST)
-			die("a brick of an impossible size came: all processes have to be of one version");
+			die("a brick of an impossible size came: all processes need the same version");
 	if (len - sizeof(b) != sizeof(*v) * b.n[0] * b.n[1] * b.n[2])
 		die("a brick came that has not as many samples as it says");
 	v = (const float *)(const void *)(data + sizeof(b));
@@ -232,7 +232,7 @@ void filter_take(struct filter *f, const uint8_t *unit, uint32_t len)
 	if (len >= sizeof(head))
 		memcpy(&head, unit, sizeof(head));
 	if (head.len != len - sizeof(head))
-		die("a unit came that is not as long as it says: all processes have to be of one version");
+		die("a unit came whose length differs from its head: all processes need the same version");
 	if (head.kind == UNIT_START)
 		start(f);
 	else if (head.kind == UNIT_END)
@@ -271,7 +271,7 @@ void filter_load(const struct filter *f, struct volume *vol)
 	uint32_t step = edge(f->job) - 1, last = f->job->src.dims[2] - 1;
 	uint32_t a = first_layer(f->job, f->instance) * step, b = first_layer(f->job, f->instance + 1) * step;
 
-	b = b < last ? b : last; /* the layer of samples that two bricks have in common is read twice */
+	b = b < last ? b : last; /* the layer of samples that two neighbouring bricks share is read twice */
 	if (a < b)
 		volume_load(vol, &f->job->src, a, b - a + 1);
 	else

@@ -10,7 +10,7 @@
 #include "stream.h"
 #include "volume.h"
 
-/* What is to be done, the same in all processes. */
+/* The parameters of a run, the same in all processes. */
 struct job {
 	struct source src;
 	struct view view;
@@ -19,14 +19,14 @@ struct job {
 	struct plan plan;
 };
 
-/* At the beginning of each unit, in the order of the CPU's bytes (struct hello). */
+/* The head of each unit, in the CPU's byte order (struct hello). */
 enum unit_kind { UNIT_START = 1, UNIT_BRICK, UNIT_TRIANGLES, UNIT_FRAGMENTS, UNIT_END };
 
 struct unit_head {
 	uint32_t kind, len; /* what follows it, bytes */
 };
 
-/* What filters have done, with the END of their streams: those of all processes come together in the last one. */
+/* Counts of the filters' work. They are sent with the END of each stream, so the last process has the sums of all. */
 struct tally {
 	uint64_t cells, triangles, fragments, units,
 		bytes; /* units and their bytes that went from process to process */
@@ -35,7 +35,7 @@ struct tally {
 
 struct filter;
 
-struct outlet {              /* to one instance of the next filter */
+struct outlet {              /* the output to one instance of the next filter */
 	struct filter *next; /* in this process, or by: */
 	const struct hub_ops *ops;
 	struct hub *hub;
@@ -49,20 +49,20 @@ struct filter {
 	unsigned instance;
 	const struct job *job;
 	struct outlet out[INSTANCES];
-	unsigned n_out, turn; /* whose outlet is filled: units go to each in turn */
-	unsigned inputs;      /* that have not ended */
-	bool started, leads;  /* leads: it is the last one of its process, and counts the process's CPU */
+	unsigned n_out, turn; /* the outlet that is being filled: the outlets take turns */
+	unsigned inputs;      /* inputs that have not ended */
+	bool started, leads;  /* leads: the last filter of its process, which counts the process's CPU time */
 	struct canvas canvas; /* of rasterise and merge */
 	struct tally tally;
 	double began, cpu_began, ended; /* s */
 };
 
-/* The memory of a filter of this place; `inputs`: how many filters hand on to it. */
+/* Allocates the memory of a filter; `inputs`: the number of filters that send to it. */
 void filter_make(struct filter *f, const struct job *job, enum filter_kind kind, unsigned instance, unsigned inputs);
 void filter_free(struct filter *f);
-/* One unit of an input's. What breaks the rules ends the process. */
+/* Handles a unit from an input. A unit that breaks the rules ends the process. */
 void filter_take(struct filter *f, const uint8_t *unit, uint32_t len);
-/* Reads its part of the volume: layers of bricks. Then filter_read hands on all of it. */
+/* Reads this instance's part of the volume: layers of bricks. Then filter_read sends all of it on. */
 void filter_load(const struct filter *f, struct volume *vol);
 void filter_read(struct filter *f, const struct volume *vol);
 

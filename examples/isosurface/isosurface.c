@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * isosurface - draws where a field in a volume has a certain value, by four filters in processes of their own that hand
- * on units of one size: read takes bricks out of the volume, extract finds triangles in them (marching tetrahedra),
- * rasterise finds the pixels that are in front, and merge makes a picture of them.
+ * isosurface - draws the surface on which a field in a volume has a certain value. Four filters in separate processes
+ * pass on units of one size: read takes bricks out of the volume, extract finds triangles in them (marching
+ * tetrahedra), rasterise finds the pixels that are in front, and merge makes a picture of them.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -32,7 +32,7 @@ struct options {
 
 static const char help[] =
 	"NAME\n"
-	"    isosurface - draw a surface in a volume, by filters in processes that RDMA streams join\n"
+	"    isosurface - draw a surface in a volume, by filters in processes connected by RDMA streams\n"
 	"\n"
 	"SYNOPSIS\n"
 	"    isosurface [OPTION...] ADDRESS...\n"
@@ -44,13 +44,13 @@ static const char help[] =
 	"    first one behind the last. An ADDRESS is IPv4, of an RDMA device, or with --transport\n"
 	"    sockets any of this host's.\n"
 	"\n"
-	"    Of 8 processes two are of each filter. 7 have one merge, 6 also one read, 5 also one\n"
-	"    rasterise, 4 are one of each; of 3 the last one rasterises and merges, of 2 the first one\n"
-	"    reads and extracts too. 1 does all of it, and needs no ADDRESS.\n"
+	"    With 8 processes there are two of each filter; with 7 one merge, with 6 also one read, with 5 also one\n"
+	"    rasterise, with 4 one of each. With 3, the last one rasterises and merges; with 2, the first one\n"
+	"    also reads and extracts. A single process does everything, and needs no ADDRESS.\n"
 	"\n"
 	"OPTIONS\n"
 	"  What is drawn\n"
-	"    -f, --field NAME         sphere, torus or link (two rings): made, and 0 at its surface (default link)\n"
+	"    -f, --field NAME         sphere, torus or link (two rings): computed, 0 at its surface (default link)\n"
 	"    -i, --input FILE         read raw samples, x fastest, in place of a field; give --level too\n"
 	"    -T, --type TYPE          of FILE's samples: u8, u16, u16be, f32 or f32be (default u8)\n"
 	"    -d, --dims XxYxZ         samples along each axis; one number: of all three (default 128)\n"
@@ -70,12 +70,12 @@ static const char help[] =
 	"    -r, --rank I             be process I alone: somebody starts the others, with these options\n"
 	"    -P, --patience SECONDS   until a process that is to be reached must listen (default 30)\n"
 	"  What is told\n"
-	"    -c, --check              make the picture in one process too, and compare\n"
-	"    -j, --json               one line of JSON in place of sentences\n"
+	"    -c, --check              also make the picture in one process, and compare\n"
+	"    -j, --json               print one line of JSON instead of sentences\n"
 	"    -h, --help               this text\n"
 	"\n"
 	"EXIT STATUS\n"
-	"    0 when the picture is written and, with --check, right; 1 when something failed; 2 for wrong options.\n"
+	"    0 if the picture is written and, with --check, correct; 1 if something failed; 2 for wrong options.\n"
 	"\n"
 	"EXAMPLES\n"
 	"    isosurface --unit 8k --check 10.77.0.1 10.77.0.2         over the ports of config/pair.conf\n"

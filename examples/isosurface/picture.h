@@ -4,7 +4,7 @@
 
 #include "raster.h"
 
-/* A canvas that has all rows, as a PNG of width x height. A file that cannot be written ends the process. */
+/* Writes a canvas with all rows as a PNG of width x height. If the file cannot be written, the process ends. */
 void picture_write(const char *path, const struct canvas *c, uint32_t width, uint32_t height);
 /* How many pixels of two canvases of one size differ in colour. */
 uint32_t picture_differs(const struct canvas *a, const struct canvas *b);

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Which filters run in which process. Filters of one process follow one another, and hand on by calls. */
+/* Which filters run in which process. Consecutive filters in one process pass units by function calls. */
 enum filter_kind { READ, EXTRACT, RASTERISE, MERGE, FILTERS };
 
 #define RANKS     8 /* processes at most */

@@ -17,7 +17,7 @@ struct view {
 	float m[3][4];
 };
 
-/* A pixel of a surface. On streams as it is here. */
+/* A pixel of a surface. Sent on streams in this form. */
 struct fragment {
 	uint32_t at; /* y * width + x */
 	float depth;
@@ -34,7 +34,7 @@ struct canvas {
 void view_make(struct view *v, const uint32_t dims[3], double azimuth, double elevation);
 void canvas_make(struct canvas *c, uint32_t first, uint32_t n);
 /*
- * True: the fragment is in front of what the canvas had there, and is there now. Of two at one depth the larger
+ * Stores a fragment if it is in front of the canvas's pixel; returns whether it was. Of two at one depth the larger
  * colour wins, so that the picture is the same in whatever order fragments come.
  */
 bool canvas_put(struct canvas *c, const struct fragment *f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One process: its filters, its streams, and what the last one tells of the run. */
+/* One process: its filters, its streams, and the report of the last process. */
 #include "run.h"
 
 #include <stdio.h>

@@ -2,14 +2,14 @@
 #ifndef ISO_SAY_H
 #define ISO_SAY_H
 
-/* Who speaks: "rank 3 (extract)"; empty in the process that starts the others. */
+/* The name of this process in messages: "rank 3 (extract)"; empty in the process that starts the others. */
 extern char say_who[32];
 
-/* From here on, only the first process that dies says why: it and its children have one word in common. */
+/* From now on, of this process and its children only the first one that fails prints why; they share a flag. */
 void say_once(void);
-/* One sentence on stderr; the process ends with status 1. */
+/* Prints one sentence on stderr and ends the process with status 1. */
 _Noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Memory, or the end of the process. */
+/* Allocates memory; ends the process if there is none. */
 void *allocate(unsigned long bytes);
 
 #endif

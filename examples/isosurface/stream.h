@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 /*
- * Streams of units between processes, all of one process together: it makes those that leave it, and takes those that
- * come to it. A unit has at most `unit` bytes, the granularity of distribution. Whatever ends a stream before its
- * producer has finished it ends the process with one sentence.
+ * The streams of units of one process: it connects its outgoing streams, and accepts its incoming ones. A unit has at
+ * most `unit` bytes, the granularity of distribution. If a stream ends before its producer has finished it, the process
+ * ends with one sentence.
  */
 #define STREAMS      8  /* each way at most */
 #define BUFFERS_MOST 64 /* of a stream */
@@ -18,7 +18,7 @@ struct hub_cfg {
 	uint16_t port;             /* process i listens at port + i */
 	unsigned me, n_to, n_from, to[STREAMS];
 	uint32_t unit, buffers; /* bytes; units that may be under way on each stream */
-	bool polling;           /* in place of sleeping until there is something */
+	bool polling;           /* polls instead of sleeping */
 	unsigned patience;      /* s until a process that is to be reached must listen */
 };
 
@@ -45,7 +45,7 @@ struct hub_ops {
 
 extern const struct hub_ops hub_verbs, hub_sockets;
 
-/* What a producer says of itself first. In the order of its CPU's bytes: units are in it too. */
+/* The first message of a producer, in the byte order of its CPU, which is also that of its units. */
 struct hello {
 	uint32_t magic, unit, buffers, from;
 };
@@ -53,7 +53,7 @@ struct hello {
 #define HELLO_MAGIC 0x49534f31u
 
 struct hello hello_make(const struct hub_cfg *cfg);
-/* False: it is no producer of ours. One that was started otherwise ends the process. */
+/* False: not a producer of this program. A producer with other options ends the process. */
 bool hello_fits(const struct hub_cfg *cfg, const struct hello *h);
 
 #endif

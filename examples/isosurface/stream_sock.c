@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The same streams over TCP sockets: a connection for each, a length of 4 bytes before each unit, 0 finishes a stream.
- * TCP's own window takes the place of credits, the sockets' buffers that of units under way.
+ * The same streams over TCP sockets: a connection for each stream, a length of 4 bytes before each unit, length 0 at
+ * the end. TCP's window replaces the credits, and the sockets' buffers hold the units under way.
  */
 #include "stream.h"
 
@@ -157,7 +157,7 @@ static void sock_send(struct hub *hub, unsigned i, uint32_t len)
 	give(&h->out[i], h->buf_out[i], len, 0);
 }
 
-/* A stream that has bytes; each has its turn. */
+/* Finds a stream with input; the streams take turns. */
 static struct flow *next_flow(struct sock_hub *h)
 {
 	struct pollfd fds[STREAMS];

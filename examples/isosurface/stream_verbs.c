@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Streams over any RDMA device: a connection for each, made by the producer, with a Send for each unit. The consumer
- * keeps a receive posted for each unit that may be under way, and tells by a Send of its own how many units it has let
- * go since the beginning: a producer that has sent `buffers` more than that waits. An empty Send finishes a stream.
+ * keeps a receive posted for each unit that may be under way, and reports by Sends of its own how many units it has
+ * released in all: a producer that has sent `buffers` more than that waits. An empty Send ends a stream.
  */
 #include "stream.h"
 
@@ -136,7 +136,7 @@ static void equip(struct verbs_hub *h, struct stream *s)
 		post_receive(s->out ? &s->credits[i] : &s->units[i], s->out ? 4 : h->cfg.unit);
 }
 
-/* Tells the producer what has been let go, when it is worth a message. */
+/* Reports released units to the producer, if there are enough for a message. */
 static void tell_credit(struct verbs_hub *h, struct stream *s)
 {
 	uint32_t word = htonl(s->taken), untold = s->taken - s->told;
@@ -212,7 +212,7 @@ static bool drain(struct verbs_hub *h)
 	return n > 0;
 }
 
-/* A producer that wants to send: it has said which process it is. */
+/* Accepts a producer, which has sent the number of its process. */
 static void admit(struct verbs_hub *h, struct rdma_cm_event *ev)
 {
 	struct rdma_conn_param param = { .rnr_retry_count = 7 };
@@ -267,7 +267,7 @@ static enum rdma_cm_event_type cm_event(struct verbs_hub *h)
 	return copy.event;
 }
 
-/* Sleeps until a completion or an event of the connection manager has been dealt with; or looks, and returns. */
+/* Handles a completion or an event of the connection manager: sleeps until there is one, or only polls. */
 static void progress(struct verbs_hub *h)
 {
 	struct pollfd fds[2] = { { h->events->fd, POLLIN, 0 }, { h->channel->fd, POLLIN, 0 } };

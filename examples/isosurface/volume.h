@@ -6,8 +6,9 @@
 #include <stdint.h>
 
 /*
- * A volume: samples of a field on a lattice, x fastest. Lengths are in cells, the distance between two samples. A field
- * that is made is the signed distance to a surface, negative inside; its surfaces are closed and lie inside the volume.
+ * A volume: samples of a field on a lattice, x fastest. Lengths are in cells, the distance between two samples. A
+ * computed field is the signed distance to a surface, negative inside; its surfaces are closed and lie inside the
+ * volume.
  */
 enum sample { SAMPLE_U8, SAMPLE_U16, SAMPLE_U16BE, SAMPLE_F32, SAMPLE_F32BE, SAMPLES };
 enum field { FIELD_SPHERE, FIELD_TORUS, FIELD_LINK, FIELDS };

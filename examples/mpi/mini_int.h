@@ -20,8 +20,8 @@
 #define RANKS     64u
 #define PACKET    4096u      /* bytes of a packet at most, its header included */
 #define WINDOW    64u        /* packets to one partner that are not acknowledged */
-#define ACK_EVERY 50u        /* packets that one acknowledgement is sent for, when nothing else carries it */
-#define ACK_DELAY 1000000ull /* ns that an acknowledgement waits for company */
+#define ACK_EVERY 50u        /* packets after which an acknowledgement is sent, if no other packet carries it */
+#define ACK_DELAY 1000000ull /* ns that an acknowledgement waits for a packet to carry it */
 #define PIECE     16384u     /* bytes of one Write-Record */
 
 enum mini_channel { CHANNEL_RC, CHANNEL_UD, CHANNEL_HYBRID, CHANNEL_RD };
@@ -30,8 +30,8 @@ enum carrier { BY_RC, BY_UD, BY_RD, CARRIERS };
 enum kind {
 	KIND_ACK,     /* has no number */
 	KIND_SHORT,   /* a whole message */
-	KIND_ASK,     /* a long message is there: size, from_id */
-	KIND_GRANT,   /* write there: from_id, to_id, addr, rkey */
+	KIND_ASK,     /* announces a long message: size, from_id */
+	KIND_GRANT,   /* grants memory to write to: from_id, to_id, addr, rkey */
 	KIND_WRITTEN, /* to_id; ordered: the bytes have been placed before this packet */
 	KIND_MISSING, /* from_id; the payload is a map of the pieces that have not come, a bit each */
 	KIND_DONE,    /* from_id: all bytes are there */
@@ -44,7 +44,7 @@ struct head { /* the ranks are on one machine: in its own byte order */
 	uint32_t job;
 	uint16_t src;
 	uint8_t kind;
-	uint8_t ordered, please; /* please: acknowledge at once */
+	uint8_t ordered, please; /* please: the partner should acknowledge at once */
 	int32_t tag;
 	uint32_t seq, ack; /* ack: the first number that has not come */
 	uint64_t sack;     /* bit i: number ack + 1 + i has come */

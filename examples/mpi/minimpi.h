@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * minimpi: the calls of MPI that the kernels in this folder use, over verbs, for the ranks of one machine. minirun
- * starts the ranks. Names and meanings are those of the MPI standard; what is narrower here:
+ * starts the ranks. Names and meanings are those of the MPI standard, with these restrictions:
  *
  * - one communicator, MPI_COMM_WORLD; at most 64 ranks; one thread of a rank calls
  * - source and tag of a receive are named; a status is MPI_STATUS_IGNORE or MPI_STATUSES_IGNORE
@@ -42,7 +42,7 @@ int MPI_Barrier(MPI_Comm comm);
 int MPI_Bcast(void *buf, int count, MPI_Datatype type, int root, MPI_Comm comm);
 int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
 
-/* The calls of seven arguments go without the communicator, of which there is one. */
+/* Calls with seven arguments omit the communicator, since there is only one. */
 #define MPI_Recv(buf, count, type, source, tag, comm, status) \
 	mini_recv(buf, mini_bytes(count, type), source, tag, status)
 #define MPI_Isend(buf, count, type, dest, tag, comm, request) \

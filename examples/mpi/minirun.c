@@ -21,7 +21,7 @@ static struct rank {
 	pid_t pid;
 	int fd;
 	size_t got;
-	int ended; /* has said that it needs the others no more */
+	int ended; /* has reported that it no longer needs the others */
 } ranks[RANKS];
 
 static unsigned char cards[RANKS][CARD];
@@ -134,7 +134,7 @@ static int usage(int status)
 	      "  -c CHANNEL  how bytes travel (default hybrid)\n"
 	      "  -a LIST     addresses of RDMA devices, which the ranks use in turn (default 10.77.0.1,10.77.0.2)\n"
 	      "  -x MAX-RC   connections that a rank has at most with hybrid (default 4)\n"
-	      "  -k          keep the ranks at their end, say \"held\", and let them go when standard input ends\n",
+	      "  -k          keep the ranks at their end, print \"held\", and release them when standard input ends\n",
 	      status == 0 ? stdout : stderr);
 	return status;
 }
