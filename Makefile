@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The front door; the build itself is meson's. BUILD=DIR builds elsewhere, FUZZ_SECONDS=N fuzzes longer.
-# make test ONLY="e2e-ops interop-*" REPEAT=20 runs these programs so often and says which failed how often.
+# Shortcuts; meson does the build. BUILD=DIR builds in another folder, FUZZ_SECONDS=N fuzzes longer.
+# make test ONLY="e2e-ops interop-*" REPEAT=20 runs these test programs 20 times and says how often each failed.
 BUILD ?= build
 FUZZ_SECONDS ?= 30
 REPEAT ?= 1
@@ -16,7 +16,7 @@ build: deps
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD)
 	@ninja -C $(BUILD)
 
-# rnicd, rnicrun, rnicctl and the libraries alone: for CI.
+# Only rnicd, rnicrun, rnicctl and the libraries: for CI.
 programs: deps
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD)
 	@ninja -C $(BUILD) programs
@@ -29,7 +29,7 @@ test:
 	@scripts/deps.sh siw || echo "make: the tests against Linux siw will be skipped"
 	@test/run --repeat $(REPEAT) --only "$(ONLY)"
 
-# Large programs as Debian has them, with verified data: QEMU's migration, Ceph, NetPIPE and HPC Challenge.
+# Large programs of Debian, unmodified, with verified data: QEMU's migration, Ceph, NetPIPE and HPC Challenge.
 test-apps:
 	@scripts/deps.sh build test apps
 	@test/run --repeat $(REPEAT) apps
@@ -50,12 +50,12 @@ bench-rivals: build
 	@python3 test/bench/siw.py --build $(BUILD)
 	@test ! -e $(BUILD)/bench/results.json || python3 test/bench/bench.py --build $(BUILD) --redraw
 
-# Lays the C sources out by .clang-format.
+# Formats the C sources by .clang-format.
 format:
 	@scripts/deps.sh lint
 	@find lib app examples test -name '*.[ch]' | xargs clang-format-14 -i
 
-# Looks for mistakes that the compilers do not see: in sources, scripts, spelling, man pages, units and packages.
+# Finds mistakes that compilers do not find: in sources, scripts, spelling, man pages, units and packages.
 lint: build
 	@scripts/deps.sh build lint deb
 	@scripts/lint.sh $(BUILD)

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Prints "VERSION (commit 0123456789ab)" for the tree that this file lies in, with a '+' behind the commit when files
-# were changed since; VERSION alone where no commit is known. usage: scripts/commit.sh VERSION
+# Prints "VERSION (commit 0123456789ab)" for the tree that this file lies in, with a '+' after the commit if files have
+# changed since; only VERSION if the commit is not known. usage: scripts/commit.sh VERSION
 set -eu
 
-# In an archive git has put the commit here (export-subst in .gitattributes).
+# git archive writes the commit here (export-subst in .gitattributes).
 # shellcheck disable=SC2016
 archived='$Format:%H$'
 

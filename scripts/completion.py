@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes a shell's completion from what a program says of itself, so that the two cannot contradict each other.
+"""Writes a shell's completion from the program's own --help, so that the two cannot contradict each other.
 usage: completion.py bash|zsh NAME PROGRAM ARGUMENT...    from PROGRAM --help: options, and COMMANDS if it has some"""
 
 import re
@@ -30,7 +30,7 @@ def parse(text):
 
 
 def seconds(text):
-    """{command: [words that stand behind it as they are]}, "set port" for one"""
+    """{command: [fixed words that follow it]}, such as "set port"."""
     out = {}
     for command, word in re.findall(r'^  ([a-z][a-z-]*) ([a-z][a-z-]*)(?= [A-Z])', text, re.M):
         out.setdefault(command, []).append(word)

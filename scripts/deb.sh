@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds the Debian packages of the committed tree in a folder of its own, and has lintian look at them.
+# Builds the Debian packages of the committed tree in a separate folder, and checks them with lintian.
 # usage: scripts/deb.sh OUTPUT_FOLDER
 set -eu
 

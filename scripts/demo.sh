@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The main job, in front of your eyes: two emulated RNICs on one daemon, a real client pair, figures.
+# A demonstration: two emulated RNICs on one daemon, a client on each, and measurements.
 # Usage: scripts/demo.sh [BUILD_DIR]
 set -u
 build=${1:-build}

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Names the Debian packages that are missing, asks where a terminal is there, and installs them. On systems without
-# such packages nothing is installed: what the build needs is looked for, and what is missing is said.
+# Lists missing Debian packages, asks before it installs them if it runs at a terminal, and installs them. On other
+# systems it installs nothing, but checks what the build needs and lists what is missing.
 # Usage: scripts/deps.sh [build] [test] [siw] [fuzz] [deb] [bench] [lint] [apps]   (default: build)
 set -eu
 
@@ -17,7 +17,7 @@ apps="qemu-system-x86 ceph-mon ceph-osd ceph-common netpipe-openmpi netpipe-mpic
 apps="$apps openmpi-bin libopenmpi-dev mpich libmpich-dev"
 apps="$apps openssh-server openssh-client rsync git postgresql postgresql-contrib libpq-dev unbound dnsperf sip-tester"
 
-# What pkg-config and the shell find, where there are no Debian packages.
+# Systems without Debian packages: checks programs and libraries by the shell and pkg-config.
 elsewhere() {
 	lack=
 	for program in cc meson ninja pkg-config python3; do

@@ -13,12 +13,12 @@ sed -n 's!^ *"file": "\(.*/\)\{0,1\}\(\(lib\|app\|examples\)/.*\.c\)".*!\2!p' "$
 	while read -r file; do [ ! -e "$file" ] || echo "$file"; done | # not test/examples, not what the build makes
 	xargs -P "$(nproc)" -n 4 clang-tidy-14 -p "$1" --quiet 2>/dev/null || found=1
 
-# Those in sh and bash, not busybox's. Not told: matters of taste (-S), and variables that seem unused (SC2034).
+# Those in sh and bash, not busybox's. Not reported: matters of style (-S), and variables that seem unused (SC2034).
 scripts=$(git ls-files | xargs awk 'FNR == 1 && /^#!(\/usr)?\/bin\/(env )?(ba)?sh$/ { print FILENAME }')
 # shellcheck disable=SC2086
 shellcheck -S warning -e SC2034 $scripts || found=1
 
-# Names of the code that look like misspelt words; the corpora of the fuzzers are no text.
+# Names in the code that look like misspelt words; the corpora of the fuzzers are not text.
 git ls-files | grep -v '^test/fuzz/corpus/' |
 	xargs codespell --ignore-words-list=inflight,upto,tolen,ser,mor,ect || found=1
 
@@ -28,7 +28,7 @@ for page in "$1"/doc/*.[1-8]; do
 	[ -z "$told" ] || { echo "$page: $told"; found=1; }
 done
 
-# The verifier wants the program installed that a unit starts: in a copy it is another one.
+# systemd-analyze needs the program that a unit starts: in a copy of the unit another program takes its place.
 units=$(mktemp -d)
 trap 'rm -rf "$units"' EXIT
 for unit in "$1"/config/*.service; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes a man page from what a program says of itself, so that the two cannot contradict each other.
+"""Writes a man page from the program's own output, so that the two cannot contradict each other.
 usage: man.py help NAME SECTION VERSION PROGRAM ARGUMENT...    from PROGRAM --help: its headings become sections
        man.py config VERSION PROGRAM ARGUMENT...               rnicd.conf(5), from rnicd --help-config
        man.py counters VERSION PROGRAM ARGUMENT...             rnic-counters(7), from rnicctl counters --list
@@ -21,7 +21,7 @@ COMMENT = re.compile(r'/\*(.*?)\*/\n', re.S)
 
 
 def roff(text):
-    """Text as it stands in roff: a backslash, and a dot or apostrophe at the line's start, mean nothing."""
+    """Escapes text for roff: backslashes, and a dot or apostrophe at the start of a line."""
     text = text.replace('\\', '\\e').replace('-', '\\-')
     return '\\&' + text if text[:1] in ".'" else text
 
@@ -31,7 +31,7 @@ def title(name, section, version):
 
 
 def paragraph(lines):
-    """Lines as they are: the programs' help is wrapped by hand, with columns."""
+    """Keeps lines as they are, since the programs' help is wrapped by hand and has columns."""
     return ['.nf', *(roff(line[2:] if line.startswith('  ') else line) for line in lines), '.fi']
 
 
@@ -116,7 +116,7 @@ def from_counters(version, text):
             out.append('.SH ' + roff(line[3:].upper()))
         elif line.startswith('`') and line.endswith(':'):
             out.append('.SS ' + roff(line.rstrip(':').replace('`', '')))
-        elif re.match(r'\| `\w+` \| `', line):  # a name elsewhere, the name here
+        elif re.match(r'\| `\w+` \| `', line):  # a name on another device, the name in rnicd
             name, here, group, but = [c.strip() for c in line.replace('`', '').strip('|').split('|')]
             out += ['.TP', '.B ' + roff(name), roff('%s of the %s%s.' % (here, group, '; ' + but if but else ''))]
         elif line.startswith('| `'):

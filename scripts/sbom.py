@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the list of what the built programs and libraries need at run time, as SPDX 2.3 in JSON.
+"""Lists what the built programs and libraries need at run time, as SPDX 2.3 in JSON.
 usage: sbom.py BUILD_FOLDER COMMIT    the shared libraries that the loader names, and the Debian packages they are of"""
 
 import glob
@@ -20,7 +20,7 @@ def out_of(*argv):
 
 
 def libraries(build):
-    """The files of the libraries that the loader finds for what was built, our own left out."""
+    """The files of the libraries that the loader finds for the built programs, without this project's own."""
     found = set()
     for name in BUILT:
         path = os.path.join(build, name)
