@@ -168,7 +168,7 @@ struct rnicd_cfg {
 	bool pin;             /* false: workers float (fewer CPUs than threads) */
 	uint16_t control_cpu; /* where the control thread lives; UINT16_MAX: floats */
 	bool hugepages;       /* false: --no-huge */
-	uint32_t memory_mb;   /* memory memory memory for packet buffers and tables */
+	uint32_t memory_mb;   /* memory for packet buffers and tables */
 	uint32_t fixed_mb;    /* part of it, estimated: everything except the ports' buffers and the workers' working
 			       * memory */
 	uint32_t spin_us;     /* time that an idle worker spins before it sleeps; UINT32_MAX: never sleeps */
@@ -200,8 +200,7 @@ struct rnicd_port_caps {
 	bool zero_copy;  /* a chain may point into a client's memory: the driver copies or never needs a bus address */
 	bool tx_csum;    /* computes TCP and UDP checksums; else they are computed when the frame is built */
 	bool rx_csum;    /* verifies received TCP and UDP checksums */
-	bool rx_fd;      /* has a descriptor, by which has a descriptor, by which has a descriptor, by which a sleeping
-			  * worker can wait for packets */
+	bool rx_fd;      /* has a descriptor, by which a sleeping worker can wait for packets */
 	bool wire_mem;   /* a pair: frames stay in this process, so bytes cannot be damaged on the way */
 	uint16_t queues; /* receive and transmit queues; worker w < queues owns queue w of each */
 	uint32_t max_mtu;

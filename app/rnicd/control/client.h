@@ -53,7 +53,7 @@ struct client_region {
 
 /* Shared memory that the client has mapped from elsewhere (IPC_IMPORT). */
 struct client_import {
-	uint8_t *base; /* address address in client.room */
+	uint8_t *base; /* address in client.room */
 	uint64_t len;
 	uint32_t users; /* pieces of MRs */
 	bool writable;
@@ -68,7 +68,7 @@ struct client_pd {
 	bool borrowed;  /* imported: stands for another PD, most often of another client */
 	bool left;      /* its client has ended: its regions may still serve importers */
 	struct client_pd *lender; /* the PD that it stands for; NULL when that is gone */
-	struct rn_list guests;    /* imported imported PDs that stand for this one */
+	struct rn_list guests;    /* imported PDs that stand for this one */
 	struct rn_link guest;     /* in lender->guests */
 };
 
@@ -97,7 +97,7 @@ struct client_cq {
 	uint32_t handle;
 	uint32_t dev;
 	uint32_t cqe;
-	uint64_t ring_off, ring_stride; /* place place of its rings, as in ipc_create_cq */
+	uint64_t ring_off, ring_stride; /* place of its rings, as in ipc_create_cq */
 	uint32_t users;                 /* QPs */
 	uint64_t cookie;
 	struct client_chan *chan;  /* NULL: none */
@@ -197,7 +197,7 @@ struct client_qp {
 	struct span shm, sq, rq, held, maps;
 	struct qp_hold *hold;              /* NULL: the peer's Writes are not held back */
 	void (*then)(struct client_qp *q); /* called when LEAVING and ARRIVING, or ENDING, are done */
-	void *borrower;                    /* argument argument of client_qp_lend */
+	void *borrower;                    /* argument of client_qp_lend */
 	struct oob *oob;                   /* from RTR on without a connection manager; else NULL */
 	uint32_t asked;                    /* enum qp_state: the latest that the client has asked for */
 	void (*parked)(struct client *c);  /* continues the client's request that waits for the answer to the command
@@ -234,7 +234,7 @@ struct client {
 	uint32_t under_way; /* operations whose end its death must wait for: client_hold, client_unhold */
 	struct owner asked; /* key of its job at a helper: receiving a message with descriptors, or `opening` */
 	void (*opening)(struct client *c, struct fds_result *r); /* goes on with the request when its mapping is open */
-	struct fds_job *closing;                                 /* the prepared closing the prepared closing of its
+	struct fds_job *closing;                                 /* the prepared closing of its
 								  * socket; NULL: dying */
 	struct ipc_msg req;                                      /* the request under way */
 	uint64_t shown; /* the kernel's number of the descriptor that came with IPC_SOCK_FIND */
@@ -244,7 +244,7 @@ struct client {
 	bool shared;               /* it shares or shared PDs with others, whose connections may hold its bytes */
 	uint32_t step;             /* the step that its death has reached */
 	struct loop_timer timer;   /* continues work that is done in portions: a registration, the death */
-	struct client_mr_job *job; /* the registration under way under way */
+	struct client_mr_job *job; /* the registration under way */
 };
 
 /* ---- clients come (client_accept.c) ---- */

@@ -166,8 +166,8 @@ const struct conf_key conf_keys_rnicd[] = {
 	{ "stage-cycles", "no", "count the cycles of each stage of a worker's turn: telemetry /rnic/workers,N",
 	  CONF_BOOL, GLOBAL(d.stage_cycles) },
 	{ "flows", "4096", "connections per worker", CONF_UINT, GLOBAL(d.flows), RANGE(16, 65536) },
-	{ "zero-copy-min", "2048", "longer pieces of registered memory are sent by reference, not by copy, not by copy",
-	  CONF_BYTES, GLOBAL(d.zcopy_min), RANGE(64, 65536) },
+	{ "zero-copy-min", "2048", "longer pieces of registered memory are sent by reference, not by copy", CONF_BYTES,
+	  GLOBAL(d.zcopy_min), RANGE(64, 65536) },
 	{ "user-share", "75",
 	  "percent of rnicd's client places, listeners, connections (also those being set up), memory regions, "
 	  "groups, descriptors, mappings, XRC domains and XRC shared receive queues that one user's processes may have "
