@@ -144,5 +144,58 @@ def wrong_checksum_is_dropped():
     assert d.alive()
 
 
+class Segments:
+    """A TCP of the test's own, at an address that the kernel does not have: it acknowledges what it likes."""
+
+    mac, ip, port = bytes.fromhex("020000000c01"), "10.79.0.77", 5005
+
+    def __init__(self, to):
+        self.f, self.to = Frames(), to
+        self.seq, self.ack = 1000, 0
+        self.put(2, options=b"\x02\x04\x05\xb4")
+        asked = self.f.get(lambda f: f[12:14] == b"\x08\x06" and f[20:22] == b"\0\1" and
+                           f[38:42] == socket.inet_aton(self.ip))
+        assert asked, "nobody asks for the address"
+        self.f.put(self.mac + self.f.mac + b"\x08\x06" + struct.pack(">HHBBH", 1, 0x800, 6, 4, 2) + self.f.mac +
+                   socket.inet_aton(self.ip) + self.mac + socket.inet_aton(wire.ADDR) + b"\0" * 18)
+        seq, flags, _ = self.get()
+        assert flags == 0x12, flags
+        self.seq, self.ack = 1001, seq + 1
+
+    def put(self, flags, data=b"", options=b""):
+        self.f.put(tcp_frame(self.mac, self.f.mac, self.ip, wire.ADDR, self.port, self.to, self.seq, self.ack, flags,
+                             data, options))
+
+    def get(self):
+        """The next segment: sequence number, flags, data."""
+        f = self.f.get(lambda f: f[6:12] == self.mac and f[12:14] == b"\x08\x00" and f[23] == 6 and
+                       f[30:34] == socket.inet_aton(self.ip))
+        assert f, "no segment comes"
+        end, start = 14 + struct.unpack_from(">H", f, 16)[0], 34 + (f[46] >> 4) * 4
+        return struct.unpack_from(">I", f, 38)[0], f[47], f[start:end]
+
+
+@case
+def a_fin_waits_until_the_reply_before_it_has_arrived():
+    """Linux siw hears of a FIN before the MPA Reply when both wait at its socket, and calls the reject a reset. So the
+    Reply is sent again, and no FIN, for as long as nobody acknowledges it."""
+    target().tell("listen 7005 4 4 4 reject")
+    s = Segments(7005)
+    replies = 0
+    while replies < 3:
+        if replies == 0:
+            s.put(0x18, wire.mpa_request())  # again when the window of a stream that was just accepted has opened
+        seq, flags, data = s.get()
+        assert not flags & 1, f"a FIN behind {replies} Replies that nobody has acknowledged"
+        replies += data.startswith(wire.REP)
+        s.ack = max(s.ack, seq + len(data))
+    s.seq += len(wire.mpa_request())
+    s.put(0x10)
+    while not s.get()[1] & 1:
+        pass
+    s.put(4)
+    s.f.close()
+
+
 if __name__ == "__main__":
     run()

@@ -94,6 +94,7 @@ struct ks_conn {
 	bool eof;      /* the peer's FIN has come */
 	bool fin;      /* this side's FIN is to be sent after `rest` */
 	bool fin_sent; /* the FIN was sent */
+	bool spoke;    /* an FPDU was sent: the bytes before the FIN are no set-up frame */
 	bool lost_due; /* BROKEN, but the connection has not been told yet */
 	bool assisted; /* design of its queue pair: rnicd computes the CRCs of its FPDUs */
 	bool sums_out; /* design assisted: FPDUs are being sent, and rnicd fills in their CRCs */
@@ -102,7 +103,7 @@ struct ks_conn {
 	struct ks_rest *rest;
 	struct ks_buf *kept; /* received bytes for which the QP has no receive; the socket is not read meanwhile */
 	struct rn_timer timer;
-	uint64_t again;           /* REFUSED: time of the next connect */
+	uint64_t again;           /* REFUSED: time of the next connect. A FIN that waits: time of the next look */
 	uint32_t refused;         /* number of refusals so far */
 	struct ks_listener *half; /* the listener that counts it as half open */
 	struct rn_link link;
@@ -197,7 +198,9 @@ void ks_connect(struct ks_conn *c);
 /* When the connection's timer is due. */
 static inline uint64_t ks_conn_due(const struct ks_conn *c)
 {
-	return c->state == KS_REFUSED ? rn_min_u64(c->again, rc_next_wake(&c->rc)) : rc_next_wake(&c->rc);
+	const bool waits = c->fin && !c->fin_sent && c->state == KS_OPEN && c->rest == NULL;
+
+	return c->state == KS_REFUSED || waits ? rn_min_u64(c->again, rc_next_wake(&c->rc)) : rc_next_wake(&c->rc);
 }
 
 /* NULL: nobody listens there. */

@@ -226,6 +226,12 @@ static ssize_t host_send(const struct ks_src *s, const struct iovec *iov, uint32
 	return sock_send(s->sock, s->fd, iov, (int)n, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+static bool host_arrived(const struct ks_src *s)
+{
+	/* relaxed: nothing is read under the index */
+	return __atomic_load_n(&s->sock->mem->tx_head, __ATOMIC_RELAXED) == s->sock->mem->tx_tail;
+}
+
 static void host_finish(const struct ks_src *s) { sock_finish(s->sock); }
 static void host_reset(const struct ks_src *s) { sock_reset(s->sock); }
 static bool host_readable(const struct ks_src *s) { return sock_readable(s->sock); }
@@ -263,6 +269,7 @@ const struct ks_net ks_net_host = {
 	.look = host_look,
 	.took = host_took,
 	.send = host_send,
+	.arrived = host_arrived,
 	.finish = host_finish,
 	.reset = host_reset,
 	.close = host_close,

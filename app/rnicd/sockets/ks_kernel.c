@@ -2,8 +2,10 @@
 /* The kernel's TCP sockets as this plane's connections: design embedded. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "sockets/ks.h"
@@ -162,6 +164,13 @@ static ssize_t kernel_send(const struct ks_src *s, const struct iovec *iov, uint
 	return sendmsg(s->fd, &mh, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+static bool kernel_arrived(const struct ks_src *s)
+{
+	int left = 0;
+
+	return ioctl(s->fd, SIOCOUTQ, &left) != 0 || left == 0;
+}
+
 static void kernel_finish(const struct ks_src *s) { shutdown(s->fd, SHUT_WR); }
 
 /* With this option close() sends a reset. A socket that was handed over may have other descriptors, so it is reset at
@@ -190,6 +199,7 @@ const struct ks_net ks_net_kernel = {
 	.mss = kernel_mss,
 	.recv = kernel_recv,
 	.send = kernel_send,
+	.arrived = kernel_arrived,
 	.finish = kernel_finish,
 	.reset = kernel_reset,
 	.close = kernel_close,

@@ -81,7 +81,8 @@ struct ks_net {
 	uint32_t (*look)(const struct ks_src *s, struct iovec iov[2], bool *summed);
 	void (*took)(const struct ks_src *s, uint32_t n);
 	ssize_t (*send)(const struct ks_src *s, const struct iovec *iov, uint32_t n);
-	void (*finish)(const struct ks_src *s); /* sends a FIN */
+	bool (*arrived)(const struct ks_src *s); /* the peer's TCP has all that was sent */
+	void (*finish)(const struct ks_src *s);  /* sends a FIN */
 	void (*reset)(const struct ks_src *s);
 	void (*close)(struct ks_src *s);
 	/*

@@ -14,11 +14,12 @@
 
 #define MSS_DEFAULT 536u
 #define MSS_MAX     (KS_MTU_MAX - PKT_IP4_LEN - PKT_TCP_LEN)
-#define SLICE_MIN   2048u /* bytes of a slice: shorter ones are copied */
-#define READS       4u    /* of one socket in one turn */
-#define SLICES_MAX  16u   /* of a record: what has more is copied */
-#define RECORDS     256u  /* of one batch */
-#define DUE_MAX     4u    /* records of one batch that go before others */
+#define SLICE_MIN   2048u                /* bytes of a slice: shorter ones are copied */
+#define READS       4u                   /* of one socket in one turn */
+#define SLICES_MAX  16u                  /* of a record: what has more is copied */
+#define RECORDS     256u                 /* of one batch */
+#define DUE_MAX     4u                   /* records of one batch that go before others */
+#define ARRIVE_NS   (200 * RN_NS_PER_US) /* between two looks whether a set-up frame has arrived */
 
 /* The output of one sendmsg(). */
 struct batch {
@@ -316,10 +317,15 @@ static void send_batch(struct ks_conn *c, struct batch *b)
 		rc_complete(&ks.rc, &c->rc);
 }
 
+/* Not before the peer has our set-up frame: Linux siw takes what comes with a FIN for a reset (rc_shutdown). */
 static void finish(struct ks_conn *c)
 {
 	if (!c->fin || c->fin_sent || c->rest != NULL || c->state != KS_OPEN)
 		return;
+	if (!c->spoke && !ks.net->arrived(&c->src)) {
+		c->again = ks.now + ARRIVE_NS;
+		return;
+	}
 	c->fin_sent = true;
 	ks.net->finish(&c->src);
 }
@@ -377,6 +383,7 @@ static void pull(struct ks_conn *c, struct batch *b)
 		if (len == 0)
 			return;
 		put(c, b, ref, len);
+		c->spoke = true;
 	}
 }
 
