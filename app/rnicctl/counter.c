@@ -121,6 +121,7 @@ const struct counter counters[] = {
 	/* one port */
 	GAUGE(PORT, "mtu", "bytes", "largest IP packet of the port"),
 	GAUGE(PORT, "rate_bps", "bit/s", "line rate from the configuration; 0: unlimited"),
+	GAUGE(PORT, "paths", "paths", "links over which the frames of the port are spread; 0: it has one line"),
 	GAUGE(PORT, "queues", "queues", "receive and transmit queues of the device"),
 	GROWS(PORT, "rx_packets", "frames", "frames received"),
 	GROWS(PORT, "rx_bytes", "bytes", "bytes received, Ethernet header included"),
@@ -187,6 +188,8 @@ const struct counter counters[] = {
 	GROWS(PORT, "impair_split", "segments", "TCP segments that the configured impairment cut in two"),
 	GROWS(PORT, "impair_joined", "segments", "TCP segments that the configured impairment put behind another one"),
 	GROWS(PORT, "impair_overflow", "frames", "frames lost because the impairment's delay queue was full"),
+	GROWS(PORT, "path_left", "times",
+	      "a connection left the path, because nothing of its own arrived there, and did by another one"),
 	GROWS(PORT, "capture_drops", "frames", "frames that are missing in the capture because its writer was behind"),
 
 	/* one worker */

@@ -259,7 +259,8 @@ int show_status(struct daemon *d, const struct show *s)
 	       (long long)json_integer_value(json_object_get(all, "clients")),
 	       (long long)json_integer_value(json_object_get(all, "connections")));
 	json_array_foreach(ports, i, port)
-		printf("port %s, address %s, MTU %lld: %lld frames received, %lld sent\n",
+		printf("%s %s, address %s, MTU %lld: %lld frames received, %lld sent\n",
+		       strchr(json_string_value(json_object_get(port, "name")), '/') != NULL ? "path" : "port",
 		       json_string_value(json_object_get(port, "name")),
 		       json_string_value(json_object_get(port, "address")),
 		       (long long)json_integer_value(json_object_get(port, "mtu")),

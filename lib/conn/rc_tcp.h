@@ -47,6 +47,7 @@ struct rc_tcp_params {
 struct rc_tcp_cfg {
 	struct rc_cfg rc;   /* rc.stream is filled in by rc_tcp_ctx_init */
 	bool rates;         /* some connections' congestion control measures rates (struct tcpl_sent) */
+	bool tracks;        /* some connections may go by several paths (tcpl_cfg.tracks) */
 	uint32_t rnr_pkts;  /* packets kept for QPs that are not ready to receive, half of them for QPs of one tenant at
 			       most (qp_attr.tenant); more are as if lost */
 	uint32_t hold_pkts; /* packets held behind holes, all connections; more are as if lost */

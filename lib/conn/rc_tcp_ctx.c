@@ -21,6 +21,7 @@ static uint32_t mem_size(const struct rc_tcp_cfg *cfg, uint32_t n)
 {
 	return line_up(sizeof(struct rc_tcp_mem)) + line_up(n * sizeof(struct tcpl_chunk)) +
 	       line_up(n * sizeof(struct tcpl_txrec)) + (cfg->rates ? line_up(n * sizeof(struct tcpl_sent)) : 0) +
+	       (cfg->tracks ? line_up((TCPL_PATHS - 1) * sizeof(struct tcpl_track)) : 0) +
 	       line_up(holds_of(n) * sizeof(struct tcpl_hold));
 }
 
@@ -81,6 +82,8 @@ void rc_tcp_give_mem(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 	m->tcp.rec = carve(&p, n * sizeof(struct tcpl_txrec));
 	if (ctx->cfg.rates)
 		m->tcp.sent = carve(&p, n * sizeof(struct tcpl_sent));
+	if (c->tcp.cfg->tracks && ctx->cfg.tracks)
+		m->tcp.track = carve(&p, (TCPL_PATHS - 1) * sizeof(struct tcpl_track));
 	m->tcp.hold = carve(&p, holds_of(n) * sizeof(struct tcpl_hold));
 	(void)tcpl_set_mem(&c->tcp, &m->tcp); /* TCP has no memory now, so nothing lies in it */
 }

@@ -41,8 +41,8 @@ void tcpl_init(struct tcpl_conn *c, const struct tcpl_cfg *cfg, const struct tcp
 				 .t_rtx = RN_NEVER,
 				 .t_ack = RN_NEVER,
 				 .t_idle = RN_NEVER,
-				 .fl_first = TCPL_NO_SLOT,
-				 .fl_last = TCPL_NO_SLOT };
+				 .track = { .first = TCPL_NO_SLOT, .last = TCPL_NO_SLOT } };
+	tcpl_tracks_begin(c);
 }
 
 bool tcpl_set_mem(struct tcpl_conn *c, const struct tcpl_mem *mem)
@@ -50,6 +50,7 @@ bool tcpl_set_mem(struct tcpl_conn *c, const struct tcpl_mem *mem)
 	if (c->q_head != c->q_tail || c->r_head != c->r_tail || c->h_head != c->h_tail)
 		return false;
 	c->mem = *mem;
+	tcpl_tracks_begin(c);
 	return true;
 }
 
@@ -78,7 +79,7 @@ void tcpl_start(struct tcpl_conn *c, uint64_t now, uint32_t iss)
 	c->last_in = now;
 	c->rto_base = now;
 	c->r_lost = c->r_head;
-	c->rack_fack = c->rack_end = c->round_end = c->flight_end = iss;
+	c->track.fack = c->track.end = c->round_end = c->flight_end = iss;
 }
 
 /* Takes over what the peer's SYN says, as far as we asked for it. */

@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "base/rn_base.h"
+#include "tcp_lite/tcpl_mem.h"
 
 /* Control bits of the TCP header (RFC 9293, 3.1). */
 enum {
@@ -132,54 +133,6 @@ struct tcpl_out {
 	uint8_t opt[TCPL_OPT_MAX];
 };
 
-/* One unit of the send queue: an FPDU or MPA frame. `ref` is the owner's; the bytes must stay until it is popped. */
-struct tcpl_chunk {
-	uint32_t len;
-	uint32_t seq; /* of its first byte */
-	uint64_t ref;
-};
-
-/* One transmitted segment that is not yet acknowledged. Private to the engine; only the memory is the caller's. */
-struct tcpl_txrec {
-	uint32_t seq;
-	uint32_t end;   /* one past its last sequence number, FIN included */
-	uint32_t chunk; /* where its first byte lies */
-	uint32_t off;
-	uint64_t sent; /* ns of the last transmission */
-	uint8_t flags;
-	uint8_t rexmits;     /* times sent again; 255: that often or more */
-	uint16_t run;        /* this record and the run - 1 behind it are SACKed; 0: unknown */
-	uint16_t next, prev; /* in flight: slots of its neighbours in the order of transmission */
-};
-
-/* What had been delivered when that segment left, for the rate it tells of. Private to the engine. */
-struct tcpl_sent {
-	uint32_t delivered; /* bytes so far, wraps */
-	uint32_t acked_ago; /* ns since the last of them were acknowledged; at most 4.29 s, as the next */
-	uint32_t began_ago; /* ns since the flight of those left */
-	uint32_t limited;   /* 1: the owner had less to send than the path takes */
-};
-
-/* One out-of-order segment (or placed range). Private to the engine. */
-struct tcpl_hold {
-	uint64_t ref;
-	uint32_t seq;
-	uint32_t len;
-	uint32_t off;
-	uint32_t pad;
-};
-
-/* Memory of one connection, owned by the caller, valid until the connection is CLOSED and drained. */
-struct tcpl_mem {
-	struct tcpl_chunk *chunk;
-	struct tcpl_txrec *rec;
-	struct tcpl_hold *hold;
-	uint32_t chunk_n;       /* power of two: chunks that can be queued and unacknowledged */
-	uint32_t rec_n;         /* power of two, at most 32768: segments that can be in flight */
-	uint32_t hold_n;        /* ≥ 1: out-of-order segments kept, e.g. 64 */
-	struct tcpl_sent *sent; /* rec_n; needed, and else NULL, when the congestion control models the path */
-};
-
 /*
  * What the engine may know of its owner's turns; written by the owner, read by all of its connections. A deadline that
  * passes while the owner does not run says nothing of the peer: its answer may wait in a queue.
@@ -248,6 +201,11 @@ struct tcpl_cfg {
 	uint64_t time_wait_ns;   /* 2 MSL; RFC 9293 says 4 min, LAN default 1 s */
 	uint64_t fin_wait_ns;    /* FIN_WAIT_2 without a FIN; 0: for ever. 60 s */
 	uint32_t exid;           /* of an experiment (RFC 6994) that both ends may take part in; 0: none (default) */
+	/*
+	 * Segments may go by several paths, for which tcpl_mem has tracks. Without timestamps then: PAWS (RFC 7323,
+	 * 5.3) drops what a slower path brings once something that was sent later has closed a hole. Default false.
+	 */
+	bool tracks;
 	bool pace; /* what cwnd allows leaves over the round trip, not at once. Default false; a model paces anyway */
 	const struct tcpl_cc *cc;
 };
@@ -366,18 +324,16 @@ struct tcpl_conn {
 	uint64_t tlp_base;  /* last new data sent or acknowledged */
 	uint64_t reo_at;    /* when RACK wants to look again; 0: not */
 	uint64_t srtt, rttvar, rto, min_rtt;
-	uint64_t rtt;                 /* the last sample */
-	uint64_t rack_sent, rack_rtt; /* of the most recently sent segment known to have arrived */
-	uint32_t rack_end;
-	uint32_t rack_fack; /* highest sequence number known to have arrived */
+	uint64_t rtt;            /* the last sample */
+	struct tcpl_track track; /* of the first path; those of the others: mem.track */
+	uint64_t lame_until;     /* ns: the paths of `lame` are passed over until then */
 	uint32_t
 		reo_round; /* RFC 8985, 6.2: one DSACK step per round trip; with F_REO_ROUND until it is acknowledged */
 	uint32_t recover;  /* recovery ends when this is acknowledged; in TCPL_R_OPEN only with F_RECOVER */
-	uint16_t fl_first, fl_last; /* slots: the records in flight in the order of transmission; TCPL_NO_SLOT: none */
-	uint32_t r_lost;            /* txrec index: none before it is marked lost */
-	uint32_t round_end;         /* a round trip ends when this is acknowledged */
-	uint32_t rounds;            /* round trips that have ended; wraps */
-	uint32_t flight_max;        /* most bytes in flight until flight_end is acknowledged */
+	uint32_t r_lost;   /* txrec index: none before it is marked lost */
+	uint32_t round_end;  /* a round trip ends when this is acknowledged */
+	uint32_t rounds;     /* round trips that have ended; wraps */
+	uint32_t flight_max; /* most bytes in flight until flight_end is acknowledged */
 	uint32_t flight_end;
 	uint32_t dup_acks;
 	uint32_t tlp_end;
@@ -405,6 +361,8 @@ struct tcpl_conn {
 	uint8_t tries;   /* timeouts since the peer last made progress, or answered with a window too small */
 	uint8_t frto;    /* enum tcpl_frto (private) */
 	uint8_t reo_mult, reo_persist;
+	uint8_t path;               /* by which segments leave */
+	uint8_t lame, proved, left; /* paths, a bit each: tcpl_track.c */
 	uint32_t n_blocks;
 	struct tcpl_block block[4]; /* SACK blocks to be sent, most recent first */
 	struct tcpl_block dsack;    /* RFC 2883, one shot; empty when seq == end */

@@ -33,7 +33,7 @@ void tcpl_rtt_sample(struct tcpl_conn *c, uint64_t rtt)
 	c->srtt = rn_max_u64(c->srtt, 1);
 	c->rtt = rtt;
 	c->min_rtt = rn_min_u64(c->min_rtt, rtt);
-	c->rto = c->srtt + rn_max_u64(4 * c->rttvar, c->cfg->min_rto_ns);
+	c->rto = rn_max_u64(c->srtt, tcpl_slowest(c)) + rn_max_u64(4 * c->rttvar, c->cfg->min_rto_ns);
 	c->rto = rn_min_u64(c->rto, c->cfg->max_rto_ns);
 }
 

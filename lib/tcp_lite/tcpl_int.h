@@ -5,6 +5,7 @@
 
 #include "base/rn_seq.h"
 #include "tcp_lite/tcpl.h"
+#include "tcp_lite/tcpl_track.h"
 
 /* tcpl_conn.flags: what was negotiated, what has been seen, and work that waits for tcpl_out. */
 enum {
@@ -81,7 +82,10 @@ enum {
 	R_SACKED = 1u << 0,
 	R_LOST = 1u << 1, /* believed lost and not sent again: not in pipe */
 	R_FIN = 1u << 2,
+	R_PATH = 7u << 3, /* by which path it was sent last */
 };
+#define R_PATH_SHIFT 3u
+_Static_assert(R_PATH >> R_PATH_SHIFT == TCPL_PATHS - 1, "the number of a path fits");
 
 struct tcpl_opts {
 	bool has_ts, has_mss, has_wscale, sack_ok;
@@ -127,19 +131,42 @@ static inline uint32_t tcpl_idx(const struct tcpl_conn *c, uint32_t slot)
 	return c->r_head + ((slot - c->r_head) & (c->mem.rec_n - 1));
 }
 
-/* A record has been sent just now: the last of those in flight. */
+static inline uint32_t tcpl_path_of(const struct tcpl_txrec *r)
+{
+	return (uint32_t)(r->flags & R_PATH) >> R_PATH_SHIFT;
+}
+
+static inline struct tcpl_track *tcpl_track(struct tcpl_conn *c, uint32_t path)
+{
+	return rn_likely(path == 0) ? &c->track : &c->mem.track[path - 1];
+}
+
+/* The number of paths that there are tracks for. */
+static inline uint32_t tcpl_paths(const struct tcpl_conn *c)
+{
+	return rn_likely(c->mem.track == NULL) ? 1 : TCPL_PATHS;
+}
+
+/* r leaves by the path that its owner has chosen. */
+static inline void tcpl_path_put(const struct tcpl_conn *c, struct tcpl_txrec *r)
+{
+	r->flags = (uint8_t)((r->flags & ~R_PATH) | (c->mem.track == NULL ? 0 : c->path << R_PATH_SHIFT));
+}
+
+/* A record has been sent just now: the last of those in flight by its path. */
 static inline void tcpl_flight_add(struct tcpl_conn *c, uint32_t idx)
 {
 	uint16_t slot = (uint16_t)tcpl_slot(c, idx);
 	struct tcpl_txrec *r = &c->mem.rec[slot];
+	struct tcpl_track *t = tcpl_track(c, tcpl_path_of(r));
 
 	r->next = TCPL_NO_SLOT;
-	r->prev = c->fl_last;
-	if (c->fl_last == TCPL_NO_SLOT)
-		c->fl_first = slot;
+	r->prev = t->last;
+	if (t->last == TCPL_NO_SLOT)
+		t->first = slot;
 	else
-		c->mem.rec[c->fl_last].next = slot;
-	c->fl_last = slot;
+		c->mem.rec[t->last].next = slot;
+	t->last = slot;
 }
 
 /* Takes a record off those in flight. `prev` of the first one is not kept up. */
@@ -147,14 +174,15 @@ static inline void tcpl_flight_del(struct tcpl_conn *c, uint32_t idx)
 {
 	uint16_t slot = (uint16_t)tcpl_slot(c, idx);
 	const struct tcpl_txrec *r = &c->mem.rec[slot];
-	uint16_t before = slot == c->fl_first ? TCPL_NO_SLOT : r->prev;
+	struct tcpl_track *t = tcpl_track(c, tcpl_path_of(r));
+	uint16_t before = slot == t->first ? TCPL_NO_SLOT : r->prev;
 
 	if (before == TCPL_NO_SLOT)
-		c->fl_first = r->next;
+		t->first = r->next;
 	else
 		c->mem.rec[before].next = r->next;
 	if (r->next == TCPL_NO_SLOT)
-		c->fl_last = before;
+		t->last = before;
 	else
 		c->mem.rec[r->next].prev = before;
 }
@@ -248,6 +276,17 @@ void tcpl_frto_in(struct tcpl_conn *c, struct tcpl_frto_ack a);
 /* tcpl_rack.c */
 void tcpl_rack_seen(struct tcpl_conn *c, uint64_t now, const struct tcpl_txrec *r, const struct tcpl_opts *o);
 void tcpl_rack_detect(struct tcpl_conn *c, uint64_t now);
+
+/* tcpl_track.c */
+void tcpl_tracks_begin(struct tcpl_conn *c);
+/* The longest round trip that there may be, ns; 0: there is only one path. */
+uint64_t tcpl_slowest(const struct tcpl_conn *c);
+/* There are several paths, and something is in flight by one of which nothing is known yet. */
+bool tcpl_untold(const struct tcpl_conn *c);
+/* A timeout has waited for the first record. */
+void tcpl_blame(struct tcpl_conn *c, uint64_t now);
+/* Only while a path is lame: what was sent then by this one has arrived. */
+void tcpl_arrived(struct tcpl_conn *c, uint32_t path, uint64_t sent);
 
 /* tcpl_rate.c: only with F_MODEL, and tcpl_rate_sent with F_PACED too */
 void tcpl_rate_start(struct tcpl_conn *c);

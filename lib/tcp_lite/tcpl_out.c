@@ -121,6 +121,7 @@ static void resent(struct tcpl_conn *c, uint64_t now, uint32_t idx)
 	} else {
 		tcpl_flight_del(c, idx);
 	}
+	tcpl_path_put(c, r);
 	tcpl_flight_add(c, idx);
 	if (r->rexmits < UINT8_MAX)
 		r->rexmits++;
@@ -264,6 +265,7 @@ static bool out_data(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, bool
 	*tcpl_rec(c, c->r_tail) = (struct tcpl_txrec){
 		c->snd_nxt, c->snd_nxt + len + fin, c->q_sent, c->q_off, now, fin ? R_FIN : 0, 0, 0, 0, 0
 	};
+	tcpl_path_put(c, tcpl_rec(c, c->r_tail));
 	tcpl_flight_add(c, c->r_tail);
 	c->prr_out += len;
 	if (rn_unlikely(c->flags & (F_MODEL | F_PACED)))

@@ -151,19 +151,20 @@ void tcpl_end_recovery(struct tcpl_conn *c)
 static void flight_insert(struct tcpl_conn *c, uint32_t idx)
 {
 	struct tcpl_txrec *r = tcpl_rec(c, idx), *rec = c->mem.rec;
-	uint16_t slot = (uint16_t)tcpl_slot(c, idx), after = c->fl_last;
+	struct tcpl_track *t = tcpl_track(c, tcpl_path_of(r));
+	uint16_t slot = (uint16_t)tcpl_slot(c, idx), after = t->last;
 
 	while (after != TCPL_NO_SLOT && rec[after].sent > r->sent)
-		after = after == c->fl_first ? TCPL_NO_SLOT : rec[after].prev;
-	if (after == c->fl_last) {
+		after = after == t->first ? TCPL_NO_SLOT : rec[after].prev;
+	if (after == t->last) {
 		tcpl_flight_add(c, idx);
 		return;
 	}
 	r->prev = after;
-	r->next = after == TCPL_NO_SLOT ? c->fl_first : rec[after].next;
+	r->next = after == TCPL_NO_SLOT ? t->first : rec[after].next;
 	rec[r->next].prev = slot;
 	if (after == TCPL_NO_SLOT)
-		c->fl_first = slot;
+		t->first = slot;
 	else
 		rec[after].next = slot;
 }
@@ -173,7 +174,8 @@ static void flight_insert(struct tcpl_conn *c, uint32_t idx)
  */
 static void unmark_lost(struct tcpl_conn *c)
 {
-	c->fl_first = c->fl_last = TCPL_NO_SLOT;
+	for (uint32_t i = 0; i < tcpl_paths(c); i++)
+		tcpl_track(c, i)->first = tcpl_track(c, i)->last = TCPL_NO_SLOT;
 	for (uint32_t i = c->r_head; i != c->r_tail; i++) {
 		struct tcpl_txrec *r = tcpl_rec(c, i);
 		if (r->flags & R_LOST) {

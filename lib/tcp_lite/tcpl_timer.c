@@ -11,7 +11,7 @@
 static bool may_tlp(const struct tcpl_conn *c)
 {
 	return (c->flags & F_SACK) && c->recovery == TCPL_R_OPEN && (c->n_sacked | c->n_lost) == 0 && c->srtt != 0 &&
-	       c->backoff == 0 && (!(c->flags & F_TLP_ON) || rn_seq_ge(c->snd_una, c->tlp_end));
+	       c->backoff == 0 && (!(c->flags & F_TLP_ON) || rn_seq_ge(c->snd_una, c->tlp_end)) && !tcpl_untold(c);
 }
 
 /* RFC 8985, 7.2: 2 SRTT, and the peer's delayed ACK when only one segment is out. */
@@ -19,6 +19,8 @@ static uint64_t probe_timeout(const struct tcpl_conn *c)
 {
 	uint64_t pto = 2 * c->srtt + 50 * RN_NS_PER_US; /* the turns of two polling loops */
 
+	if (rn_unlikely(c->mem.track != NULL))
+		pto = rn_max_u64(pto, tcpl_slowest(c) + c->cfg->min_rto_ns);
 	if (c->r_tail - c->r_head == 1)
 		pto += c->cfg->peer_delack_ns;
 	return pto;
@@ -87,6 +89,8 @@ void tcpl_rearm(struct tcpl_conn *c, uint64_t now)
 		c->backoff = 0;
 	c->rtx_mode = TCPL_RTX_RTO;
 	c->t_rtx = c->rto_base + tcpl_backed_off(c);
+	if (rn_unlikely(tcpl_untold(c))) /* how long it may take is not known, as with a SYN */
+		c->t_rtx = rn_max_u64(c->t_rtx, c->rto_base + c->cfg->init_rto_ns);
 	if (rn_unlikely(c->tries != 0))
 		c->t_rtx = in_time(c, c->t_rtx);
 	if (c->reo_at != 0 && c->reo_at < c->t_rtx) {
@@ -138,6 +142,7 @@ static void on_rto(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 		return;
 	}
 	tcpl_mtu_timeout(c);
+	tcpl_blame(c, now);
 	tcpl_enter_loss(c, now);
 	c->tries++;
 	if (c->backoff < BACKOFF_MAX)
@@ -173,6 +178,7 @@ static void on_reo(struct tcpl_conn *c, uint64_t now)
 
 static void on_tlp(struct tcpl_conn *c, uint64_t now)
 {
+	tcpl_blame(c, now);
 	c->flags = (c->flags & ~(uint32_t)F_TLP_REXMIT) | F_TLP_NOW | F_TLP_ON;
 	c->tlp_end = c->snd_nxt;
 	c->rto_base = now;

@@ -18,13 +18,17 @@ static inline const char *broken_flight(const struct tcpl_conn *c)
 			if (i + k - c->r_head >= c->r_tail - c->r_head || !(tcpl_rec(c, i + k)->flags & R_SACKED))
 				return "a run of SACKed records with a hole";
 	}
-	for (uint16_t s = c->fl_first; s != TCPL_NO_SLOT; s = c->mem.rec[s].next) {
-		const struct tcpl_txrec *r = &c->mem.rec[s];
-		if (n++ == want || (r->flags & (R_SACKED | R_LOST)) || r->sent < sent)
-			return "the list of records in flight";
-		if (r->next == TCPL_NO_SLOT && s != c->fl_last)
-			return "the last record in flight";
-		sent = r->sent;
+	for (uint32_t p = 0; p < tcpl_paths(c); p++) {
+		const struct tcpl_track *t = p == 0 ? &c->track : &c->mem.track[p - 1];
+		sent = 0;
+		for (uint16_t s = t->first; s != TCPL_NO_SLOT; s = c->mem.rec[s].next) {
+			const struct tcpl_txrec *r = &c->mem.rec[s];
+			if (n++ == want || (r->flags & (R_SACKED | R_LOST)) || r->sent < sent || tcpl_path_of(r) != p)
+				return "the list of records in flight";
+			if (r->next == TCPL_NO_SLOT && s != t->last)
+				return "the last record in flight";
+			sent = r->sent;
+		}
 	}
 	return n == want ? NULL : "records in flight that are not in their list";
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "invariants.h"
+#include "tcp_lite/tcpl_track.h"
 
 #define PATTERN 65521u /* prime: a slice at the wrong offset never looks right */
 
@@ -48,7 +49,7 @@ static void flip_header(struct sim *m, struct pkt *k)
 static void deliver_later(struct sim *m, int from, uint32_t i, uint64_t leave)
 {
 	const struct sim_link *l = &m->p->link[from];
-	uint64_t at = leave + l->delay_ns;
+	uint64_t at = leave + l->delay_ns + m->p->path_delay_ns[m->pkt[i].path];
 
 	if (l->jitter_ns)
 		at += rn_rng_u64(&m->rng) % l->jitter_ns;
@@ -63,22 +64,27 @@ static void transmit(struct sim *m, int from, uint32_t i)
 {
 	const struct sim_link *l = &m->p->link[from];
 	struct side *s = &m->s[from];
+	const uint8_t path = m->pkt[i].path;
 	uint64_t ser = (uint64_t)l->ns_per_kb * (m->pkt[i].seg.len + 66) / 1024;
-	uint64_t start = s->link_free > m->now ? s->link_free : m->now;
+	uint64_t start = rn_max_u64(s->link_free[path], m->now);
+	bool dead = m->p->dies_at != 0 && path == 1 && m->now >= m->p->dies_at;
 
 	m->pkt[i].to = (uint8_t)!from;
 	if (start - m->now > (uint64_t)l->queue * ((uint64_t)l->ns_per_kb * 1500 / 1024 + 1)) {
 		sim_pkt_put(m, i, PKT_FLIGHT); /* tail drop */
 		return;
 	}
-	s->link_free = start + ser;
+	s->link_free[path] = start + ser;
+	m->r->of[path]++;
 	if (l->mtu != 0 && m->pkt[i].seg.len + m->pkt[i].seg.optlen > l->mtu) {
 		if (rn_rng_chance(&m->rng, l->tells))
 			(void)tcpl_too_big(&s->c, m->now, m->pkt[i].seg.seq, l->mtu);
 		sim_pkt_put(m, i, PKT_FLIGHT);
 		return;
 	}
-	if (rn_rng_chance(&m->rng, l->loss) || rn_rng_chance(&m->rng, l->corrupt)) {
+	if (rn_rng_chance(&m->rng, l->loss) || rn_rng_chance(&m->rng, l->corrupt) || dead ||
+	    (m->p->paths != 0 && rn_rng_chance(&m->rng, m->p->path_loss[path]))) {
+		m->r->lost[from] += m->pkt[i].seg.len > 0;
 		sim_pkt_put(m, i, PKT_FLIGHT);
 		return;
 	}
@@ -95,9 +101,9 @@ static void transmit(struct sim *m, int from, uint32_t i)
 		m->pkt[j].seg.opt = m->pkt[j].opt;
 		m->pkt[j].seg.ref = (uint64_t)j + 1;
 		memcpy(data, m->pkt[i].data, m->pkt[i].seg.len);
-		deliver_later(m, from, j, s->link_free);
+		deliver_later(m, from, j, s->link_free[path]);
 	}
-	deliver_later(m, from, i, s->link_free);
+	deliver_later(m, from, i, s->link_free[path]);
 }
 
 static void trace_seg(const struct sim *m, int from, const char *what, const struct tcpl_seg *g)
@@ -242,6 +248,7 @@ static void receive(struct sim *m, int w, uint32_t i)
 	struct tcpl_ev ev;
 
 	k->state = PKT_OWNED;
+	e->came = k->path;
 	if (listen_in(m, e, &k->seg) || e->ended) {
 		sim_pkt_put(m, i, PKT_OWNED);
 		return;
@@ -346,7 +353,9 @@ static void send_out(struct sim *m, int w, const struct tcpl_out *o)
 		return;
 	struct pkt *k = &m->pkt[i];
 	uint8_t *data = k->data;
-	*k = (struct pkt){ .state = PKT_FLIGHT, .data = data };
+	*k = (struct pkt){ .state = PKT_FLIGHT, .data = data, .path = (uint8_t)m->s[w].path };
+	if (o->len == 0 && !(o->flags & (TCPL_SYN | TCPL_FIN | TCPL_RST)))
+		k->path = (uint8_t)m->s[w].came;
 	memcpy(k->opt, o->opt, sizeof(k->opt));
 	k->seg = (struct tcpl_seg){ .seq = o->seq,
 				    .ack = o->ack,
@@ -370,6 +379,27 @@ static void send_out(struct sim *m, int w, const struct tcpl_out *o)
 	transmit(m, w, i);
 }
 
+/* In turns, but for paths on which a timeout has waited; a SYN may have been lost with its path, too. */
+static bool next_out(struct sim *m, int w, struct tcpl_out *o)
+{
+	struct side *e = &m->s[w];
+
+	if (m->p->paths == 0)
+		return tcpl_out(&e->c, m->now, o);
+	uint32_t lame = tcpl_lame(&e->c, m->now), next = e->path;
+	do {
+		next = (next + 1) % m->p->paths;
+	} while ((lame >> next & 1) && next != e->path);
+	if (!tcpl_may_spread(&e->c) && !lame)
+		next = 0;
+	tcpl_use_path(&e->c, next);
+	if (!tcpl_out(&e->c, m->now, o))
+		return false;
+	if (o->len > 0 || (o->flags & (TCPL_SYN | TCPL_FIN | TCPL_RST)))
+		e->path = next;
+	return true;
+}
+
 static void turn(struct sim *m, int w)
 {
 	struct side *e = &m->s[w];
@@ -385,7 +415,7 @@ static void turn(struct sim *m, int w)
 		send_out(m, w, &m->cookie);
 	}
 	if (!e->opened || e->ended) {
-		while (e->opened && tcpl_out(&e->c, m->now, &o))
+		while (e->opened && next_out(m, w, &o))
 			send_out(m, w, &o);
 		return;
 	}
@@ -408,7 +438,7 @@ static void turn(struct sim *m, int w)
 		if (e->unread) /* the reader comes back */
 			e->turn_at = m->now + 300000;
 	}
-	while (tcpl_out(&e->c, m->now, &o))
+	while (next_out(m, w, &o))
 		send_out(m, w, &o);
 	check_conn(m, w);
 }
@@ -453,7 +483,8 @@ static void setup(struct sim *m)
 	}
 	for (int w = 0; w < 2; w++) {
 		struct side *e = &m->s[w];
-		struct tcpl_mem mem = { e->chunk, e->rec, e->hold, m->p->chunk_n, m->p->rec_n, m->p->hold_n, e->sent };
+		struct tcpl_mem mem = { e->chunk,    e->rec,       e->hold, m->p->chunk_n,
+					m->p->rec_n, m->p->hold_n, e->sent, m->p->paths != 0 ? e->track : NULL };
 		tcpl_init(&e->c, &m->p->cfg[w], &mem);
 		e->turn_at = RN_NEVER;
 	}

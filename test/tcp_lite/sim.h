@@ -46,6 +46,10 @@ struct sim_profile {
 	uint64_t turn_ns; /* a segment waits up to this long for the owner's turn */
 	bool hostile;     /* header bits flip: only survival and references are checked */
 	int abort_at;     /* side that aborts half-way, -1: none */
+	uint32_t paths;   /* by which each side sends in turns; 0: there is one, and no memory for tracks */
+	uint64_t path_delay_ns[TCPL_PATHS]; /* added to the link's */
+	uint32_t path_loss[TCPL_PATHS];     /* ppm, beside the link's */
+	uint64_t dies_at;                   /* the second path loses everything from then on; 0: it does not */
 };
 
 struct sim_result {
@@ -56,6 +60,8 @@ struct sim_result {
 	struct tcpl_stats stats[2];
 	uint32_t events;
 	uint32_t segments;
+	uint32_t lost[2];        /* of those, data, on the way from each side */
+	uint32_t of[TCPL_PATHS]; /* how many went by each path */
 	bool reset, timeout;
 };
 

@@ -9,7 +9,7 @@ enum pkt_state { PKT_FREE, PKT_FLIGHT, PKT_OWNED, PKT_HELD };
 
 struct pkt {
 	enum pkt_state state;
-	uint8_t to;
+	uint8_t to, path;
 	struct tcpl_seg seg;
 	uint8_t opt[TCPL_OPT_MAX];
 	uint8_t *data;
@@ -33,7 +33,9 @@ struct side {
 	uint64_t base[SIM_CHUNKS * 2]; /* stream offset by ref slot */
 	uint64_t next_ref, next_acked;
 	uint64_t turn_at; /* the owner's next turn */
-	uint64_t link_free;
+	uint64_t link_free[TCPL_PATHS];
+	uint32_t path, came; /* of what is sent now; where the last segment came from */
+	struct tcpl_track track[TCPL_PATHS - 1];
 	uint32_t in_link;
 	uint32_t inbox[SIM_PKTS], n_inbox;
 	uint64_t unread; /* delivered, not yet consumed by a slow reader */

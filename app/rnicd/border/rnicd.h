@@ -46,6 +46,9 @@
 #include "pkt/pkt_frag.h"
 
 #define RNICD_MAX_PORTS 16u
+#define RNICD_PATHS     8u  /* of one port: TCPL_PATHS */
+#define RNICD_MAX_PATHS 16u /* of all ports */
+#define RNICD_MAX_LINES (RNICD_MAX_PORTS + RNICD_MAX_PATHS)
 #define RNICD_MTU_WIRE  9000u /* bytes: what Ethernet adapters and their peers take at most */
 #define RNICD_MTU_MAX \
 	65280u /* bytes: with headers and head room a frame fits one packet buffer, whose length has 16 bits */
@@ -64,6 +67,7 @@ enum rnicd_port_kind {
 	RNICD_PORT_AF_PACKET, /* an interface of the host's kernel; args: its name */
 	RNICD_PORT_PCAP,      /* files; args: DPDK net_pcap arguments, e.g. rx_pcap=in.pcap,tx_pcap=out.pcap */
 	RNICD_PORT_PCI,       /* a physical port; args: PCI address and DPDK arguments */
+	RNICD_PORT_PATHS,     /* several links, each a line of its own behind the ports */
 	RNICD_PORT_KINDS
 };
 
@@ -86,6 +90,9 @@ enum rnicd_spacing {
 	RNICD_SPACING_4096,
 	RNICD_SPACING_NONE
 };
+
+/* By which path of a port the next frame leaves; in the order of the key's words. */
+enum rnicd_spread { RNICD_SPREAD_TURNS, RNICD_SPREAD_QUEUE, RNICD_SPREAD_FLOW };
 
 enum rnicd_rnr { RNICD_RNR_AUTO, RNICD_RNR_WAIT, RNICD_RNR_END }; /* in the order of the key's words */
 
@@ -149,6 +156,9 @@ struct rnicd_port_cfg {
 	uint8_t stream_wire;       /* the same of stream sockets that connect */
 	uint8_t designs;           /* enum rnicd_designs: where iWARP of this device may run */
 	uint8_t rnr;               /* enum rnicd_rnr: what happens to a message that finds no receive */
+	uint8_t spread;            /* enum rnicd_spread, with kind PATHS */
+	bool is_path;              /* of the port with the number `of`, whose name, address and the like it has */
+	uint8_t of;
 };
 
 /* Whether the device behaves as adapters of InfiniBand's kind do, not as iWARP's. */
@@ -161,8 +171,8 @@ static inline bool rnicd_rnr_waits(const struct rnicd_port_cfg *cfg)
 }
 
 struct rnicd_cfg {
-	struct rnicd_port_cfg port[RNICD_MAX_PORTS];
-	uint32_t n_ports;
+	struct rnicd_port_cfg port[RNICD_MAX_LINES]; /* first the ports, then the paths */
+	uint32_t n_ports, n_paths;
 	uint16_t lcore[RNICD_MAX_WORKERS]; /* CPU number of each worker */
 	uint32_t n_workers;
 	bool pin;             /* false: workers float (fewer CPUs than threads) */
@@ -245,6 +255,7 @@ struct rnicd_port_stats {
 	uint64_t impair_lost, impair_dup, impair_corrupt, impair_reorder, impair_overflow;
 	uint64_t impair_split, impair_joined; /* TCP segments that were cut in two, or put behind another one */
 	uint64_t capture_drops;
+	uint64_t path_left; /* connections that go by other paths, since nothing of theirs arrived by this one */
 } RN_ALIGNED(RN_CACHE_LINE);
 
 /* Which worker owns a connection of the port: flow_owner_of(). */
@@ -280,8 +291,11 @@ struct rnicd_port {
 	uint16_t mtu; /* as configured and accepted by the driver */
 	struct rnicd_port_caps caps;
 	enum rnicd_owners owners;
-	bool crc_always;              /* as configured; of a PAIR: set if it is configured at either end */
-	struct rnicd_port *peer;      /* PAIR: the other end */
+	bool crc_always;         /* as configured; of a PAIR: set if it is configured at either end */
+	struct rnicd_port *peer; /* PAIR: the other end. PATHS: where all of them end; NULL: not in one port here */
+	struct rnicd_port *of;   /* a path's port, else NULL */
+	uint32_t n_paths;        /* 0: the port has one line, its own */
+	struct rnicd_port *path[RNICD_PATHS];
 	struct rte_ring *const *wire; /* PAIR: [queue] frames to this port; NULL: the ethdev has them */
 	struct rte_mempool *pool;     /* linear buffers that hold a whole frame */
 	int bell[RNICD_MAX_WORKERS];  /* AF_PACKET: socket that wakes the worker, port_wake.c; -1: none */
@@ -330,8 +344,8 @@ struct handed_taker;
 
 struct rnicd {
 	struct rnicd_cfg cfg;
-	uint32_t n_ports;
-	struct rnicd_port *port[RNICD_MAX_PORTS];
+	uint32_t n_ports, n_paths;
+	struct rnicd_port *port[RNICD_MAX_LINES]; /* devices, then the paths of those that have several */
 	uint32_t n_workers;
 	int control_fd;               /* eventfd, see event_prepare_sleep */
 	uint32_t qpn_first, qpn_last; /* of the queue pairs made here */
@@ -345,6 +359,9 @@ struct rnicd {
 	uint64_t secret[4];                  /* random from cfg.seed: flow hash, ISN key; constant after start */
 };
 extern struct rnicd rnicd;
+
+/* The number of rnicd.port[]: ports and paths. */
+static inline uint32_t rnicd_lines(void) { return rnicd.n_ports + rnicd.n_paths; }
 
 /*
  * Bytes of the daemon's memory that are not fixed. Half are the ports' buffers, a quarter is the workers' working

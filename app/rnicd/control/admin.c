@@ -68,9 +68,9 @@ static bool set_port(char *words, char *say)
 	struct rnicd_port_cfg to;
 	uint32_t i = 0;
 
-	while (name != NULL && i < rnicd.n_ports && strcmp(rnicd.cfg.port[i].name, name) != 0)
+	while (name != NULL && i < rnicd_lines() && strcmp(rnicd.cfg.port[i].name, name) != 0)
 		i++;
-	if (name == NULL || i == rnicd.n_ports)
+	if (name == NULL || i == rnicd_lines())
 		return no(say, "there is no port %s", name != NULL ? name : "without a name");
 	memcpy(&to, &rnicd.cfg.port[i], sizeof(to));
 	word = strtok_r(NULL, " ", &rest);

@@ -10,6 +10,7 @@
 #include "control/conf_device.h"
 #include "control/conf_ini.h"
 #include "control/conf_key.h"
+#include "control/conf_paths.h"
 
 enum where { NOWHERE, IN_RNICD, IN_PORT, IN_UNKNOWN };
 
@@ -25,6 +26,7 @@ struct reader {
 	unsigned rnicd_keys[CONF_MAX_KEYS];
 	unsigned port_line[RNICD_MAX_PORTS];
 	unsigned port_keys[RNICD_MAX_PORTS][CONF_MAX_KEYS];
+	struct conf_paths paths[RNICD_MAX_PORTS];
 };
 
 static void mistake(struct reader *r, unsigned line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -80,11 +82,19 @@ static void unknown_key(struct reader *r, unsigned line, const struct conf_key *
 		mistake(r, line, "unknown key '%s' in a section %s", name, in);
 }
 
+static bool store_key(struct reader *r, const struct conf_key *k, const char *value, char *why)
+{
+	uint32_t last = r->c->d.n_ports - 1;
+
+	if (r->where == IN_RNICD)
+		return conf_key_store(k, r->c, value, why);
+	return conf_paths_store(&r->paths[last], k, &r->c->d.port[last], value, why);
+}
+
 static void on_key(struct reader *r, unsigned line, const char *name, const char *value)
 {
 	const struct conf_key *table = r->where == IN_RNICD ? conf_keys_rnicd : conf_keys_port, *k = table;
 	unsigned *lines = r->where == IN_RNICD ? r->rnicd_keys : r->port_keys[r->c->d.n_ports - 1];
-	void *base = r->where == IN_RNICD ? (void *)r->c : (void *)&r->c->d.port[r->c->d.n_ports - 1];
 	char why[CONF_WHY_MAX];
 
 	while (k->name != NULL && strcmp(k->name, name) != 0)
@@ -97,7 +107,7 @@ static void on_key(struct reader *r, unsigned line, const char *name, const char
 		lines[k - table] = line;
 		if (value[0] == '\0')
 			mistake(r, line, "'%s' has no value", name);
-		else if (!conf_key_store(k, base, value, why))
+		else if (!store_key(r, k, value, why))
 			mistake(r, line, "'%s = %s' %s", name, value, why);
 	}
 }
@@ -131,6 +141,7 @@ static void on_port_section(struct reader *r, unsigned line, const char *name)
 	r->where = IN_PORT;
 	struct rnicd_port_cfg *p = &d->port[d->n_ports];
 	conf_key_defaults(conf_keys_port, p);
+	conf_paths_begin(&r->paths[d->n_ports]);
 	strcpy(p->name, name);
 	r->port_line[d->n_ports++] = line;
 }
@@ -211,10 +222,15 @@ static void check_pair(struct reader *r, uint32_t i)
 }
 
 /* The two ends of a pair may be in one subnet, because each end can only reach the other. */
-static bool wired(const struct rnicd_port_cfg *p, const struct rnicd_port_cfg *q)
+static bool leads_to(const struct reader *r, uint32_t i, const char *name)
 {
-	return (p->kind == RNICD_PORT_PAIR && strcmp(p->args, q->name) == 0) ||
-	       (q->kind == RNICD_PORT_PAIR && strcmp(q->args, p->name) == 0);
+	const struct rnicd_port_cfg *p = &r->c->d.port[i];
+	const struct conf_paths *ps = &r->paths[i];
+
+	for (uint32_t k = 0; k < ps->n; k++)
+		if (ps->path[k].kind == RNICD_PORT_PAIR && strcmp(ps->path[k].args, name) == 0)
+			return true;
+	return p->kind == RNICD_PORT_PAIR && strcmp(p->args, name) == 0;
 }
 
 /* The destination address must determine the port. If two ports are in the same subnet, programs choose one by binding
@@ -224,7 +240,8 @@ static void check_subnets(struct reader *r, uint32_t i, uint32_t j)
 	const struct rnicd_port_cfg *p = &r->c->d.port[i], *q = &r->c->d.port[j];
 	unsigned line = line_of(r, i, "address");
 
-	if (!pkt_addr_same_net(&p->ip, &q->ip, rn_min_u32(p->prefix_len, q->prefix_len)) || wired(p, q))
+	if (!pkt_addr_same_net(&p->ip, &q->ip, rn_min_u32(p->prefix_len, q->prefix_len)) || leads_to(r, i, q->name) ||
+	    leads_to(r, j, p->name))
 		return;
 	if (p->prefix_len != q->prefix_len)
 		mistake(r, line, "the subnets of ports '%s' and '%s' overlap: which of them has a destination in both?",
@@ -256,7 +273,8 @@ static void check_port(struct reader *r, uint32_t i)
 	bool v4 = pkt_addr_is_ip4(&p->ip);
 
 	for (const struct conf_key *k = conf_keys_port; k->name != NULL; k++)
-		if (k->deflt[0] == '\0' && r->port_keys[i][k - conf_keys_port] == 0)
+		if (k->deflt[0] == '\0' && r->port_keys[i][k - conf_keys_port] == 0 &&
+		    !(k == conf_keys_port && p->kind == RNICD_PORT_PATHS))
 			mistake(r, r->port_line[i], "port '%s' has no '%s'", p->name, k->name);
 	for (uint32_t j = 0; j < i; j++) {
 		if (r->port_keys[j][1] != 0 && r->port_keys[i][1] != 0 && pkt_addr_eq(&d->port[j].ip, &p->ip))
@@ -287,6 +305,42 @@ static void check_port(struct reader *r, uint32_t i)
 		check_pair(r, i);
 }
 
+/* What the paths of ports are; they get their places behind the ports. */
+static void check_paths(struct reader *r, uint32_t i)
+{
+	const struct conf_paths *ps = &r->paths[i];
+	struct rnicd_cfg *d = &r->c->d;
+	unsigned line = line_of(r, i, "paths");
+	char why[CONF_WHY_MAX];
+
+	for (const struct conf_key *k = conf_keys_port; k->name != NULL; k++) {
+		uint32_t n = ps->values[k - conf_keys_port];
+		if (n != 0 && n != ps->n)
+			mistake(r, line_of(r, i, k->name), "'%s' has %u values, but port '%s' has %u path%s", k->name,
+				n, d->port[i].name, ps->n == 0 ? 1 : ps->n, ps->n > 1 ? "s" : "");
+	}
+	if (d->port[i].kind != RNICD_PORT_PATHS || ps->n == 0)
+		return;
+	if (r->port_keys[i][0] != 0)
+		mistake(r, line, "port '%s' has a 'device' and 'paths': give it one of the two", d->port[i].name);
+	else if (!conf_paths_join(d, i, ps, why))
+		mistake(r, line, "port '%s' %s", d->port[i].name, why);
+}
+
+static void check_path(struct reader *r, uint32_t at)
+{
+	struct rnicd_cfg *d = &r->c->d;
+	const struct rnicd_port_cfg *p = &d->port[at];
+	unsigned line = line_of(r, p->of, "paths");
+	char why[CONF_WHY_MAX];
+
+	if (p->kind == RNICD_PORT_PAIR && !conf_paths_wire(d, at, why))
+		mistake(r, line, "path '%s' %s", p->name, why);
+	for (uint32_t j = 0; j < at; j++)
+		if (conf_device_same(&d->port[j], p))
+			mistake(r, line, "'%s' and '%s' are one device", d->port[j].name, p->name);
+}
+
 static void check_whole(struct reader *r)
 {
 	const struct rnicd_cfg *d = &r->c->d;
@@ -296,6 +350,10 @@ static void check_whole(struct reader *r)
 			"there is no [port NAME] section: the daemon would own no device");
 	for (uint32_t i = 0; i < d->n_ports; i++)
 		check_port(r, i);
+	for (uint32_t i = 0; i < d->n_ports; i++)
+		check_paths(r, i);
+	for (uint32_t i = 0; i < d->n_paths; i++)
+		check_path(r, d->n_ports + i);
 }
 
 /* MiB for frames that wait to be captured, for each worker's rings and small buffers, and 2 KiB for each connection. */

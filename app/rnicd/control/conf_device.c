@@ -125,12 +125,12 @@ static bool pci(struct rnicd_port_cfg *p, const char *args, char *why)
 
 bool conf_device(struct rnicd_port_cfg *p, const char *v, char *why)
 {
-	static const char *const name[RNICD_PORT_KINDS] = { "pair:", "memif:", "tap:", "af_packet:", "pcap:", "pci:" };
+	static const char *const name[RNICD_PORT_PATHS] = { "pair:", "memif:", "tap:", "af_packet:", "pcap:", "pci:" };
 	unsigned k = 0;
 
-	while (k < RNICD_PORT_KINDS && strncmp(v, name[k], strlen(name[k])) != 0)
+	while (k < RNICD_PORT_PATHS && strncmp(v, name[k], strlen(name[k])) != 0)
 		k++;
-	if (k == RNICD_PORT_KINDS)
+	if (k == RNICD_PORT_PATHS)
 		return no_device(why, "must begin with pair:, memif:, tap:, af_packet:, pcap: or pci:");
 	const char *args = v + strlen(name[k]);
 	if (*args == '\0' || strlen(args) + sizeof("0000:") > sizeof(p->args) || strpbrk(args, " \t") != NULL)
@@ -144,6 +144,7 @@ bool conf_device(struct rnicd_port_cfg *p, const char *v, char *why)
 	case RNICD_PORT_PCI: return pci(p, args, why);
 	case RNICD_PORT_PAIR:
 	case RNICD_PORT_PCAP:
+	case RNICD_PORT_PATHS:
 	case RNICD_PORT_KINDS: break;
 	}
 	return true;
@@ -168,7 +169,8 @@ bool conf_device_same(const struct rnicd_port_cfg *a, const struct rnicd_port_cf
 {
 	char x[3][RNICD_ARGS_MAX], y[3][RNICD_ARGS_MAX];
 
-	if (a->kind != b->kind || a->kind == RNICD_PORT_PAIR || a->kind == RNICD_PORT_PCAP)
+	if (a->kind != b->kind || a->kind == RNICD_PORT_PAIR || a->kind == RNICD_PORT_PCAP ||
+	    a->kind == RNICD_PORT_PATHS)
 		return false;
 	identity(a, x);
 	identity(b, y);

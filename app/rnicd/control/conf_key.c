@@ -25,6 +25,7 @@ static const char *const sock_wire_words[] = { "plain", "iwarp", NULL };
 static const char *const designs_words[] = { "any", "offloaded", NULL };
 static const char *const resegment_words[] = { "off", "split", "merge", "random", NULL };
 static const char *const spacing_words[] = { "512", "1024", "2048", "4096", "none", NULL };
+static const char *const spread_words[] = { "round-robin", "least-queue", "flow", NULL };
 static const char *const rnr_words[] = { "auto", "wait", "end", NULL };
 
 static bool half(char *why, const char *text)
@@ -192,6 +193,14 @@ const struct conf_key conf_keys_rnicd[] = {
 
 static bool own_device(void *base, const char *v, char *why) { return conf_device(base, v, why); }
 
+/* In the file conf_paths.c reads it. */
+static bool own_paths(void *base, const char *v, char *why)
+{
+	(void)base;
+	(void)v;
+	return half(why, "takes a restart");
+}
+
 static bool own_mac(void *base, const char *v, char *why)
 {
 	struct rnicd_port_cfg *p = base;
@@ -294,30 +303,38 @@ const struct conf_key conf_keys_port[] = {
 	{ "device", "", "pair:PORT, memif:ARGS, tap:NAME, af_packet:INTERFACE, pcap:ARGS or pci:ADDRESS", CONF_OWN,
 	  .own = own_device },
 	{ "address", "", "ADDRESS/BITS of the port", CONF_OWN, .own = own_address },
+	{ "paths", "-",
+	  "several links instead of one device: a device for each, such as pair:b, pair:b; rate, loss, delay and the "
+	  "other keys of a line, up to seed, are for all of them, or a list of values",
+	  CONF_OWN, .own = own_paths },
+	{ "spread", "round-robin",
+	  "by which of its paths a frame leaves: round-robin (for each connection), least-queue, or flow (each "
+	  "connection keeps to one)",
+	  CONF_WORD, PORT(spread), .words = spread_words },
 	{ "mac", "-", "MAC address; default: the device's own or one made from the name", CONF_OWN, .own = own_mac },
 	{ "gateway", "-", "router for other subnets", CONF_OWN, .own = own_gateway },
 	{ "mtu", "1500", "bytes of an IP packet; above 9000 on pair ports only", CONF_UINT, PORT(mtu),
 	  RANGE(576, RNICD_MTU_MAX) },
 	{ "vlan", "none", "VLAN of all frames", CONF_OWN, .own = own_vlan },
-	{ "rate", "unlimited", "line rate in bit/s, such as 10G", CONF_OWN, .own = own_rate },
-	{ "loss", "0", "share of frames sent that are lost", CONF_PROB, PORT(impair.loss) },
-	{ "duplicate", "0", "share of frames sent twice", CONF_PROB, PORT(impair.duplicate) },
-	{ "corrupt", "0", "share of frames with one bit inverted", CONF_PROB, PORT(impair.corrupt) },
-	{ "reorder", "0", "share of frames held back", CONF_PROB, PORT(impair.reorder) },
+	{ "rate", "unlimited", "line rate in bit/s, such as 10G", CONF_OWN, .own = own_rate, .each = true },
+	{ "loss", "0", "share of frames sent that are lost", CONF_PROB, PORT(impair.loss), .each = true },
+	{ "duplicate", "0", "share of frames sent twice", CONF_PROB, PORT(impair.duplicate), .each = true },
+	{ "corrupt", "0", "share of frames with one bit inverted", CONF_PROB, PORT(impair.corrupt), .each = true },
+	{ "reorder", "0", "share of frames held back", CONF_PROB, PORT(impair.reorder), .each = true },
 	{ "reorder-gap", "3", "frames that overtake a frame held back", CONF_UINT, PORT(impair.reorder_gap),
-	  RANGE(1, 1024) },
-	{ "delay", "0", "one-way delay", CONF_TIME, PORT(impair.delay_ns), RANGE(0, 10 * RN_NS_PER_S) },
-	{ "jitter", "0", "uniform addition to the delay", CONF_TIME, PORT(impair.jitter_ns),
-	  RANGE(0, 10 * RN_NS_PER_S) },
+	  RANGE(1, 1024), .each = true },
+	{ "delay", "0", "one-way delay", CONF_TIME, PORT(impair.delay_ns), RANGE(0, 10 * RN_NS_PER_S), .each = true },
+	{ "jitter", "0", "uniform addition to the delay", CONF_TIME, PORT(impair.jitter_ns), RANGE(0, 10 * RN_NS_PER_S),
+	  .each = true },
 	{ "resegment", "off",
 	  "act as a middlebox that cuts each TCP segment in two (split), fills segments up from the next ones (merge), "
 	  "or "
 	  "does one or the other (random)",
-	  CONF_WORD, PORT(impair.resegment), .words = resegment_words },
+	  CONF_WORD, PORT(impair.resegment), .words = resegment_words, .each = true },
 	{ "limit", "4096", "frames that a delay may hold at once; more are lost", CONF_UINT, PORT(impair.limit),
-	  RANGE(1, 1048576) },
+	  RANGE(1, 1048576), .each = true },
 	{ "seed", "1", "seed of the impairment: the same seed treats the same traffic alike", CONF_UINT,
-	  PORT(impair.seed), RANGE(0, UINT64_MAX) },
+	  PORT(impair.seed), RANGE(0, UINT64_MAX), .each = true },
 	{ "capture", "-", "pcapng file to which all frames are written", CONF_OWN, .own = own_capture },
 	{ "capture-size", "1G", "largest size of the capture; its older half is in FILE.1, earlier frames are deleted",
 	  CONF_BYTES, PORT(capture_size), RANGE(64 * KIB, UINT64_C(1) << 50) },

@@ -22,6 +22,7 @@ struct conf_key {
 	uint64_t min, max;                                     /* of numbers, in base units */
 	const char *const *words;                              /* CONF_WORD */
 	bool (*own)(void *base, const char *value, char *why); /* CONF_OWN: base is the structure */
+	bool each; /* of a port with several paths: one value for all of them, or a list (conf_paths.h) */
 };
 
 #define CONF_MAX_KEYS 64u

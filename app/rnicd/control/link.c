@@ -30,7 +30,7 @@ static struct link {
 	struct cmd up;     /* under way while up_sent */
 	bool up_sent;
 	char why[WHY_MAX]; /* the reason for the link being down that was logged last */
-} links[RNICD_MAX_PORTS];
+} links[RNICD_MAX_LINES];
 static struct loop_timer timer;
 static bool stopped;
 
@@ -51,7 +51,8 @@ static void set(struct link *l, enum rnicd_link to)
 		port_link_why(l->port, l->why, sizeof(l->why));
 		rnicd_log(RNICD_LOG_WARNING, "port %s: link down: %s", l->port->cfg->name, l->why);
 	}
-	client_port_event(l->port->index, up);
+	if (l->port->of == NULL)
+		client_port_event(l->port->index, up);
 	if (!up || l->up_sent)
 		return;
 	l->up_sent = true;
@@ -127,7 +128,8 @@ static void look_at_all(struct loop_timer *t)
 {
 	if (stopped)
 		return;
-	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+	/* the paths, which lie behind the ports, first: what they have decides what their port is */
+	for (uint32_t i = rnicd_lines(); i-- > 0;)
 		if (rnicd.port[i]->cfg->kind != RNICD_PORT_PAIR)
 			look_at(&links[i]);
 	loop_timer_arm(t, rnicd_now() + LOOK_NS);
@@ -137,7 +139,7 @@ void link_start(void)
 {
 	bool any = false;
 
-	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+	for (uint32_t i = 0; i < rnicd_lines(); i++) {
 		struct rnicd_port *p = rnicd.port[i];
 		enum rnicd_link now = port_link(p);
 		links[i] = (struct link){ .port = p,

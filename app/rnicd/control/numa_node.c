@@ -13,7 +13,7 @@ int numa_node_of_ports(void)
 {
 	int node = -1;
 
-	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+	for (uint32_t i = 0; i < rnicd_lines(); i++) {
 		int at = rte_eth_dev_socket_id(rnicd.port[i]->ethdev);
 		if (rnicd.port[i]->cfg->kind != RNICD_PORT_PCI || at < 0)
 			continue;

@@ -16,7 +16,7 @@ static struct change {
 	struct impair *im[RNICD_MAX_WORKERS]; /* the new impairment of each worker; in the answer the old one */
 	struct capture *ended;                /* NULL: none */
 	bool begins;                          /* a capture, by the new configuration */
-} changes[RNICD_MAX_PORTS];
+} changes[RNICD_MAX_LINES];
 static uint32_t under_way;
 
 static char path[NAME_ROOM];
@@ -106,6 +106,16 @@ bool reload_port(uint32_t i, const struct rnicd_port_cfg *to, char *say, size_t 
 		snprintf(say, len, "the change before is still under way: ask again");
 		return false;
 	}
+	const struct rnicd_port_cfg *was = &rnicd.cfg.port[i];
+	if (to->kind == RNICD_PORT_PATHS &&
+	    (to->rate_bps != was->rate_bps || !same_bytes(&to->impair, &was->impair, sizeof(to->impair)))) {
+		snprintf(say, len, "port %s has several paths: name one of them, %s/0 for the first", name, name);
+		return false;
+	}
+	if (to->is_path && to->capture[0] != '\0') {
+		snprintf(say, len, "%s is a path: capture its port, which shows the frames of all paths", name);
+		return false;
+	}
 	if (!same_port(&rnicd.cfg.port[i], to)) {
 		snprintf(
 			say, len,
@@ -126,6 +136,7 @@ static bool same_daemon(const struct conf *a, const struct conf *b)
 	memcpy(&x, b, sizeof(x));
 	memcpy(x.d.port, a->d.port, sizeof(x.d.port));
 	x.d.n_ports = a->d.n_ports;
+	x.d.n_paths = a->d.n_paths;
 	x.d.log_level = a->d.log_level;
 	x.d.memory_mb = a->d.memory_mb; /* unless they are given, these two follow from other keys */
 	x.d.fixed_mb = a->d.fixed_mb;
@@ -136,10 +147,12 @@ static bool same_daemon(const struct conf *a, const struct conf *b)
 
 static bool same_ports(const struct conf *a, const struct conf *b)
 {
-	for (uint32_t i = 0; i < a->d.n_ports; i++)
-		if (i >= b->d.n_ports || strcmp(a->d.port[i].name, b->d.port[i].name) != 0)
+	if (a->d.n_ports != b->d.n_ports || a->d.n_paths != b->d.n_paths)
+		return false;
+	for (uint32_t i = 0; i < a->d.n_ports + a->d.n_paths; i++)
+		if (strcmp(a->d.port[i].name, b->d.port[i].name) != 0)
 			return false;
-	return a->d.n_ports == b->d.n_ports;
+	return true;
 }
 
 void reload(void)
@@ -157,13 +170,13 @@ void reload(void)
 	}
 	if (!same_ports(&now, &to)) {
 		rnicd_log(RNICD_LOG_WARNING,
-			  "reload: other ports, or in another order, take a restart: nothing is changed");
+			  "reload: other ports or paths, or in another order, take a restart: nothing is changed");
 		return;
 	}
 	if (!same_daemon(&now, &to))
 		rnicd_log(RNICD_LOG_WARNING,
 			  "reload: of [rnicd] only log-level can change: the rest waits for a restart");
-	for (uint32_t i = 0; i < to.d.n_ports; i++) {
+	for (uint32_t i = 0; i < to.d.n_ports + to.d.n_paths; i++) {
 		if (!same_port(&now.d.port[i], &to.d.port[i]))
 			rnicd_log(RNICD_LOG_WARNING,
 				  "reload: port %s: only rate, loss and the like, and capture can change: the "

@@ -31,6 +31,7 @@ enum why {
 	WHY_BACKLOG,
 	WHY_NO_BUFFERS,
 	WHY_CAPTURE,
+	WHY_PATH_LEFT,
 	WHY_AGAIN,
 	WHY_STALLED,
 	WHY_QUOTA,
@@ -102,6 +103,10 @@ static const struct why_row rows[WHYS] = {
 	[WHY_CAPTURE] = { RNICD_LOG_WARNING, "packets are missing in the capture",
 			  "The capture's writer or its disk is slower than the port.",
 			  "Capture to memory (/dev/shm), or lower the port's rate" },
+	[WHY_PATH_LEFT] = { RNICD_LOG_WARNING, "nothing arrives by this path, its connections go by the others",
+			    "A path of a port with several is up and delivers nothing: a switch on the way, the other "
+			    "end, or the path's own loss. Each second connections try whether that has changed.",
+			    "Mend the path, or take it out of paths" },
 	[WHY_AGAIN] = { RNICD_LOG_WARNING, "TCP segments were sent again, more than 1 in 1,000",
 			"The network or the receiving host loses packets, or answers too late: a full switch, a receiver "
 			"short of buffers or of CPU, a duplex or cable fault, or the port's own loss.",
@@ -125,8 +130,8 @@ struct why_said {
 	uint32_t more;
 };
 
-static struct why_said said[RNICD_MAX_PORTS][WHYS];
-static uint64_t seen[RNICD_MAX_PORTS][WHYS]; /* sums of the ports' counters at the last check */
+static struct why_said said[RNICD_MAX_LINES][WHYS];
+static uint64_t seen[RNICD_MAX_LINES][WHYS]; /* sums of the ports' counters at the last check */
 static struct loop_timer timer;
 static bool stopped;
 
@@ -308,6 +313,7 @@ static const struct why_counter counters[] = {
 	{ WHY_NO_REQUEST, offsetof(struct rnicd_port_stats, no_request), "connection" },
 	{ WHY_NO_BUFFERS, offsetof(struct rnicd_port_stats, no_buffer), "packet" },
 	{ WHY_CAPTURE, offsetof(struct rnicd_port_stats, capture_drops), "packet" },
+	{ WHY_PATH_LEFT, offsetof(struct rnicd_port_stats, path_left), "connection" },
 };
 
 static uint64_t sum_of(const struct rnicd_port *p, const struct why_counter *c)
@@ -356,7 +362,7 @@ static void look_at_counters(struct loop_timer *t)
 {
 	if (stopped)
 		return;
-	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+	for (uint32_t i = 0; i < rnicd_lines(); i++) {
 		for (size_t k = 0; k < RN_ARRAY_LEN(counters); k++) {
 			enum why w = counters[k].why;
 			uint64_t now = sum_of(rnicd.port[i], &counters[k]), more = now - seen[i][w];
@@ -365,7 +371,8 @@ static void look_at_counters(struct loop_timer *t)
 					more == 1 ? "" : "s");
 			seen[i][w] = now;
 		}
-		look_at_retransmissions(i);
+		if (i < rnicd.n_ports)
+			look_at_retransmissions(i);
 	}
 	look_at_workers();
 	loop_timer_arm(t, rnicd_now() + LOOK_NS);

@@ -44,6 +44,8 @@ void conn_tcp_init(const struct rnicd_port *port)
 	if (port->cfg->min_rto_ns != 0)
 		cfg->min_rto_ns = port->cfg->min_rto_ns;
 	cfg->pace = port->cfg->pacing;
+	cfg->tracks = port->n_paths != 0;
+	cfg->use_ts = !cfg->tracks;
 	cfg->keep_idle_ns = port->cfg->keepalive_ns;
 	tcp_cfg[port->index][1] = *cfg;
 	tcp_cfg[port->index][1].keep_idle_ns = port->cfg->qp_keepalive_ns;
@@ -488,6 +490,8 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 				.optlen = p->tcp_opt_len,
 				.opt = p->tcp_opt };
 
+	if (rn_likely(f != NULL))
+		way_came(&rn_container_of(f, struct conn, flow)->way, m);
 	if (p->payload_len != 0) {
 		if (rn_unlikely(m->nb_segs > WORKER_MAX_IOV)) {
 			/* slice() may move the frame: the options go with it */

@@ -53,6 +53,7 @@ static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share
 
 	way_refresh(w, &c->way);
 	for (uint32_t i = 0; i < n && worker_space(w); i++) {
+		way_aim(&c->way, &c->qc.tcp, w->now);
 		done = !rc_tcp_out(&w->tcp, &c->qc, &o);
 		if (done)
 			break;
@@ -61,7 +62,7 @@ static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share
 		c->way.tx->st->tx_again += o.rexmit;
 		m[made] = txseg_build(w, c, &o);
 		if (rn_likely(m[made] != NULL))
-			made++;
+			(void)way_mark(&c->way, m[made++], &o);
 		else
 			c->way.tx->st->no_buffer++; /* to TCP it is a lost segment */
 	}

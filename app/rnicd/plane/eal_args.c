@@ -77,7 +77,7 @@ void eal_args(struct eal_args *a)
 	if (rundir_fault() != NULL)
 		arg(a, "--no-telemetry");
 	/* of the machine's NICs only those that are named: the others may be another process's */
-	for (uint32_t i = 0; i < rnicd.cfg.n_ports; i++) {
+	for (uint32_t i = 0; i < rnicd.cfg.n_ports + rnicd.cfg.n_paths; i++) {
 		if (rnicd.cfg.port[i].kind == RNICD_PORT_PCI) {
 			arg(a, "--allow=%s", rnicd.cfg.port[i].args);
 			pci = true;

@@ -5,7 +5,7 @@
 
 #include "border/rnicd.h"
 
-#define EAL_ARGS_MAX (24u + RNICD_MAX_PORTS)
+#define EAL_ARGS_MAX (24u + RNICD_MAX_LINES)
 #define EAL_ARG_LEN  512u
 
 struct eal_args {

@@ -26,9 +26,15 @@
 			 * large */
 #define POOL_MAX 16383u /* plus the frames that an impairment may hold; more would only miss the caches more often */
 
-/* Bytes of mbuf data room that hold any frame of the port behind the usual headroom. */
+/* Bytes of mbuf data room that hold any frame of the port, and of its paths, behind the usual headroom. */
 static uint16_t buffer_room(const struct rnicd_port *port)
 {
+	uint16_t most = 0;
+
+	for (uint32_t i = 0; i < port->n_paths; i++)
+		most = (uint16_t)rn_max_u32(most, buffer_room(port->path[i]));
+	if (most != 0)
+		return most;
 	uint32_t room = RTE_PKTMBUF_HEADROOM + PKT_ETH_LEN + PKT_VLAN_LEN + port->mtu;
 	/* PCI devices use a multiple of 1 KiB of a buffer, which must hold the whole frame */
 	if (port->cfg->kind == RNICD_PORT_PCI)
@@ -38,7 +44,16 @@ static uint16_t buffer_room(const struct rnicd_port *port)
 	return (uint16_t)((room + RN_CACHE_LINE - 1) / RN_CACHE_LINE * RN_CACHE_LINE);
 }
 
-/* The packet buffers are shared evenly. */
+static uint32_t impair_limit(const struct rnicd_port *port)
+{
+	uint32_t n = port->n_paths == 0 ? port->cfg->impair.limit : 0;
+
+	for (uint32_t i = 0; i < port->n_paths; i++)
+		n += impair_limit(port->path[i]);
+	return n;
+}
+
+/* The packet buffers are shared evenly between ports; the paths of one have the same. */
 static bool make_pool(struct rnicd_port *port, char *err, uint32_t err_len)
 {
 	uint32_t one = buffer_room(port) + MBUF_PRIV_SIZE + (uint32_t)sizeof(struct rte_mbuf) + 2 * RN_CACHE_LINE;
@@ -47,7 +62,7 @@ static bool make_pool(struct rnicd_port *port, char *err, uint32_t err_len)
 	if (!rnicd.cfg.hugepages && one < PAGE) /* DPDK has no object lie across ordinary pages */
 		one = PAGE / (PAGE / one);
 	uint64_t n = rnicd_free_memory() / 2 / rnicd.cfg.n_ports / one;
-	n = rn_max_u64(rn_min_u64(n, POOL_MAX + port->cfg->impair.limit),
+	n = rn_max_u64(rn_min_u64(n, POOL_MAX + impair_limit(port)),
 		       port->mtu > RNICD_MTU_WIRE ? POOL_MIN_BIG : POOL_MIN);
 	snprintf(name, sizeof(name), "port_%u", port->index);
 	port->pool = rte_pktmbuf_pool_create(name, (unsigned int)n, POOL_CACHE, MBUF_PRIV_SIZE, buffer_room(port),
@@ -151,7 +166,7 @@ static bool bring_up(struct rnicd_port *port, char *err, uint32_t err_len)
 
 static struct rnicd_port *port_by_name(const char *name)
 {
-	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+	for (uint32_t i = 0; i < rnicd_lines(); i++) {
 		if (strcmp(rnicd.port[i]->cfg->name, name) == 0)
 			return rnicd.port[i];
 	}
@@ -188,14 +203,20 @@ static bool start_one(struct rnicd_port *port, char *err, uint32_t err_len)
 {
 	/* the wire of a pair lies where its first worker is */
 	port->socket = (int)rte_lcore_to_socket_id(1);
-	if (!create_dev(port, err, err_len))
+	if (port->n_paths == 0 && !create_dev(port, err, err_len))
 		return false;
-	if (port->cfg->kind != RNICD_PORT_PAIR)
+	if (port->n_paths == 0 && port->cfg->kind != RNICD_PORT_PAIR)
 		port->socket = rte_eth_dev_socket_id(port->ethdev);
 	if (port->socket < 0 || !rnicd.cfg.hugepages)
 		port->socket = 0;
 	choose_mac(port);
-	if (!make_pool(port, err, err_len) || !bring_up(port, err, err_len))
+	if (port->of != NULL) {
+		memcpy(port->mac, port->of->mac, PKT_MAC_LEN);
+		port->pool = port->of->pool;
+	} else if (!make_pool(port, err, err_len)) {
+		return false;
+	}
+	if (port->n_paths == 0 && !bring_up(port, err, err_len))
 		return false;
 	if (port->cfg->capture[0] != '\0') {
 		port->capture = capture_start(port, err, err_len);
@@ -209,7 +230,9 @@ void port_groups(struct rnicd_port *port, const struct pkt_addr *addr, uint32_t 
 {
 	struct rte_ether_addr mac[PORT_GROUPS + 1] = { { .addr_bytes = { 0x01, 0x00, 0x5e, 0x00, 0x00, 0x01 } } };
 
-	if (port_link(port) == RNICD_LINK_GONE || rte_eth_promiscuous_get(port->ethdev) == 1 ||
+	for (uint32_t i = 0; i < port->n_paths; i++)
+		port_groups(port->path[i], addr, n);
+	if (port->n_paths != 0 || port_link(port) == RNICD_LINK_GONE || rte_eth_promiscuous_get(port->ethdev) == 1 ||
 	    port->cfg->kind == RNICD_PORT_PAIR)
 		return;
 	for (uint32_t i = 0; i < n && i < PORT_GROUPS; i++)
@@ -221,16 +244,21 @@ void port_groups(struct rnicd_port *port, const struct pkt_addr *addr, uint32_t 
 		rnicd_log(RNICD_LOG_WARNING, "port %s: its driver cannot receive multicast", port->cfg->name);
 }
 
+static bool give_up(void)
+{
+	port_close_all();
+	port_free_all();
+	return false;
+}
+
 bool port_start_all(char *err, uint32_t err_len)
 {
-	for (uint32_t i = 0; i < rnicd.cfg.n_ports; i++) {
+	for (uint32_t i = 0; i < rnicd.cfg.n_ports + rnicd.cfg.n_paths; i++) {
 		struct rnicd_port *port = rte_zmalloc("port", sizeof(*port), RN_CACHE_LINE);
 		if (port == NULL) {
 			snprintf(err, err_len, "no memory for port %s (raise the daemon's memory)",
 				 rnicd.cfg.port[i].name);
-			port_close_all();
-			port_free_all();
-			return false;
+			return give_up();
 		}
 		port->index = (uint16_t)i;
 		port->ethdev = RTE_MAX_ETHPORTS;
@@ -239,15 +267,21 @@ bool port_start_all(char *err, uint32_t err_len)
 		port->cfg = &rnicd.cfg.port[i];
 		port->mtu = (uint16_t)port->cfg->mtu;
 		port->crc_always = port->cfg->crc_always;
-		rnicd.port[rnicd.n_ports++] = port;
-	}
-	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
-		if (!start_one(rnicd.port[i], err, err_len)) {
-			port_close_all();
-			port_free_all();
-			return false;
+		rnicd.port[i] = port;
+		if (port->cfg->is_path) {
+			port->of = rnicd.port[port->cfg->of];
+			port->of->path[port->of->n_paths++] = port;
+			rnicd.n_paths++;
+		} else {
+			rnicd.n_ports++;
 		}
 	}
+	for (uint32_t i = 0; i < rnicd_lines(); i++)
+		if (!start_one(rnicd.port[i], err, err_len))
+			return give_up();
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		if (rnicd.port[i]->n_paths != 0)
+			port_paths_join(rnicd.port[i]);
 	return true;
 }
 
@@ -286,22 +320,23 @@ bool port_open_again(struct rnicd_port *port, char *err, uint32_t err_len)
 
 void port_close_all(void)
 {
-	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+	for (uint32_t i = 0; i < rnicd_lines(); i++) {
 		struct rnicd_port *port = rnicd.port[i];
 		capture_stop(port->capture);
 		port->capture = NULL;
 		close_dev(port);
 	}
-	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+	for (uint32_t i = 0; i < rnicd_lines(); i++)
 		port_pair_destroy(rnicd.port[i]);
 }
 
 void port_free_all(void)
 {
-	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
-		rte_mempool_free(rnicd.port[i]->pool);
+	for (uint32_t i = rnicd_lines(); i-- > 0;) {
+		if (rnicd.port[i]->of == NULL)
+			rte_mempool_free(rnicd.port[i]->pool);
 		rte_free(rnicd.port[i]);
 		rnicd.port[i] = NULL;
 	}
-	rnicd.n_ports = 0;
+	rnicd.n_ports = rnicd.n_paths = 0;
 }

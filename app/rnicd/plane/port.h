@@ -52,6 +52,8 @@ bool port_dev_set_mtu(const struct rnicd_port *port, char *err, uint32_t err_len
 bool port_wake_open(struct rnicd_port *port);
 void port_wake_close(struct rnicd_port *port);
 void port_tap_quiet(struct rnicd_port *port);
+/* port_paths.c: all paths are up; what the port can do is what each of them can. Only for port.c. */
+void port_paths_join(struct rnicd_port *port);
 /* port_pair.c: creates the ethdevs of both ends. Only for port.c. */
 bool port_pair_create(struct rnicd_port *a, struct rnicd_port *b, char *err, uint32_t err_len);
 void port_pair_destroy(struct rnicd_port *port);

@@ -112,6 +112,7 @@ void port_cause(const struct rnicd_port_cfg *cfg, int rc, char *why, size_t len)
 	case RNICD_PORT_PCI: found = pci(cfg, why, len); break;
 	case RNICD_PORT_PAIR:
 	case RNICD_PORT_PCAP:
+	case RNICD_PORT_PATHS:
 	case RNICD_PORT_KINDS: break;
 	}
 	/* EPERM is most often the number of a plain -1 */

@@ -80,6 +80,11 @@ enum rnicd_link port_link_ask(const struct rnicd_port *port)
 {
 	struct rte_eth_link link;
 
+	for (uint32_t i = 0; i < port->n_paths; i++)
+		if (port_link(port->path[i]) == RNICD_LINK_UP)
+			return RNICD_LINK_UP;
+	if (port->n_paths != 0)
+		return RNICD_LINK_DOWN;
 	if (port->cfg->kind == RNICD_PORT_PAIR)
 		return RNICD_LINK_UP; /* both ends of the wire are here */
 	if (port->if_index != 0)
@@ -119,7 +124,9 @@ void port_link_why(const struct rnicd_port *port, char *why, size_t len)
 	char path[RNICD_ARGS_MAX];
 	struct ifreq req;
 
-	if (port->cfg->kind == RNICD_PORT_MEMIF) {
+	if (port->n_paths != 0) {
+		snprintf(why, len, "none of its paths carries frames");
+	} else if (port->cfg->kind == RNICD_PORT_MEMIF) {
 		devargs_get(port->cfg->args, "socket", path, sizeof(path));
 		snprintf(why, len,
 			 port_link_must_call(port) ? "no memif server answers at %s" : "no memif client is at %s",
@@ -228,7 +235,8 @@ struct impair *worker_port_change(struct rnicd_worker *w, struct rnicd_port *por
 
 void worker_port_up(struct rnicd_worker *w, struct rnicd_port *port)
 {
-	struct rte_mbuf *m = w->index == 0 ? arp_gratuitous(w->arp[port->index]) : NULL;
+	const struct rnicd_port *dev = port->of != NULL ? port->of : port;
+	struct rte_mbuf *m = w->index == 0 ? arp_gratuitous(w->arp[dev->index]) : NULL;
 
 	if (m != NULL)
 		port_tx_push(&w->tx[port->index], m);

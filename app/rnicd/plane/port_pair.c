@@ -16,7 +16,7 @@
  * go to the rings themselves: the driver counts the packets of neighbouring queues on one line, written with every
  * look.
  */
-static struct rte_ring *ring[RNICD_MAX_PORTS][RNICD_MAX_WORKERS];
+static struct rte_ring *ring[RNICD_MAX_LINES][RNICD_MAX_WORKERS];
 
 static bool port_pair_make_rings(struct rnicd_port *to, int socket)
 {

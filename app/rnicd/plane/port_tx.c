@@ -13,6 +13,8 @@
 
 void port_tx_push(struct port_tx *t, struct rte_mbuf *m)
 {
+	if (rn_unlikely(t->n_paths != 0))
+		t = port_tx_path(t, m);
 	const struct rnicd_port_caps *caps = &t->port->caps;
 
 	if (rn_unlikely(m->nb_segs > 1 && !caps->multi_seg)) {
@@ -50,7 +52,7 @@ static void admit(struct port_tx *t, uint64_t now)
 		if (t->wake == RN_NEVER && n < waiting)
 			t->wake = now;
 	}
-	struct capture *cap = port_capture(t->port);
+	struct capture *cap = port_capture(rn_likely(t->port->of == NULL) ? t->port : t->port->of);
 	if (rn_likely(cap == NULL)) {
 		t->ready += n;
 		return;

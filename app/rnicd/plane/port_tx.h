@@ -33,9 +33,16 @@ struct port_tx {
 	uint32_t head, ready, tail; /* free running: [head, ready) are past the shaper, [ready, tail) wait for it */
 	uint64_t asked;             /* since when frames have waited for the shaper without a pause */
 	uint64_t wake;              /* when port_tx_flush has something to do next */
-	uint64_t moved;             /* when the driver last took a frame, or the queue was empty */
+	uint32_t n_paths, turn;     /* not 0: frames go to the queues of these, and none waits here (spread.h) */
+	struct port_tx *path[RNICD_PATHS];
+	uint64_t moved; /* when the driver last took a frame, or the queue was empty */
 	struct rte_mbuf *fifo[PORT_TX_QUEUE];
 };
+
+/* spread.c: of a port with several paths. path: of the connection that asks; RNICD_PATHS: any */
+uint32_t spread_room(const struct port_tx *t, uint32_t path);
+uint32_t spread_free(const struct port_tx *t);
+struct port_tx *port_tx_path(struct port_tx *t, const struct rte_mbuf *m);
 
 /*
  * Frames that connections may push now. A wire inside is emptied by this worker's next turn, PORT_TX_WIRE frames at
@@ -46,6 +53,8 @@ static inline uint32_t port_tx_room(const struct port_tx *t)
 {
 	uint32_t waits = t->tail - t->head;
 
+	if (rn_unlikely(t->n_paths != 0))
+		return spread_room(t, RNICD_PATHS);
 	if (t->port->wire == NULL || shape_on(&t->shape))
 		return PORT_TX_QUEUE - waits;
 	waits += rte_ring_count(t->port->peer->wire[t->queue]);
@@ -53,7 +62,10 @@ static inline uint32_t port_tx_room(const struct port_tx *t)
 }
 
 /* Frames that port_tx_push() has a place for. */
-static inline uint32_t port_tx_free(const struct port_tx *t) { return PORT_TX_QUEUE - (t->tail - t->head); }
+static inline uint32_t port_tx_free(const struct port_tx *t)
+{
+	return rn_likely(t->n_paths == 0) ? PORT_TX_QUEUE - (t->tail - t->head) : spread_free(t);
+}
 
 /*
  * Takes a frame; what the port cannot do with it (a chain, a deferred checksum) is done here. Dropped and counted when

@@ -131,7 +131,8 @@ static struct stream *make(struct rnicd_worker *w, const struct conn_addr *a, en
 				.hold = s->hold,
 				.chunk_n = STREAM_CHUNKS,
 				.rec_n = STREAM_RECS,
-				.hold_n = STREAM_HOLDS };
+				.hold_n = STREAM_HOLDS,
+				.track = tcp_cfg[a->port][kind].tracks ? s->track : NULL };
 	tcpl_init(&s->qc.tcp, &tcp_cfg[a->port][kind], &mem);
 	tcpl_set_turns(&s->qc.tcp, &w->tcp.turns);
 	s->addr = *a;
@@ -508,6 +509,7 @@ void stream_input(struct rnicd_worker *w, struct flow *f, struct rte_mbuf *m, co
 	struct stream *s = rn_container_of(f, struct stream, flow);
 	struct rte_mbuf *whole;
 
+	way_came(&s->way, m);
 	if (rn_unlikely(must_wait(s, p->tcp_flags))) {
 		s->way.tx->st->rx_unanswered++;
 		return;

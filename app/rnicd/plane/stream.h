@@ -79,6 +79,7 @@ struct stream {
 	struct tcpl_chunk chunk[STREAM_CHUNKS];
 	struct tcpl_hold hold[STREAM_HOLDS];
 	struct tcpl_txrec rec[STREAM_RECS];
+	struct tcpl_track track[TCPL_PATHS - 1]; /* where the port has several paths */
 };
 
 struct stream_listener {

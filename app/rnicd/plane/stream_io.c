@@ -374,6 +374,7 @@ static bool stream_send(struct rnicd_worker *w, struct stream *s, uint32_t *coun
 
 	way_refresh(w, &s->way);
 	for (uint32_t i = 0; i < n; i++) {
+		way_aim(&s->way, &s->qc.tcp, w->now);
 		if (!tcpl_out(&s->qc.tcp, w->now, &o))
 			return true;
 		(*count)++;
@@ -383,7 +384,7 @@ static bool stream_send(struct rnicd_worker *w, struct stream *s, uint32_t *coun
 		if (rn_unlikely(m == NULL))
 			s->way.tx->st->no_buffer++; /* to TCP it is a lost segment */
 		else
-			way_send(w, &s->way, m);
+			way_send(w, &s->way, way_mark(&s->way, m, &o));
 	}
 	return false;
 }

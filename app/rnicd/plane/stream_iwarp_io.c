@@ -308,6 +308,7 @@ static bool iw_send(struct rnicd_worker *w, struct stream *s, uint32_t *count)
 
 	way_refresh(w, &s->way);
 	for (uint32_t i = 0; i < n && !rc_tcp_full(ctx); i++) {
+		way_aim(&s->way, &s->qc.tcp, w->now);
 		if (!rc_tcp_out(ctx, &s->qc, &o))
 			return true;
 		(*count)++;
@@ -317,7 +318,7 @@ static bool iw_send(struct rnicd_worker *w, struct stream *s, uint32_t *count)
 		if (rn_unlikely(m == NULL))
 			s->way.tx->st->no_buffer++; /* to TCP it is a lost segment */
 		else
-			way_send(w, &s->way, m);
+			way_send(w, &s->way, way_mark(&s->way, m, &o));
 	}
 	return false;
 }

@@ -43,6 +43,8 @@ static bool iwarp_memory(struct rnicd_worker *w, uint32_t flows, uint32_t mtu)
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		pkts = rn_min_u32(pkts, rnicd.port[i]->pool->size);
 	rc_tcp_cfg_default(&x->cfg, 0, mtu, flows);
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		x->cfg.tracks |= rnicd.port[i]->n_paths != 0;
 	x->cfg.rnr_pkts = 1; /* a message always has its receive */
 	x->cfg.hold_pkts = rn_max_u32(rn_min_u32(HOLD_PKTS, pkts / HOLD_SHARE / rnicd.cfg.n_workers), 1);
 	x->cfg.rc.wide = WIDE;

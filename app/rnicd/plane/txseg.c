@@ -12,7 +12,7 @@
 /* The frame's receiver is a connection of this process: the CRC may be left open. */
 static bool crc_open(const struct conn *c)
 {
-	return (c->way.port->wire != NULL || c->way.neigh == NULL) && !c->way.port->crc_always;
+	return (c->way.port->caps.wire_mem || c->way.neigh == NULL) && !c->way.port->crc_always;
 }
 
 static void put_header(struct rte_mbuf *m, struct conn *c, const struct tcpl_out *o, uint64_t payload_sum)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plane/way.h"
 
+#include "plane/spread.h"
+
 #include "plane/worker_int.h"
 
 enum conn_verdict way_find(struct rnicd_worker *w, const struct conn_addr *a, struct way *way)
@@ -59,9 +61,49 @@ void way_refresh(struct rnicd_worker *w, struct way *way)
 uint32_t way_room(const struct rnicd_worker *w, const struct way *way)
 {
 	if (way->neigh != NULL)
-		return port_tx_room(way->tx);
+		return rn_likely(way->tx->n_paths == 0) ? port_tx_room(way->tx) : spread_room(way->tx, way->path);
 	uint32_t waits = w->loop_tail - w->loop_head;
 	return waits < WORKER_BURST ? WORKER_BURST - waits : 0; /* as on any wire inside */
+}
+
+/* Of one flow all segments go by one path, as long as it lives; the peer chooses the same. */
+static uint32_t home(const struct way *way)
+{
+	/* source, destination, and the TCP ports behind them, in the end of the template */
+	const uint8_t *at = way->tmpl.hdr + way->tmpl.l2_len + way->tmpl.l3_len - 8;
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < 4; i++)
+		sum = sum * 31 + (at[i] ^ at[4 + i]);
+	for (uint32_t i = 8; i < 10; i++)
+		sum = sum * 31 + (at[i] ^ at[2 + i]);
+	return (sum ^ sum >> 16) % way->tx->n_paths;
+}
+
+void way_choose(struct way *way, struct tcpl_conn *tcp, uint64_t now)
+{
+	struct port_tx *t = way->tx;
+	const uint32_t lame = tcpl_lame(tcp, now);
+	const enum rnicd_spread how = (enum rnicd_spread)t->port->cfg->spread;
+
+	for (uint32_t left = tcpl_left(tcp); rn_unlikely(left != 0); left &= left - 1)
+		t->path[__builtin_ctz(left)]->st->path_left++;
+	/* before a connection is established a lost segment has no other witness than the next one, by another path */
+	bool alone = tcpl_get_state(tcp) < TCPL_S_ESTABLISHED;
+	if (!alone && (how == RNICD_SPREAD_FLOW || !tcpl_may_spread(tcp)))
+		way->next = (uint8_t)spread_from(t, home(way), lame);
+	else if (alone || how == RNICD_SPREAD_TURNS)
+		way->next = (uint8_t)spread_from(t, way->path + 1u, lame);
+	else
+		way->next = (uint8_t)spread_least(t, way->path + 1u, lame);
+	tcpl_use_path(tcp, way->next);
+}
+
+void way_note(struct way *way, const struct rte_mbuf *m)
+{
+	for (uint32_t i = 0; i < way->tx->n_paths; i++)
+		if (way->tx->path[i]->port->index == m->port)
+			way->came = (uint8_t)i;
 }
 
 uint32_t way_header(struct way *way, const struct pkt_tcp_seg *s, struct rte_mbuf *m)

@@ -11,6 +11,7 @@
 #include "border/cmd.h"
 #include "plane/arp.h"
 #include "plane/port_tx.h"
+#include "tcp_lite/tcpl_track.h"
 
 struct rnicd_worker;
 
@@ -21,6 +22,8 @@ struct way {
 	struct port_tx *tx;
 	struct arp_entry *neigh; /* NULL: the port's own address */
 	uint32_t neigh_gen;      /* of the MAC in tmpl */
+	uint8_t path, next;      /* of a port with several: where the last segment went, where the next one goes */
+	uint8_t came;            /* where the peer's last one came from */
 	struct pkt_tcp_template tmpl;
 };
 
@@ -36,6 +39,38 @@ uint32_t way_room(const struct rnicd_worker *w, const struct way *way);
 static inline bool way_defers(const struct way *way) { return way->port->caps.tx_csum || way->neigh == NULL; }
 /* Writes the headers to m and says what of the checksum is left to do; returns their length. */
 uint32_t way_header(struct way *way, const struct pkt_tcp_seg *s, struct rte_mbuf *m);
+/* Before a segment is made: chooses its path, and tells TCP. */
+void way_choose(struct way *way, struct tcpl_conn *tcp, uint64_t now);
+static inline void way_aim(struct way *way, struct tcpl_conn *tcp, uint64_t now)
+{
+	if (rn_unlikely(way->tx->n_paths != 0))
+		way_choose(way, tcp, now);
+}
+/*
+ * Notes in a frame by which path it goes; returns it. What only acknowledges goes back by the path where its cause came
+ * from: that one lives, and a peer that sends nothing of its own would never find out about another.
+ */
+static inline struct rte_mbuf *way_mark(struct way *way, struct rte_mbuf *m, const struct tcpl_out *o)
+{
+	const uint8_t ends = TCPL_SYN | TCPL_FIN | TCPL_RST;
+
+	if (rn_likely(way->tx->n_paths == 0))
+		return m;
+	if (o->len == 0 && (o->flags & ends) == 0) {
+		m->port = way->tx->path[way->came]->port->index;
+		return m;
+	}
+	way->path = way->next;
+	m->port = way->tx->path[way->path]->port->index;
+	return m;
+}
+/* A frame of the connection's has come. */
+void way_note(struct way *way, const struct rte_mbuf *m);
+static inline void way_came(struct way *way, const struct rte_mbuf *m)
+{
+	if (rn_unlikely(way->tx->n_paths != 0))
+		way_note(way, m);
+}
 /* Takes m. */
 void way_send(struct rnicd_worker *w, struct way *way, struct rte_mbuf *m);
 

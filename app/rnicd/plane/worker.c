@@ -112,7 +112,7 @@ static uint32_t transmit(struct rnicd_worker *w)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+	for (uint32_t i = 0; i < rnicd_lines(); i++)
 		n += port_tx_flush(&w->tx[i], w->now);
 	return n;
 }

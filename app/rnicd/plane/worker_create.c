@@ -78,8 +78,10 @@ static bool make_tables(struct rnicd_worker *w)
 	cfg.rnr_pkts = pool_share(RNR_SHARE * rnicd.cfg.n_workers);
 	cfg.hold_pkts = pool_share(HOLD_SHARE * rnicd.cfg.n_workers);
 	cfg.rc.wide = WIDE_BLOCKS;
-	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
 		cfg.rates |= rnicd.port[i]->cfg->congestion == RNICD_BBR;
+		cfg.tracks |= rnicd.port[i]->n_paths != 0;
+	}
 	if (cfg.rates)
 		cfg.rc.chunks = RATES_CHUNKS;
 	while (cfg.rc.blocks > BLOCKS_MIN && rc_tcp_ctx_size(&cfg) > budget)
@@ -109,6 +111,8 @@ static bool make_port_side(struct rnicd_worker *w, struct rnicd_port *port)
 	t->st = &port->stats[w->index];
 	t->queue = (uint16_t)owner;
 	t->wake = RN_NEVER;
+	for (uint32_t i = 0; i < port->n_paths; i++)
+		t->path[t->n_paths++] = &w->tx[port->path[i]->index];
 	if (owner != w->index) {
 		/* shaping and impairment are the owner's; workers are created in order, so it is there */
 		t->through = worker_at[owner]->sh.tx_moved;
@@ -120,6 +124,8 @@ static bool make_port_side(struct rnicd_worker *w, struct rnicd_port *port)
 				return false;
 		}
 	}
+	if (port->of != NULL)
+		return true; /* neighbours are the port's */
 	w->arp[port->index] = arp_create(port, t->st, w->socket);
 	return w->arp[port->index] != NULL;
 }
@@ -130,7 +136,7 @@ static bool make_port_side(struct rnicd_worker *w, struct rnicd_port *port)
  */
 void worker_port_fd(struct rnicd_worker *w, const struct rnicd_port *port)
 {
-	if (port->caps.wire_mem || w->index >= port->caps.queues)
+	if (port->caps.wire_mem || port->n_paths != 0 || w->index >= port->caps.queues)
 		return;
 	int fd = port_rx_fd(port, (uint16_t)w->index);
 	if (fd < 0 || !bell_watch(w->index, fd, port->cfg->kind == RNICD_PORT_TAP ? EPOLLIN : EPOLLIN | EPOLLET))
@@ -144,7 +150,7 @@ static bool make_fds(struct rnicd_worker *w)
 {
 	if (!bell_make(w->index))
 		return false;
-	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+	for (uint32_t i = 0; i < rnicd_lines(); i++)
 		worker_port_fd(w, rnicd.port[i]);
 	return true;
 }
@@ -167,7 +173,7 @@ struct rnicd_worker *worker_create(uint32_t index, char *err, uint32_t err_len)
 	bool ok = worker_create_make_rings(w) && make_tables(w);
 	w->ud_whole = worker_create_take(w, "datagram", UINT16_MAX);
 	ok = ok && w->ud_whole != NULL;
-	for (uint32_t i = 0; ok && i < rnicd.n_ports; i++)
+	for (uint32_t i = 0; ok && i < rnicd_lines(); i++)
 		ok = make_port_side(w, rnicd.port[i]);
 	ok = ok && frag_start(w) && gram_start(w);
 	if (!ok) {
@@ -201,13 +207,15 @@ void worker_drain(struct rnicd_worker *w)
 	gram_stop(w);
 	for (; w->loop_head != w->loop_tail; w->loop_head++)
 		rte_pktmbuf_free(w->loop[w->loop_head % WORKER_LOOP]);
-	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+	for (uint32_t i = 0; i < rnicd_lines(); i++) {
 		if (w->tx[i].port != NULL)
 			port_tx_drop_all(&w->tx[i]);
 		impair_destroy(w->tx[i].impair);
-		arp_destroy(w->arp[i]);
 		w->tx[i].impair = NULL;
-		w->arp[i] = NULL;
+		if (i < rnicd.n_ports) {
+			arp_destroy(w->arp[i]);
+			w->arp[i] = NULL;
+		}
 	}
 	drain_frames(w->sh.rx_moved);
 	drain_frames(w->sh.tx_moved);

@@ -114,8 +114,8 @@ struct rnicd_worker {
 	uint64_t flushed_most;  /* in one turn */
 	struct stages stages;
 	uint32_t blind_ports;              /* a bit for each such port */
-	uint16_t share[RNICD_MAX_PORTS];   /* most frames that a port may bring in a turn: worker_rx.c */
-	uint64_t look_at[RNICD_MAX_PORTS]; /* next time to read a port whose reading takes a system call: worker_rx.c */
+	uint16_t share[RNICD_MAX_LINES];   /* most frames that a port may bring in a turn: worker_rx.c */
+	uint64_t look_at[RNICD_MAX_LINES]; /* next time to read a port whose reading takes a system call: worker_rx.c */
 	uint64_t answers_at;               /* rate limit of resets and cookies for strangers: conn.c */
 	uint64_t strangers_at;             /* rate limit of connections without a Request */
 	uint64_t passive;                  /* connections numbered so far: effects.c */
@@ -143,7 +143,7 @@ struct rnicd_worker {
 	struct arp_table *arp[RNICD_MAX_PORTS];
 	struct pkt_frag_table *frag[RNICD_MAX_PORTS]; /* NULL: fragments that come there are another worker's */
 	uint16_t frag_id[FRAG_IDS];                   /* frag.c: frag_next_id() */
-	struct port_tx tx[RNICD_MAX_PORTS];
+	struct port_tx tx[RNICD_MAX_LINES];
 	struct rc_tcp_ctx tcp;
 	struct dgram_ctx dgram;
 	struct listener listener[WORKER_LISTENERS];

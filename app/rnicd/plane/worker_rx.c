@@ -204,7 +204,10 @@ void worker_move(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbu
 {
 	struct rnicd_port_stats *st = &port->stats[w->index];
 
-	m->port = port->index;
+	bool by_a_path = port->n_paths != 0 && m->port < rnicd_lines() && rnicd.port[m->port]->of == port;
+
+	if (rn_likely(!by_a_path))
+		m->port = port->index;
 	if (rte_ring_mp_enqueue(worker_at[owner]->sh.rx_moved, m) == 0) {
 		st->rx_moved++;
 		bell_ring(owner);
@@ -466,19 +469,32 @@ static bool look(struct rnicd_worker *w, const struct rnicd_port *port)
 
 void worker_rx_all(struct rnicd_worker *w) { memset(w->look_at, 0, sizeof(w->look_at)); }
 
+/* Counts what has come by a path, beside what its port counts of all; the frames know where they came from. */
+static void by_path(const struct rnicd_port *path, struct rnicd_port_stats *st, struct rte_mbuf **m, uint32_t n)
+{
+	st->rx_packets += n;
+	for (uint32_t i = 0; i < n; i++) {
+		st->rx_bytes += m[i]->pkt_len;
+		m[i]->port = path->index;
+	}
+}
+
 static uint32_t from_port(struct rnicd_worker *w, struct rnicd_port *port)
 {
 	struct rte_mbuf *m[WORKER_BURST];
 	struct rnicd_port *ports[WORKER_BURST];
 	uint16_t *share = &w->share[port->index];
 
-	if (rn_unlikely(port_link(port) == RNICD_LINK_GONE) || w->index >= port->caps.queues || !look(w, port))
+	if (rn_unlikely(port_link(port) == RNICD_LINK_GONE) || w->index >= port->caps.queues || !look(w, port) ||
+	    rn_unlikely(port->n_paths != 0)) /* its paths are read */
 		return 0;
 	uint16_t most = *share;
 	uint32_t n = port->wire != NULL ? rte_ring_sc_dequeue_burst(port->wire[w->index], (void **)m, most, NULL)
 					: rte_eth_rx_burst(port->ethdev, (uint16_t)w->index, m, most);
 	for (uint32_t i = 0; i < n; i++)
-		ports[i] = port;
+		ports[i] = rn_likely(port->of == NULL) ? port : port->of;
+	if (rn_unlikely(port->of != NULL))
+		by_path(port, &port->stats[w->index], m, n);
 	w->more |= n == most;
 	*share = next_share(most, n, n != 0 ? burst(w, m, ports, n, true) : 0);
 	return n;
@@ -490,7 +506,7 @@ static void from_inside(struct rnicd_worker *w, struct rte_mbuf **m, uint32_t n)
 	struct rnicd_port *ports[WORKER_BURST];
 
 	for (uint32_t i = 0; i < n; i++)
-		ports[i] = rnicd.port[m[i]->port];
+		ports[i] = rnicd.port[m[i]->port]->of == NULL ? rnicd.port[m[i]->port] : rnicd.port[m[i]->port]->of;
 	burst(w, m, ports, n, false);
 }
 
@@ -522,7 +538,7 @@ uint32_t worker_rx(struct rnicd_worker *w)
 	uint32_t n = 0;
 
 	w->more = false;
-	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+	for (uint32_t i = 0; i < rnicd_lines(); i++)
 		n += from_port(w, rnicd.port[i]);
 	n += from_rings(w);
 	w->more |= w->loop_head != w->loop_tail;

@@ -43,7 +43,7 @@ static bool anything_waits(const struct rnicd_worker *w)
 
 static void arm_ports(const struct rnicd_worker *w)
 {
-	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+	for (uint32_t i = 0; i < rnicd_lines(); i++) {
 		if (port_link(rnicd.port[i]) != RNICD_LINK_GONE && w->index < rnicd.port[i]->caps.queues)
 			port_rx_arm(rnicd.port[i], (uint16_t)w->index);
 	}
@@ -57,7 +57,9 @@ static uint64_t next_due(const struct rnicd_worker *w)
 	due = rn_min_u64(rn_min_u64(due, dgram_due(&w->dgram)), rd_port_due(w));
 	due = rn_min_u64(due, rn_min_u64(frag_due(w), gram_due(w)));
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
-		due = rn_min_u64(due, rn_min_u64(w->tx[i].wake, arp_next(w->arp[i])));
+		due = rn_min_u64(due, arp_next(w->arp[i]));
+	for (uint32_t i = 0; i < rnicd_lines(); i++)
+		due = rn_min_u64(due, w->tx[i].wake);
 	return due;
 }
 
@@ -67,7 +69,7 @@ static uint64_t longest_nap(struct rnicd_worker *w)
 	uint32_t blind = w->blind_ports;
 
 	/* a device that is gone receives nothing */
-	for (uint32_t i = 0; blind != 0 && i < rnicd.n_ports; i++)
+	for (uint32_t i = 0; blind != 0 && i < rnicd_lines(); i++)
 		blind &= ~((uint32_t)(port_link(rnicd.port[i]) == RNICD_LINK_GONE) << i);
 	if (blind == 0)
 		return SLEEP_MAX_NS;

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A connection whose segments go by several paths, which its owner chooses between. A path keeps the order of what it
+ * carries, so a loss is judged among the segments that went by one path: however different the delays are, what one
+ * path brings says nothing of another. Needs SACK, and memory for the tracks (struct tcpl_mem).
+ *
+ * A path that has died shows by a timeout alone, as nothing that was sent later arrives by it. It is passed over then
+ * for TCPL_LAME_NS, or until something that went by it arrives after all.
+ */
+#ifndef TCPL_TRACK_H
+#define TCPL_TRACK_H
+
+#include "tcp_lite/tcpl.h"
+
+#define TCPL_LAME_NS RN_NS_PER_S
+
+/* Whether segments may go by different paths: the peer tells what has arrived behind a hole. */
+bool tcpl_may_spread(const struct tcpl_conn *c);
+
+/* What tcpl_out gives from now on goes by this path, less than TCPL_PATHS. */
+static inline void tcpl_use_path(struct tcpl_conn *c, uint32_t path) { c->path = (uint8_t)path; }
+
+/* A bit for each path that is to be passed over. */
+static inline uint32_t tcpl_lame(struct tcpl_conn *c, uint64_t now)
+{
+	if (rn_unlikely(c->lame != 0) && now >= c->lame_until)
+		c->lame = c->proved = 0;
+	return c->lame;
+}
+
+/*
+ * A bit for each path of which it has shown since the last call that it is dead: what was sent by another one after the
+ * timeout has arrived, and nothing by this.
+ */
+static inline uint32_t tcpl_left(struct tcpl_conn *c)
+{
+	uint32_t left = c->left;
+
+	c->left = 0;
+	return left;
+}
+
+#endif

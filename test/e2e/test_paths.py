@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Ports with several paths: what goes by which, what is sent again when they differ, lose and die, and what is said of it.
+"""
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from nets import netns, sh, wait_for
+from rig import BUILD, TESTPMD, Daemon, Soak, case, helper, main, moves, pair_conf, said, until
+
+RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
+PORT = 7461
+RATE = "rate = 1G\n"
+
+
+def paths_conf(both, n=2):
+    device = f"paths = {', '.join(['pair:{}'] * n)}"
+    text = pair_conf(both=both)
+    for end, other in ("a", "b"), ("b", "a"):
+        text = text.replace(f"[port {end}]\ndevice = pair:{other}", f"[port {end}]\n{device.replace('{}', other)}")
+    return text
+
+
+def port(d, name):
+    return d.telemetry(f"/rnic/ports,{name}")
+
+
+def server(d, addr):
+    d.run(TESTPMD, "-s", "-a", addr, "-p", str(PORT)).wait_line("listening")
+
+
+@contextlib.contextmanager
+def soaking(d):
+    """Data that are compared, both ways, while the case does what it does. No connection may end meanwhile."""
+    server(d, "10.77.0.2")
+    soak = Soak(d, "10.77.0.2", PORT, "--bidir")
+    yield soak
+    soak.end()
+
+
+def conns_of(d):
+    lines = [line for line in d.telemetry("/rnic/conns") if f":{PORT}" in line and " ESTABLISHED " in line]
+    return [t for t in (d.telemetry(f"/rnic/conns,{line.split()[0]}") for line in lines) if t]
+
+
+def bytes_of(d):
+    return [c["bytes_in"] for c in conns_of(d)] or [0]
+
+
+def change(d, what):
+    """One after the other: a change under way has the next one wait."""
+    until(lambda: d.telemetry(f"/rnic/set,{what}")["done"], what)
+
+
+def sent(d, end="a", n=2):
+    return [port(d, f"{end}/{i}")["tx_packets"] for i in range(n)]
+
+
+@case
+def a_difference_in_delay_alone_sends_nothing_again():
+    """Four paths, each 400 us slower than the one before: long streams, and messages one by one."""
+    with Daemon(paths_conf(RATE + "delay = 0, 400us, 800us, 1200us", n=4)) as d:
+        with soaking(d):
+            moves(d, PORT, beyond=max(bytes_of(d)))
+            conns = conns_of(d)
+        for c in conns:  # a machine that stops for longer than a timeout has nothing to do with paths
+            assert c["retransmits"] == 0 or c["rtos"] + c["tlps"] > 0, f"{c}\n{d.tail()}"
+        assert len(conns) >= 2
+        assert min(sent(d, n=4)) > 100 and min(sent(d, "b", 4)) > 10, (sent(d, n=4), sent(d, "b", 4))
+        assert max(sent(d, n=4)) < 2 * min(sent(d, n=4)), sent(d, n=4)
+        total = port(d, "a")
+        assert total["paths"] == 4 and total["tx_packets"] == sum(sent(d, n=4)), total
+        assert total["rate_bps"] == 4e9
+        table = subprocess.run((RNICCTL, "--socket", d.sock, "ports"), check=True, capture_output=True, text=True)
+        assert all(f"a/{i}" in table.stdout for i in range(4)), table.stdout
+
+
+@case
+def what_one_path_loses_is_sent_again():
+    with Daemon(paths_conf(RATE + "loss = 0, 1%\ndelay = 1ms, 0")) as d:
+        with soaking(d):
+            wait_for(lambda: port(d, "a/1")["impair_lost"] > 50, "losses")
+        lost = [port(d, f"a/{i}")["impair_lost"] for i in range(2)]
+        again = port(d, "a")["tx_again"]
+        assert lost[0] == 0 and 0 < again <= 2 * lost[1], (lost, again)
+
+
+@case
+def a_path_that_delivers_nothing_is_left_and_taken_again():
+    """Its line is up all the time: TCP finds out. The other path is the slower one."""
+    with Daemon(paths_conf(RATE + "delay = 500us, 0")) as d:
+        with soaking(d) as soak:
+            for end in "ab":
+                change(d, f"port {end}/1 loss=100%")
+            said(d, "port a/1", "nothing arrives by this path")
+            before = sent(d)[0]
+            moves(d, PORT, beyond=max(bytes_of(d)))
+            assert sent(d)[0] > before
+            for end in "ab":
+                change(d, f"port {end}/1 loss=0")
+            before = sent(d)[1]
+            wait_for(lambda: sent(d)[1] > before + 1000, f"frames on the mended path\n{d.tail()}")
+            assert soak.p.p.poll() is None
+        assert port(d, "a/1")["path_left"] > 0
+
+
+def af_packet(ends, address):
+    return f"""
+[rnicd]
+socket = {{dir}}/rnicd.sock
+hugepages = no
+[port a]
+paths = {', '.join('af_packet:' + e for e in ends)}
+address = {address}/24
+"""
+
+
+@case
+def links_that_go_down_one_by_one():
+    """Two daemons and two cables between them. The port has failed when both are gone, and no sooner."""
+    with netns() as ns:
+        for n in "vw":
+            sh("ip", "-n", ns, "link", "add", f"{n}0", "type", "veth", "peer", "name", f"{n}1")
+            for i in "01":
+                sh("ip", "-n", ns, "link", "set", f"{n}{i}", "up")
+        with Daemon(af_packet(("v0", "w0"), "10.79.0.2"), netns=ns) as far, \
+                Daemon(af_packet(("v1", "w1"), "10.79.0.3"), netns=ns) as d:
+            server(far, "10.79.0.2")
+            soak = d.run(TESTPMD, "--mode", "soak", "--sizes", "16k", "--seconds", "600", "-p", str(PORT), "10.79.0.2")
+            moves(far, PORT)
+            assert min(sent(d)) > 0, sent(d)
+            watch = d.run(helper("link_watch"), "a")
+            watch.wait_line("PORT_ACTIVE state")
+            sh("ip", "-n", ns, "link", "set", "w0", "down")
+            said(d, "port a/1: link down: the interface w1 is down or has no carrier")
+            said(far, "port a/1: link down")
+            moves(far, PORT, beyond=max(bytes_of(far)))
+            assert port(d, "a")["link"] == "up" and port(d, "a/1")["link"] == "down"
+            assert watch.stdout().count("EVENT") == 0, watch.stdout()
+            sh("ip", "-n", ns, "link", "set", "v0", "down")
+            watch.wait_line("IBV_EVENT_PORT_ERR 1, state DOWN")
+            said(d, "port a: link down: none of its paths carries frames")
+            sh("ip", "-n", ns, "link", "set", "w0", "up")
+            watch.wait_line("IBV_EVENT_PORT_ACTIVE 1, state ACTIVE")
+            said(d, "port a: link up")
+            watch.ok()
+            moves(far, PORT, beyond=max(bytes_of(far)))
+            soak.p.send_signal(signal.SIGINT)
+            assert "verified" in soak.ok()
+
+
+@case
+def a_connection_that_keeps_to_one_path():
+    with Daemon(paths_conf(RATE + "spread = flow", n=4)) as d:
+        with soaking(d):
+            pass
+        most = sorted(sent(d, n=4))
+        assert most[-1] > 100 and sum(most[:-1]) < 50, most
+
+
+@case
+def the_shorter_queue_is_taken():
+    """A line of 100 Mb/s beside one of 1 Gb/s."""
+    with Daemon(paths_conf("rate = 100M, 1G\nspread = least-queue")) as d:
+        with soaking(d):
+            pass
+        slow, fast = sent(d)
+        assert slow > 10 and fast > 1.5 * slow, (slow, fast)
+        said_no = d.telemetry("/rnic/set,port a loss=1%")
+        assert "name one of them" in json.dumps(said_no), said_no
+
+
+if __name__ == "__main__":
+    sys.exit(main())
