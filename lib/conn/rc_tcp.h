@@ -110,7 +110,7 @@ RN_NODISCARD enum qp_verdict rc_tcp_passive_cookie(struct rc_tcp_ctx *ctx, struc
  */
 RN_NODISCARD enum qp_verdict rc_tcp_take(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct rc_params *p);
 
-/* ---- in ---- */
+/* ---- receiving ---- */
 
 /*
  * A received packet's TCP payload as slices; seg->ref must be the address of this struct. The caller chooses where it

@@ -191,7 +191,7 @@ static uint32_t bytes_next(const struct dgram_msgs *g, const struct qp_send *s)
 	return g != NULL ? rn_min_u32(left, unit_of(g, s)) : left;
 }
 
-/* What stands behind the datagram's header in a segment of a Write-Record. */
+/* Writes the header that follows the datagram's header in a segment of a Write-Record. */
 static uint32_t put_record(const struct qp *qp, const struct qp_send *s, uint32_t len, uint8_t *buf)
 {
 	const struct ddp_hdr d = ddp_tagged(RDMAP_WRITE, s->sent + len == s->total, s->w.rkey,

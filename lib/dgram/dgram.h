@@ -70,7 +70,7 @@ struct dgram_bind {
 /* What a queue pair has beside its struct qp if its messages may have many segments. The caller's memory. */
 struct dgram_msgs {
 	struct qp *qp;
-	uint32_t unit;       /* octets of each segment that it sends */
+	uint32_t unit;       /* octets of each segment that the queue pair sends */
 	uint32_t group_unit; /* the same of what goes to a group: the path's */
 	struct qp_send send; /* while qp->midway: the message that is being sent */
 	struct dgram_track track;
@@ -84,7 +84,7 @@ struct dgram_msgs {
 	 * own instead.
 	 */
 	struct spsc_prod maps;
-	/* Read-Records of others, in the order of their requests. */
+	/* Requests for Read-Records that are to be answered, oldest first. */
 	struct dgram_answer answer[DGRAM_ANSWERS];
 	uint32_t answer_head, answer_tail; /* free running */
 	bool answering;                    /* the message that is being sent is an answer, not a work request */
@@ -139,9 +139,9 @@ struct dgram_to {
 };
 
 /*
- * The next datagram, a UDP payload of at most DGRAM_OVERHEAD bytes and a message's, or a unit, and the address it goes
- * to. Returns its length; 0: none now. Copies and sums in one pass. room: pieces of memory, filled in order, the first
- * of which holds all headers.
+ * Writes the next datagram, a UDP payload of at most DGRAM_OVERHEAD bytes plus a message (or a unit), and its
+ * destination. Returns the length; 0: nothing to send now. Copies and sums in one pass. room: pieces of memory, filled
+ * in order, the first of which holds all headers.
  */
 uint32_t dgram_out_to(struct dgram_ctx *d, struct qp *qp, const struct rn_iov *room, struct dgram_to *to);
 /* The length that this will return, of a queue pair with a struct dgram_msgs. */
@@ -159,7 +159,7 @@ struct dgram_rx {
 	const uint8_t *p; /* UDP payload, contiguous */
 	uint32_t len;
 	bool summed;              /* its CRC has been looked at, and is good */
-	const struct udpl_hdr *h; /* what udpl_parse() said of it */
+	const struct udpl_hdr *h; /* filled in by udpl_parse() */
 	uint8_t tos, hop_limit;
 	uint8_t src[16], dst[16];
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RDMA Write-Record: a Write over datagrams, whose segments are placed each by itself as it comes, and whose target
- * hears by completions which octets are valid: one when the record is whole, else one for each range after d->timeout.
- * It consumes no receive. Memory, bounds and rights are checked with each segment, so that an STag that is invalidated
- * in the middle stops the rest. A queue pair with a ring of maps hears of an incomplete record by one completion, and
- * by a map that says which segments have come.
+ * RDMA Write-Record: a Write over datagrams. Each segment is placed when it arrives, and completions tell the target
+ * which octets are valid: one completion when the record is whole, else one for each range after d->timeout. A record
+ * consumes no receive. Memory, bounds and rights are checked with each segment, so that an STag that is invalidated in
+ * the middle stops the rest. A queue pair with a ring of maps hears of an incomplete record by one completion, and by a
+ * map that says which segments have come.
  *
  * A record to a group names a tag in place of an STag, as the members share no STag. Each member has bound the tag to
  * memory of its own.

@@ -44,7 +44,7 @@ enum {
 	IPC_STREAM_CONNECTED = 1u << 0,
 	IPC_STREAM_PEER_FIN = 1u << 1, /* no bytes follow after rx_tail */
 	IPC_STREAM_ENDED = 1u << 2,    /* nothing is sent any more; `error` says why */
-	IPC_STREAM_SUMS = 1u << 3,     /* FPDUs that came in are summed: rx_summed is valid */
+	IPC_STREAM_SUMS = 1u << 3,     /* received FPDUs are summed: rx_summed is valid */
 	IPC_STREAM_IWARP = 1u << 4,    /* its wire is iwarp */
 };
 
@@ -123,7 +123,7 @@ enum {
 	IPC_SOCK_IP4 = 1u << 0, /* with addr.ip zero: at all ports with an IPv4 address */
 	IPC_SOCK_IP6 = 1u << 1, /* the same with an IPv6 address */
 	IPC_SOCK_REUSE =
-		1u << 2, /* others of this user with this flag may be bound and listen there, each has its share */
+		1u << 2, /* sockets of this user with this flag may be bound and listen there, and share connections */
 	/* of SOCK_CONNECT: the wire, if the peer can have it; neither: the port's stream-wire */
 	IPC_SOCK_PLAIN = 1u << 3,
 	IPC_SOCK_IWARP = 1u << 4,

@@ -206,7 +206,7 @@ struct tcpl_cfg {
 	 * 5.3) drops what a slower path brings once something that was sent later has closed a hole. Default false.
 	 */
 	bool tracks;
-	bool pace; /* what cwnd allows leaves over the round trip, not at once. Default false; a model paces anyway */
+	bool pace; /* spread what cwnd allows over the round trip. Default false; a model paces anyway */
 	const struct tcpl_cc *cc;
 };
 

@@ -17,7 +17,7 @@ static bool may_tlp(const struct tcpl_conn *c)
 /* RFC 8985, 7.2: 2 SRTT, and the peer's delayed ACK when only one segment is out. */
 static uint64_t probe_timeout(const struct tcpl_conn *c)
 {
-	uint64_t pto = 2 * c->srtt + 50 * RN_NS_PER_US; /* the turns of two polling loops */
+	uint64_t pto = 2 * c->srtt + 50 * RN_NS_PER_US; /* allows for the turns of two polling loops */
 
 	if (rn_unlikely(c->mem.track != NULL))
 		pto = rn_max_u64(pto, tcpl_slowest(c) + c->cfg->min_rto_ns);

@@ -35,7 +35,7 @@
 #define UDPL_CRC_LEN   4u
 #define UDPL_UNIT      64u /* of the field that tells how long a message's segments are */
 #define UDPL_UNIT_MAX  (4095u * UDPL_UNIT)
-#define UDPL_SEGS_MAX  1024u /* segments of a message */
+#define UDPL_SEGS_MAX  1024u /* segments of a message at most */
 #define UDPL_QPN_MAX   UINT32_C(0xffffff)
 #define UDPL_QPN_CM    1u           /* destination of SIDR messages, as on InfiniBand */
 #define UDPL_QPN_GROUP UDPL_QPN_MAX /* all queue pairs in the group of the packet's address, as on InfiniBand */

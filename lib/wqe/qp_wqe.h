@@ -193,7 +193,7 @@ enum {
 	QP_WCF_WITH_INV = 1 << 3, /* aux = the STag that was invalidated */
 	/* of QP_WC_RECORD, as in <rnic/rnicdv.h>; no numbers of ibv_wc_flags that other completions have */
 	QP_WCF_RECORD_MAP = 1 << 5,   /* an entry of the queue pair's ring of maps says which octets are valid */
-	QP_WCF_RECORD_WHOLE = 1 << 6, /* the record is whole, and this is all of it */
+	QP_WCF_RECORD_WHOLE = 1 << 6, /* the record is whole, and this range is all of it */
 	QP_WCF_RECORD_MORE = 1 << 7   /* more ranges of the same record follow */
 };
 

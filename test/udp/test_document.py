@@ -150,7 +150,7 @@ def the_status_and_sizes_of_sockets_are_those_of_the_header():
     number = {name: int(n) for name, n in re.findall(r"^#define (UDPS_\w+) +(\d+)u", header, re.M)}
     for line in (f"Both are {number['UDPS_LEN']} octets long", f"shorter than {number['UDPS_LEN']} octets",
                  f"more than {number['UDPS_SEGS_MAX']} segments", f"more than {number['UDPS_LONGEST']:,} octets",
-                 f"rnicd: {number['UDPS_SETS'] * number['UDPS_WAYS']:,} a worker",
+                 f"rnicd: {number['UDPS_SETS'] * number['UDPS_WAYS']:,} per worker",
                  f"datagrams of {number['UDPS_SLOT_MIN']:,} octets or more"):
         assert line in SOCKETS, line
 

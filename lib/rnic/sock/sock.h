@@ -68,7 +68,7 @@ struct sock {
 	uint8_t tos, ttl;                 /* ttl 0: the default */
 	uint16_t segment;                 /* UDP_SEGMENT; 0: none */
 	uint8_t wire;                     /* of what is sent, or of the connection to be: IPC_GRAM_* */
-	bool whole;                       /* IP_MTU_DISCOVER: what is longer than the MTU is not sent */
+	bool whole;                       /* IP_MTU_DISCOVER: datagrams longer than the MTU are not sent */
 	uint32_t turns;                   /* number of receives */
 	uint8_t last_ip[16];              /* destination of the last datagram, and the port that reaches it */
 	uint32_t last_dev;

@@ -64,7 +64,7 @@ struct ibv_qp *rnicdv_create_qp(struct ibv_context *c, struct ibv_qp_init_attr_e
 	    !design_served(rnic_ctx(c)->s, design, a->qp_type))
 		return dv_refuse(EOPNOTSUPP);
 	if (dv->type == RNICDV_QPT_VERBS && a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC)
-		return rnic_create_qp_ex(c, a); /* the process's design */
+		return rnic_create_qp_ex(c, a); /* with the process's design */
 	if (dv->type == RNICDV_QPT_VERBS)
 		k.design = (enum ipc_design)design;
 	else

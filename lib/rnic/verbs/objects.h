@@ -131,9 +131,9 @@ struct rnic_qp {
 	struct rnic_sq sq;
 	struct rnic_rq rq;
 	struct ibv_qp_cap cap;
-	struct ibv_qp_attr attr;      /* what was set and only needs to be told again */
+	struct ibv_qp_attr attr;      /* attributes that ibv_query_qp only returns as they were set */
 	bool is_ex;                   /* created with send ops */
-	enum inject_side side;        /* of its connection, as the connection manager has made it */
+	enum inject_side side;        /* of its connection, as far as the connection manager has told */
 	struct rnic_xrcd *xrcd;       /* of an XRC target; else NULL */
 	uint64_t maps_off, maps_size; /* of the ring of `maps`; 0: there is none */
 	struct spsc_cons maps;        /* of records that ended incomplete; under rq.lock */

@@ -113,7 +113,7 @@ struct rnicdv_qp_attr {
 	uint32_t comp_mask; /* RNICDV_QP_ATTR_* */
 	uint32_t type;      /* enum rnicdv_qp_type */
 	uint32_t flags;     /* RNICDV_QP_* */
-	uint32_t design;    /* enum rnicdv_design; 0: that of the process */
+	uint32_t design;    /* enum rnicdv_design; 0: the design of the process */
 	/*
 	 * RNICDV_QPT_UD: how many maps of incomplete records may wait for rnicdv_read_map(), RNICDV_MAPS_MAX at most;
 	 * rounded up to a power of two. A further record waits with its completion until a map has been read. 0: each
@@ -157,7 +157,7 @@ struct rnicdv_device_attr {
 /* In wc_flags of an IBV_WC_DRIVER1 completion. */
 enum {
 	RNICDV_WC_RECORD_MAP = 1 << 5,   /* the record is not whole, and rnicdv_read_map() says what is valid */
-	RNICDV_WC_RECORD_WHOLE = 1 << 6, /* the record is whole, and this is all of it */
+	RNICDV_WC_RECORD_WHOLE = 1 << 6, /* the record is whole, and this range is all of it */
 	RNICDV_WC_RECORD_MORE = 1 << 7   /* more ranges of the same record follow, in ascending order */
 };
 
@@ -188,7 +188,9 @@ struct rnicdv_map {
  */
 int rnicdv_read_map(struct ibv_qp *qp, struct rnicdv_map *map);
 
-/* Reads the completion at hand, from ibv_start_poll() to ibv_end_poll(). EINVAL: its opcode is not IBV_WC_DRIVER1. */
+/*
+ * Reads the current completion, between ibv_start_poll() and ibv_end_poll(). EINVAL: its opcode is not IBV_WC_DRIVER1.
+ */
 int rnicdv_wc_read_record(struct ibv_cq_ex *cq, struct rnicdv_record *record);
 
 /*
