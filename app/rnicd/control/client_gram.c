@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs of datagrams: which there are, and what one has beside a connected one. */
+/* Datagram queue pairs: which of them exist, and what they need beyond a connected queue pair. */
 #include <errno.h>
 
 #include "border/policy.h"
@@ -42,7 +42,7 @@ const char *client_gram_refusal(const struct client *c, const struct ipc_create_
 
 size_t client_gram_size(const struct ipc_create_qp *r)
 {
-	/* a connected one is smaller than either kind of datagrams */
+	/* a connected queue pair is smaller than a datagram queue pair of either kind */
 	return r->datagram == IPC_RD        ? sizeof(struct rd_qp)
 	       : r->datagram == IPC_UD_LONG ? sizeof(struct ud_long_qp)
 					    : sizeof(struct ud_qp);

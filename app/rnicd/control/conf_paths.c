@@ -7,7 +7,7 @@
 #include "control/conf_device.h"
 
 #define LIST_MAX 2048u
-#define NAME_END 3u /* letters of a path's name behind its port's, and the 0 */
+#define NAME_END 3u /* bytes for "/N" and the final 0 behind a port's name */
 
 void conf_paths_begin(struct conf_paths *ps)
 {
@@ -16,7 +16,7 @@ void conf_paths_begin(struct conf_paths *ps)
 		conf_key_defaults(conf_keys_port, &ps->path[i]);
 }
 
-/* The comma that ends the first device of a list: behind it stands another one. A device may have commas itself. */
+/* Finds the comma between the first device of a list and the next device. A device may have commas of its own. */
 static char *device_end(char *s)
 {
 	static const char *const kinds[] = { "pair:", "memif:", "tap:", "af_packet:", "pcap:", "pci:" };
@@ -32,7 +32,7 @@ static char *device_end(char *s)
 
 static char *value_end(char *s) { return strchr(s, ','); }
 
-/* Takes the first element off a list, without the blanks around it. */
+/* Takes the first element off a list, without the blanks around the element. */
 static char *take(char **list, char *(*end_of)(char *))
 {
 	char *one = *list + strspn(*list, " \t"), *comma = end_of(one);
@@ -45,7 +45,10 @@ static char *take(char **list, char *(*end_of)(char *))
 	return one;
 }
 
-/* k: what each element is of; NULL: a device. Returns the number of elements; 0 with half a sentence in why. */
+/*
+ * Splits the value into elements. k: the key that each element is a value of; NULL: each element is a device. Returns
+ * the number of elements; 0 with half a sentence in why.
+ */
 static uint32_t list_in(struct conf_paths *ps, const struct conf_key *k, const char *value, char *why)
 {
 	char copy[LIST_MAX], *rest = copy;
@@ -109,7 +112,7 @@ bool conf_paths_join(struct rnicd_cfg *d, uint32_t i, const struct conf_paths *p
 		snprintf(why, CONF_WHY_MAX, "has one path too many: all ports together may have %u", RNICD_MAX_PATHS);
 		return false;
 	}
-	memset(&port->impair, 0, sizeof(port->impair)); /* its paths have it */
+	memset(&port->impair, 0, sizeof(port->impair)); /* the limit counts for the paths */
 	port->rate_bps = 0;
 	for (uint32_t k = 0; k < ps->n; k++) {
 		const struct rnicd_port_cfg *p = &ps->path[k];
@@ -117,7 +120,7 @@ bool conf_paths_join(struct rnicd_cfg *d, uint32_t i, const struct conf_paths *p
 		memcpy(to, port, sizeof(*to));
 		const size_t len = strlen(port->name);
 		to->name[len] = '/';
-		to->name[len + 1] = (char)('0' + k); /* RNICD_PATHS is below ten */
+		to->name[len + 1] = (char)('0' + k); /* one digit: RNICD_PATHS is less than ten */
 		to->name[len + 2] = '\0';
 		to->is_path = true;
 		to->of = (uint8_t)i;
@@ -126,11 +129,11 @@ bool conf_paths_join(struct rnicd_cfg *d, uint32_t i, const struct conf_paths *p
 		memset(to->capture, 0, sizeof(to->capture));
 		to->rate_bps = p->rate_bps;
 		memcpy(&to->impair, &p->impair, sizeof(to->impair));
-		if (!seeds_are_listed(ps)) /* each loses other frames */
+		if (!seeds_are_listed(ps)) /* each path loses other frames */
 			to->impair.seed += k;
 	}
 	for (uint32_t k = 0; k < ps->n; k++) {
-		if (ps->path[k].rate_bps == 0) { /* one without limit: neither has the port any */
+		if (ps->path[k].rate_bps == 0) { /* one path without limit makes the port one without limit */
 			port->rate_bps = 0;
 			break;
 		}
@@ -139,7 +142,7 @@ bool conf_paths_join(struct rnicd_cfg *d, uint32_t i, const struct conf_paths *p
 	return true;
 }
 
-/* The path of port i that is number n, from 0 on, of those that lead to a port of that name; n_lines: there is none. */
+/* The n-th path of port i (from 0) that is wired to the port called `name`; n_lines: there is none. */
 static uint32_t path_to(const struct rnicd_cfg *d, uint32_t i, const char *name, uint32_t n)
 {
 	const size_t len = strlen(name);
@@ -147,7 +150,7 @@ static uint32_t path_to(const struct rnicd_cfg *d, uint32_t i, const char *name,
 
 	for (; at < d->n_ports + d->n_paths; at++) {
 		const struct rnicd_port_cfg *p = &d->port[at];
-		/* args may have become the name of a path already: NAME/3 */
+		/* args may already be the name of a path: NAME/3 */
 		if (p->of == i && p->kind == RNICD_PORT_PAIR && strncmp(p->args, name, len) == 0 &&
 		    (p->args[len] == '\0' || p->args[len] == '/') && n-- == 0)
 			break;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Connections of a worker: opened, accepted, found, ended.
- */
+/* The connections of a worker: how they are opened, accepted, found and ended. */
 #include <errno.h>
 
 #include "border/expect.h"
@@ -9,21 +7,21 @@
 #include "plane/worker_int.h"
 
 #define BACKLOG_DEFAULT 64u
-#define SETUPS_KEPT     8u /* one in so many set-ups is kept from connections that have not sent a Request */
+#define SETUPS_KEPT     8u /* one set-up in SETUPS_KEPT is kept from connections that have not sent a Request */
 /*
- * Resets and cookies for strangers, and connections that came to nothing: what they cost is taken from the connections
- * that there are.
+ * Limits for resets and cookies to strangers, and for connections that came to nothing: their cost would come out of
+ * the established connections' share of the worker.
  */
-#define ANSWER_NS       (200 * RN_NS_PER_US) /* one in so long, 5,000 a second */
-#define ANSWERS_AT_ONCE 1000u                /* after a pause */
+#define ANSWER_NS       (200 * RN_NS_PER_US) /* one answer in 200 us: 5,000 a second */
+#define ANSWERS_AT_ONCE 1000u                /* answers in a burst after a pause */
 #define COOKIE_LIFE_NS  (137 * RN_NS_PER_S)  /* tcpl.h: a cookie lives 68 to 137 s */
 
-#define BBR_RCV_SPACE (4u << 20) /* bytes: what the peer sends goes on while a hole is mended */
+#define BBR_RCV_SPACE (4u << 20) /* bytes: enough for the peer to go on sending while a hole is repaired */
 
-/* Constant after start; [1]: of connections without connection manager. */
+/* Constant after start. [0]: connections of the connection manager. [1]: connections without it. */
 static struct tcpl_cfg tcp_cfg[RNICD_MAX_PORTS][2];
 
-/* flags: RC_* */
+/* The TCP configuration of a connection. flags: RC_* */
 static const struct tcpl_cfg *tcp_of(uint32_t port, uint32_t flags)
 {
 	return &tcp_cfg[port][(flags & RC_KEEP_RECV) != 0];
@@ -80,7 +78,7 @@ static uint32_t make_iss(const struct flow *f, uint64_t now)
 	return tcpl_isn(&rnicd.secret[2], &f->key, sizeof(f->key), now);
 }
 
-/* The one to be used next, NULL: all are in use. */
+/* The free connection that is to be used next. NULL: all are in use. */
 static struct conn *free_conn(const struct rnicd_worker *w)
 {
 	struct conn *c = rn_list_first(&w->conn_free, struct conn, link);
@@ -138,12 +136,13 @@ static void time_wait_end(struct rnicd_worker *w, struct conn *c)
 }
 
 /*
- * TIME_WAIT keeps a connection's place for a second: with many short connections those that have ended would leave no
- * room for new ones. So they have an eighth of the places at most, and the oldest one makes room.
+ * A connection in TIME_WAIT keeps its place for a second, so after many short connections there would be no place for
+ * new ones. Therefore at most an eighth of the places may be in TIME_WAIT, and beyond that the oldest makes room.
  */
 static void time_wait_begin(struct rnicd_worker *w, struct conn *c)
 {
-	if (rn_link_linked(&c->half_any)) /* half open: it goes with its listener's */
+	/* half open: the link half_any is in use, and the connection ends with those of its listener */
+	if (rn_link_linked(&c->half_any))
 		return;
 	rn_list_push_back(&w->time_wait, &c->half_any);
 	w->time_waits++;
@@ -237,7 +236,7 @@ enum conn_verdict conn_listen(struct rnicd_worker *w, const struct conn_listen *
 {
 	for (uint32_t i = 0; i < WORKER_LISTENERS; i++) {
 		struct listener *s = &w->listener[i];
-		/* one that is gone may still have connections to count down */
+		/* a listener that is gone may still have half-open connections to count down */
 		if (s->used || s->half_open != 0)
 			continue;
 		s->flow = listen_key(l->port, l->lport);
@@ -265,7 +264,10 @@ void conn_unlisten(struct rnicd_worker *w, uint32_t port, uint16_t lport)
 
 /* ---- segments ---- */
 
-/* Whether another stranger may be answered now, or have a connection; *at: until when that is used up. */
+/*
+ * True: one more stranger may be answered now, or have a connection. *at: the time up to which the allowance is used
+ * up.
+ */
 static bool allowed(struct rnicd_worker *w, struct rnicd_port *port, uint64_t *at)
 {
 	const uint64_t depth = ANSWERS_AT_ONCE * ANSWER_NS;
@@ -284,7 +286,8 @@ bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port) { retu
 
 void conn_requested(struct rnicd_worker *w, struct rc *qc)
 {
-	w->strangers_at -= rn_min_u64(w->strangers_at, ANSWER_NS); /* it has come to something */
+	/* the connection has sent a Request: its allowance is given back */
+	w->strangers_at -= rn_min_u64(w->strangers_at, ANSWER_NS);
 	half_open_end(w, conn_of(qc));
 }
 
@@ -333,7 +336,7 @@ static struct tcpl_tuple cookie_tuple(const struct flow *f)
 	return (struct tcpl_tuple){ .key = &rnicd.secret[2], .bytes = &f->key, .len = sizeof(f->key) };
 }
 
-/* Makes the connection that a SYN, or the ACK of a cookie, asks for. */
+/* Makes the connection that a SYN, or the ACK of a SYN cookie, asks for. */
 static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, const struct conn_addr *a,
 				    const struct tcpl_seg *seg, struct conn **out)
 {
@@ -360,7 +363,7 @@ static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, 
 	return QP_OK;
 }
 
-/* RFC 4987, section 3.6: with a full backlog a SYN costs no memory, and honest peers still get in. */
+/* RFC 4987, section 3.6: with a full backlog a SYN takes no memory, and honest peers can still connect. */
 static void answer_cookie(struct rnicd_worker *w, struct listener *l, const struct conn_addr *a,
 			  const struct rte_mbuf *m, const struct pkt *p, const struct tcpl_seg *syn)
 {
@@ -379,8 +382,9 @@ static void answer_cookie(struct rnicd_worker *w, struct listener *l, const stru
 }
 
 /*
- * Peers that finish the handshake and then say nothing: the oldest makes room, of the listener that has too many, or of
- * all where many listeners together leave too little for the others. They are no forged addresses.
+ * Peers that finish the handshake and then send nothing: the oldest half-open connection makes room. It is the
+ * listener's oldest when that listener has too many, and the worker's oldest when many listeners together leave too
+ * little for others. The addresses are not forged: the handshake has proved them.
  */
 static struct conn *in_the_way(const struct rnicd_worker *w, const struct listener *l)
 {
@@ -398,7 +402,7 @@ static void evict(struct rnicd_worker *w, struct conn *oldest)
 	rc_abort(&w->tcp.rc, &oldest->qc.rc);
 }
 
-/* An ACK that answers one of our cookies. */
+/* Handles an ACK that answers one of our SYN cookies. */
 static bool brings_cookie(const struct rnicd_worker *w, const struct listener *l, const struct conn_addr *a,
 			  const struct tcpl_seg *seg)
 {
@@ -410,8 +414,8 @@ static bool brings_cookie(const struct rnicd_worker *w, const struct listener *l
 }
 
 /*
- * A segment that no connection wants: a SYN for a listener makes one, so does the ACK of a cookie. True: the packet is
- * held.
+ * Handles a segment that belongs to no connection: a SYN for a listener makes one, and so does the ACK of a cookie.
+ * True: the packet is held.
  */
 static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
 		     const struct tcpl_seg *seg)
@@ -440,7 +444,7 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 		return false;
 	}
 	if (!cookie && !allowed(w, port, &w->strangers_at))
-		return false; /* an honest peer's TCP asks again */
+		return false; /* an honest peer's TCP repeats its SYN */
 	struct conn *oldest = in_the_way(w, l);
 	if (oldest != NULL) {
 		evict(w, oldest);
@@ -459,7 +463,10 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 	return false;
 }
 
-/* The payload as slices beside the packet; a frame in too many pieces is copied into one. NULL: no buffer. */
+/*
+ * Describes the payload as slices in the packet's private area; a frame in too many pieces is copied into one. NULL: no
+ * buffer.
+ */
 static struct rte_mbuf *slice(struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p)
 {
 	struct mbuf_priv *priv = mbuf_priv(m);
@@ -494,7 +501,7 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 		way_came(&rn_container_of(f, struct conn, flow)->way, m);
 	if (p->payload_len != 0) {
 		if (rn_unlikely(m->nb_segs > WORKER_MAX_IOV)) {
-			/* slice() may move the frame: the options go with it */
+			/* slice() may replace the frame by a copy: the pointer to the options must follow */
 			memcpy(opt, p->tcp_opt, p->tcp_opt_len);
 			seg.opt = opt;
 		}
@@ -518,8 +525,8 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 		return NULL;
 	if (rn_unlikely(anew) && tcpl_get_state(&qc->tcp) == TCPL_S_CLOSED) {
 		/*
-		 * TCPL_NEW_SYN: the connection goes at the end of this turn, a listener may answer in the next. The
-		 * SYN may come by once more in this one, and meets the connection CLOSED.
+		 * TCPL_NEW_SYN: the connection is freed at the end of this turn, and a listener may answer in the next
+		 * one. If the SYN comes by once more in this turn, it finds the connection CLOSED.
 		 */
 		conn_again(w, port, m);
 		return NULL;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * From ready connections to the transmit queues.
- */
+/* From ready connections to the ports' transmit queues. */
 #include "plane/capture.h"
 #include "plane/worker_int.h"
 
 #define SHARE        32u /* segments that one connection may send before the next one's turn */
-#define ANSWER_SHARE 2u  /* of one that answers: the second look finds, most often, that this was all */
-/* Segments and looks of a turn, answers apart: no more than a turn receives. */
+#define ANSWER_SHARE 2u  /* segments of one that answers: most often one, and the second look finds nothing more */
+/* Segments and looks of a turn, answers not counted: no more than a turn receives. */
 #define TURN_SHARE WORKER_BURST
 _Static_assert(PORT_TX_WIRE <= WORKER_BURST, "one turn receives what the one before it has sent");
 
@@ -41,8 +39,9 @@ void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf 
 }
 
 /*
- * At most `share` segments. True when the connection has nothing more to send now. They go to the port when all are
- * built: what is looked at in between would cost the processor's prefetchers their streams through the payload.
+ * Sends at most `share` segments. True: the connection has nothing more to send now. Segments go to the port only after
+ * all are built: the port's memory accesses in between would break the processor's prefetch streams through the
+ * payload.
  */
 static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share, uint32_t *count)
 {
@@ -64,14 +63,14 @@ static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share
 		if (rn_likely(m[made] != NULL))
 			(void)way_mark(&c->way, m[made++], &o);
 		else
-			c->way.tx->st->no_buffer++; /* to TCP it is a lost segment */
+			c->way.tx->st->no_buffer++; /* TCP treats the segment as lost */
 	}
 	for (uint32_t i = 0; i < made; i++)
 		way_send(w, &c->way, m[i]);
 	return done;
 }
 
-/* Fetches what the engine does not know of the connection that comes next. */
+/* Prefetches the part of the next connection that the engine does not know of. */
 static void fetch_next(const struct rnicd_worker *w)
 {
 	const struct rc_tcp *first = rc_tcp_ready_first(&w->tcp);
@@ -83,7 +82,10 @@ static void fetch_next(const struct rnicd_worker *w)
 	}
 }
 
-/* A connection that has received answers first, whatever else waits; its other data take their turn. */
+/*
+ * Connections that owe an answer to received data send first; their other data take turns with those of all
+ * connections.
+ */
 static uint32_t conn_tx_answer(struct rnicd_worker *w)
 {
 	struct rc_tcp *qc;
@@ -100,20 +102,20 @@ static uint32_t conn_tx_answer(struct rnicd_worker *w)
 
 uint32_t conn_transmit(struct rnicd_worker *w)
 {
-	struct rn_list parked = { NULL,
-				  NULL }; /* have more to send than their port had room for, or than their share */
+	/* connections that have more to send than their port's room or their share allowed */
+	struct rn_list parked = { NULL, NULL };
 	struct conn *c;
 	struct rc_tcp *qc;
 	uint32_t answers = conn_tx_answer(w), count = 0;
 
-	/* a look costs too: one at a connection whose port has no room takes a segment's place in the turn */
+	/* looks count too: a look at a connection whose port has no room uses up a segment's part of the turn */
 	for (uint32_t looks = 0; count + looks < TURN_SHARE && (qc = rc_tcp_ready_pop(&w->tcp)) != NULL;) {
 		uint32_t before = count;
 		c = conn_of(&qc->rc);
 		fetch_next(w);
 		if (!send_segments(w, c, SHARE, &count)) {
 			looks += count == before;
-			/* A connection that made itself ready during its turn comes twice (rc_rnr.c). */
+			/* A connection that made itself ready during its own turn may come up twice (rc_rnr.c). */
 			if (!rn_link_linked(&c->link))
 				rn_list_push_back(&parked, &c->link);
 		}
@@ -130,7 +132,7 @@ static uint32_t headers(const struct conn *c)
 	return (pkt_addr_is_ip4(&c->addr.remote) ? PKT_IP4_LEN : PKT_IP6_LEN) + PKT_TCP_LEN;
 }
 
-/* What the path takes is news for the log. */
+/* Tells the log when the path's MTU has changed. */
 static void tell_path(struct rnicd_worker *w, struct conn *c)
 {
 	uint32_t mss = tcpl_path_mss(&c->qc.tcp);
@@ -138,7 +140,7 @@ static void tell_path(struct rnicd_worker *w, struct conn *c)
 	if (rn_likely(mss == c->path_mss))
 		return;
 	struct event *ev = event_room(w->index, EVENT_DROPPABLE);
-	if (ev == NULL) /* at the next timer */
+	if (ev == NULL) /* no room for the event: told at the next timer */
 		return;
 	ev->type = EVENT_PATH;
 	ev->path = (struct event_path){ .port = c->way.port->index, .mtu = mss + headers(c), .remote = c->addr.remote };

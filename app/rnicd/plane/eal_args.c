@@ -64,7 +64,7 @@ void eal_args(struct eal_args *a)
 	if (rnicd.cfg.hugepages) {
 		arg(a, "--in-memory");
 	} else {
-		/* EAL takes no-huge for legacy memory and will not have it with in-memory */
+		/* EAL accepts --no-huge with legacy memory only, and refuses it together with --in-memory */
 		arg(a, "--no-shconf");
 		arg(a, "--no-huge");
 		arg(a, "-m");
@@ -76,7 +76,10 @@ void eal_args(struct eal_args *a)
 		arg(a, "--file-prefix=" RUNDIR_PREFIX "%d", (int)getpid());
 	if (rundir_fault() != NULL)
 		arg(a, "--no-telemetry");
-	/* of the machine's NICs only those that are named: the others may be another process's */
+	/*
+	 * DPDK may touch only those NICs of the machine that the configuration names: others may belong to another
+	 * process
+	 */
 	for (uint32_t i = 0; i < rnicd.cfg.n_ports + rnicd.cfg.n_paths; i++) {
 		if (rnicd.cfg.port[i].kind == RNICD_PORT_PCI) {
 			arg(a, "--allow=%s", rnicd.cfg.port[i].args);
@@ -85,10 +88,10 @@ void eal_args(struct eal_args *a)
 	}
 	if (!pci)
 		arg(a, "--no-pci");
-	/* it says "error" for each ability that the kernel's tap lacks and it can do without */
+	/* the tap driver logs an error for each offload that the kernel's tap lacks, although it works without */
 	arg(a, "--log-level=pmd.net.tap:%s", rnicd.cfg.log_level >= RNICD_LOG_DEBUG ? "info" : "critical");
-	/* nor must it say every time that a server is not there yet: control/link.c says so once */
+	/* the memif driver would log at every attempt that the server is not there yet; control/link.c says so once */
 	arg(a, "--log-level=pmd.net.memif:%s", rnicd.cfg.log_level >= RNICD_LOG_DEBUG ? "info" : "critical");
-	/* of the patterns that fit a driver loaded later EAL takes the first one given */
+	/* last, since EAL applies the first pattern that fits to a driver that is loaded later */
 	arg(a, "--log-level=*:%s", rnicd.cfg.log_level >= RNICD_LOG_DEBUG ? "info" : "error");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Drivers say "Operation not permitted" for nearly everything. What they would have needed is looked at afterwards: the
- * capability, the interface, the folder of a socket, the kernel's driver of a NIC.
+ * Drivers report "Operation not permitted" for nearly every failure. After a failure this file looks for what the
+ * driver needed and did not find: the capability, the interface, the folder of a socket, the kernel's driver of a NIC.
  */
 #include <errno.h>
 #include <linux/capability.h>
@@ -29,7 +29,7 @@ static void interface_of(const struct rnicd_port_cfg *cfg, char name[IFNAMSIZ])
 		snprintf(name, IFNAMSIZ, "%.*s", (int)strcspn(cfg->args, ","), cfg->args);
 }
 
-/* Each returns false when it finds nothing. */
+/* Each of these functions looks for one cause. False: it has found none. */
 
 static bool tap(const struct rnicd_port_cfg *cfg, char *why, size_t len)
 {
@@ -115,7 +115,7 @@ void port_cause(const struct rnicd_port_cfg *cfg, int rc, char *why, size_t len)
 	case RNICD_PORT_PATHS:
 	case RNICD_PORT_KINDS: break;
 	}
-	/* EPERM is most often the number of a plain -1 */
+	/* drivers return a plain -1 for any failure, which reads as -EPERM */
 	if (!found)
 		snprintf(why, len, "%s",
 			 rc == 0        ? "it is not an Ethernet device"

@@ -8,13 +8,13 @@
 #include <rte_ethdev.h>
 #include <rte_ring.h>
 
-/* Frames under way between the ends, per worker: about 1.2 ms of 10GbE at 1500 bytes. */
+/* Frames that a ring between the two ends holds, per worker: about 1.2 ms of 10GbE at 1500 bytes. */
 #define PAIR_RING 1024u
 
 /*
- * ring[port][queue] carries frames to that port; worker w of either end is the only one that touches queue w. Workers
- * go to the rings themselves: the driver counts the packets of neighbouring queues on one line, written with every
- * look.
+ * ring[port][queue] carries frames to that port; queue w is touched by worker w alone, at either end. Workers use the
+ * rings directly and not through the driver: the driver counts the packets of neighbouring queues on one cache line,
+ * and writes that line at every poll.
  */
 static struct rte_ring *ring[RNICD_MAX_LINES][RNICD_MAX_WORKERS];
 

@@ -4,7 +4,10 @@
 
 #include "plane/port.h"
 
-/* The port where all paths of a wired one end; NULL: they end in several, or not in this process. */
+/*
+ * The port at the other end of all paths of a wired port. NULL: the paths end at several ports, or outside this
+ * process.
+ */
 static struct rnicd_port *far_end(const struct rnicd_port *port)
 {
 	struct rnicd_port *end = NULL;
@@ -34,7 +37,7 @@ void port_paths_join(struct rnicd_port *port)
 		port->crc_always |= p->crc_always;
 		any_up |= port_link(p) == RNICD_LINK_UP;
 	}
-	all.rx_fd = false; /* its paths tell */
+	all.rx_fd = false; /* no receive descriptor: those of its paths wake the worker */
 	all.queues = (uint16_t)rnicd.cfg.n_workers;
 	port->caps = all;
 	port->peer = far_end(port);

@@ -9,7 +9,7 @@
 #include "plane/worker_int.h"
 
 #define MASK     (PORT_TX_QUEUE - 1)
-#define RETRY_NS (20 * RN_NS_PER_US) /* between two looks at a driver that has no room */
+#define RETRY_NS (20 * RN_NS_PER_US) /* ns between two polls of a driver that has no room */
 
 void port_tx_push(struct port_tx *t, struct rte_mbuf *m)
 {
@@ -36,7 +36,7 @@ void port_tx_push(struct port_tx *t, struct rte_mbuf *m)
 	t->fifo[t->tail++ & MASK] = m;
 }
 
-/* Lets frames past the shaper: from then on they are on the line, and the capture has seen them. */
+/* Lets frames past the shaper. Such frames count as being on the line, and the capture has seen them. */
 static void admit(struct port_tx *t, uint64_t now)
 {
 	uint32_t n = t->tail - t->ready;
@@ -68,7 +68,7 @@ static uint32_t give(struct port_tx *t, struct rte_mbuf **m, uint32_t n)
 	uint64_t bytes = 0;
 	uint32_t lens[PORT_TX_BURST];
 
-	/* a frame is the driver's, and perhaps free already, as soon as it has taken it */
+	/* read before the call: once the driver has a frame, the frame may be freed already */
 	for (uint32_t i = 0; i < n; i++)
 		lens[i] = m[i]->pkt_len;
 	uint32_t sent;
@@ -105,7 +105,7 @@ static uint32_t through_impairment(struct port_tx *t, uint64_t now)
 		done++;
 	}
 	while ((n = impair_out(t->impair, now, out, PORT_TX_BURST, t->st)) != 0) {
-		/* what the far end cannot take is lost on the way, as on any network */
+		/* frames that the far end has no room for are lost, as on any network */
 		uint32_t sent = give(t, out, n);
 		rte_pktmbuf_free_bulk(out + sent, n - sent);
 		t->st->tx_drops += n - sent;

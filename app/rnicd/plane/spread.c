@@ -3,7 +3,7 @@
 
 #include "plane/worker_int.h"
 
-#define FLOW_AT  26u /* of an IPv4 frame without VLAN: addresses and ports */
+#define FLOW_AT  26u /* offset of the addresses and ports in an IPv4 frame without VLAN tag */
 #define FLOW_LEN 12u
 
 static bool up(const struct port_tx *t, uint32_t i) { return port_link(t->path[i]->port) == RNICD_LINK_UP; }
@@ -45,7 +45,10 @@ uint32_t spread_least(const struct port_tx *t, uint32_t at, uint32_t avoid)
 	return best;
 }
 
-/* Frames of no connection: what has ports of its own keeps to one path by them, if it is to. */
+/*
+ * A hash over the addresses and ports of a frame that belongs to no connection: with spread = flow, frames of one flow
+ * stay on one path.
+ */
 static uint32_t of_frame(const struct rte_mbuf *m)
 {
 	uint32_t sum = 0, vlan = rte_pktmbuf_mtod(m, const uint8_t *)[12] == 0x81 ? PKT_VLAN_LEN : 0;
@@ -86,7 +89,7 @@ uint32_t spread_room(const struct port_tx *t, uint32_t path)
 		n++;
 	}
 	if (n == 0)
-		return PORT_TX_QUEUE; /* dropped, as by any port whose line is down */
+		return PORT_TX_QUEUE; /* frames are accepted and then dropped, as by any port whose line is down */
 	switch ((enum rnicd_spread)t->port->cfg->spread) {
 	case RNICD_SPREAD_TURNS: return n * least;
 	case RNICD_SPREAD_QUEUE: return sum;

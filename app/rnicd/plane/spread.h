@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which path of a port with several a frame leaves by: in turns, by the shortest queue, or one for each flow. Paths
- * whose line is down are passed over, and those that their connection has found dead. Connections choose themselves
- * (way.c), since TCP judges losses for each path, and mark their frames; other frames are given a path as they come.
- * Worker thread.
+ * Chooses by which path a frame leaves a port with several paths: in turns, by the shortest queue, or one path for each
+ * flow. Paths whose line is down are left out, and so are paths that the connection has found dead. A connection
+ * chooses the path itself (way.c) and marks its frames, since TCP judges losses for each path; other frames are given a
+ * path here. Worker thread.
  */
 #ifndef RNICD_SPREAD_H
 #define RNICD_SPREAD_H
@@ -12,9 +12,12 @@
 
 #include "plane/port_tx.h"
 
-/* The first path from `at` on (any number: they go round) that is up and not in avoid, a bit each. */
+/*
+ * The first path, from number `at` on, that is up and not in the bit mask `avoid`; without such a path, the first one
+ * that is up. `at` may be any number: it is taken modulo the number of paths.
+ */
 uint32_t spread_from(const struct port_tx *t, uint32_t at, uint32_t avoid);
-/* The one of those with the shortest queue. */
+/* Of those paths, the one with the shortest queue. */
 uint32_t spread_least(const struct port_tx *t, uint32_t at, uint32_t avoid);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of streams: opened, met by a listener, adopted by a program, left by it, over.
+ * The life of a stream: connected by a program or accepted for a listener, adopted by a program, closed by the program,
+ * ended by TCP.
  */
 #include "plane/frame.h"
 #include "plane/stream.h"
@@ -9,17 +10,19 @@
 #include "plane/worker_int.h"
 
 /*
- * To a kernel that delays its ACKs by 40 ms a shorter timeout is a spurious one (tcpl.h); towards another rnicd a lost
- * segment at the end of a burst is mended by its probe long before.
+ * A shorter retransmission timeout would be spurious with a kernel that delays its ACKs by 40 ms (tcpl.h). Between two
+ * rnicds TCP's loss probe repairs a lost segment at the end of a burst long before this timeout.
  */
-#define MIN_RTO_NS   (50 * RN_NS_PER_MS)
-#define PEER_DELACK  (40 * RN_NS_PER_MS)
-#define BACKLOG_MORE 64u  /* half-open connections of a listener beyond its backlog: a SYN is not yet a peer */
-#define HALF_MOST    256u /* and a flood of them leaves room for other listeners */
+#define MIN_RTO_NS  (50 * RN_NS_PER_MS)
+#define PEER_DELACK (40 * RN_NS_PER_MS)
+/* half-open connections of a listener beyond its backlog: a SYN alone does not prove a peer */
+#define BACKLOG_MORE 64u
+#define HALF_MOST    256u /* upper limit of the above: a flood of SYNs at one listener leaves room for others */
 
 /*
- * WAITS: of a listener's, whose window is shut until a program has accepted them. Its peer may connect and end its
- * stream; a byte of it waits on the peer's side. With the wire iwarp it is the credits that the peer waits for.
+ * STREAM_TCP_WAITS: connections of a listener that no program has accepted yet. Their receive window is shut: the peer
+ * may connect and end its stream, and its bytes wait on its side. With the wire iwarp the peer waits for credits
+ * instead.
  */
 enum stream_tcp { STREAM_TCP_PLAIN, STREAM_TCP_WAITS, STREAM_TCP_IWARP, STREAM_TCPS };
 /* Constant after start. */
@@ -35,7 +38,7 @@ void stream_tcp_init(uint32_t port, const struct tcpl_cfg *of_port)
 	cfg->rcv_space = IPC_STREAM_RING;
 	cfg->min_rto_ns = rn_max_u64(cfg->min_rto_ns, MIN_RTO_NS);
 	cfg->peer_delack_ns = PEER_DELACK;
-	if (cfg->cc == &tcpl_bbr) /* needs memory for its rates that streams do not have */
+	if (cfg->cc == &tcpl_bbr) /* BBR keeps delivery rates in memory that streams do not have */
 		cfg->cc = &tcpl_cubic;
 	cfg[STREAM_TCP_WAITS] = cfg[STREAM_TCP_IWARP] = cfg[STREAM_TCP_PLAIN];
 	cfg[STREAM_TCP_WAITS].rcv_space = 0;
@@ -80,7 +83,7 @@ void stream_events(struct rnicd_worker *w)
 	while (!rn_list_empty(&w->streams.telling)) {
 		struct event *ev = event_room(w->index, EVENT_LOSSLESS);
 		if (ev == NULL)
-			return; /* the control thread is behind: in a later turn */
+			return; /* the event queue is full: tell in a later turn */
 		s = rn_list_pop(&w->streams.telling, struct stream, telling);
 		ev->type = EVENT_STREAM;
 		ev->stream = (struct event_stream){ .bits = s->tell,
@@ -152,7 +155,7 @@ static uint32_t iss_of(const struct rnicd_worker *w, const struct stream *s)
 	return tcpl_isn(&rnicd.secret[2], &s->flow.key, sizeof(s->flow.key), w->now);
 }
 
-/* A program has accepted the connection, or none will. */
+/* Takes the stream off its listener's count of unaccepted connections: a program has accepted it, or none will. */
 static void claim(struct stream *s)
 {
 	if (s->unclaimed)
@@ -160,7 +163,7 @@ static void claim(struct stream *s)
 	s->unclaimed = false;
 }
 
-/* The program's memory and doorbell are not touched from now on. */
+/* From now on the worker touches neither the program's memory nor its doorbell. */
 static void let_go(struct stream *s)
 {
 	if (s->user != NULL && s->user->at[s->bit] == s)
@@ -183,7 +186,7 @@ void stream_over(struct rnicd_worker *w, struct stream *s, int error)
 	if (s->listener != NULL && !s->connected) {
 		rn_list_remove(&s->listener->half, &s->half);
 		s->listener->n_half--;
-		s->key = 0; /* nobody has heard of it */
+		s->key = 0; /* the control thread was never told of this stream */
 	}
 	claim(s);
 	if (rn_link_linked(&s->time_wait)) {
@@ -257,7 +260,7 @@ static void adopt(struct rnicd_worker *w, struct cmd_stream *c)
 	tcpl_ack_now(&s->qc.tcp);
 }
 
-/* As a kernel has it: what the program has not read is lost, and the peer is told so by a reset (RFC 2525, 2.17). */
+/* As in Linux: bytes that the program has not read are lost, and a reset tells the peer so (RFC 2525, 2.17). */
 static void leave(struct rnicd_worker *w, struct cmd_stream *c)
 {
 	struct stream *s = c->stream;
@@ -334,7 +337,7 @@ static void listen_again(struct rnicd_worker *w, struct cmd_stream_listen *c)
 		l->backlog = c->backlog;
 }
 
-/* Out of the list of those with its key, whose first is in the table. */
+/* Takes l out of the list of listeners on one port and TCP port, whose first entry is in the table. */
 static void leave_others(struct rnicd_worker *w, struct stream_listener *l)
 {
 	struct stream_listener *first = first_listener(w, l->flow.key.port, l->flow.key.lport);
@@ -350,7 +353,10 @@ static void leave_others(struct rnicd_worker *w, struct stream_listener *l)
 	first->same = l->same;
 }
 
-/* Of several, connections are the one's that their addresses say, as long as they listen (SO_REUSEPORT). */
+/*
+ * Picks one of the listeners that share a TCP port (SO_REUSEPORT): the hash of a connection's addresses decides, so a
+ * connection goes to the same listener while the set of listeners stays the same.
+ */
 static struct stream_listener *pick(struct stream_listener *first, uint8_t family, uint32_t hash)
 {
 	uint32_t n = 0;
@@ -391,7 +397,8 @@ static void listen_end(struct rnicd_worker *w, const struct cmd_stream_listen *c
 		stream_set_state(s, STREAM_LEFT);
 		stream_ready(w, s);
 	}
-	for (uint32_t i = 0; i < w->streams.used; i++) /* connected, but not told yet: its number will find nobody */
+	/* these are connected, but the control thread has not heard of them: the listener's number is void by then */
+	for (uint32_t i = 0; i < w->streams.used; i++)
 		if (w->streams.at[i].listener == l) {
 			claim(&w->streams.at[i]);
 			w->streams.at[i].listener = NULL;
@@ -401,8 +408,8 @@ static void listen_end(struct rnicd_worker *w, const struct cmd_stream_listen *c
 }
 
 /*
- * As a kernel has it: a backlog of n lets n + 1 connections wait to be accepted. Beyond that neither a SYN nor the last
- * ACK of a handshake is heard, so that the peer or our SYN-ACK asks again later; nobody is refused.
+ * As in Linux: with a backlog of n, n + 1 connections may wait to be accepted. Beyond that rnicd ignores SYNs and the
+ * last ACKs of handshakes, so that the peer repeats its SYN, or we our SYN-ACK. No connection is refused.
  */
 static bool backlog_full(const struct stream_listener *l) { return l->n_unclaimed > l->backlog; }
 
@@ -412,7 +419,10 @@ static bool must_wait(const struct stream *s, uint8_t flags)
 	       backlog_full(s->listener);
 }
 
-/* The oldest makes room: under a flood of SYNs an honest peer's last one has the longest time to be answered. */
+/*
+ * The oldest half-open connection makes room: under a flood of SYNs that leaves an honest peer's new SYN the longest
+ * time until it is evicted.
+ */
 static void make_room(struct rnicd_worker *w, struct stream_listener *l)
 {
 	struct stream *s = rn_list_first(&l->half, struct stream, half);
@@ -422,18 +432,18 @@ static void make_room(struct rnicd_worker *w, struct stream_listener *l)
 		rn_list_remove(&l->half, &s->half);
 		l->n_half--;
 		s->listener = NULL;
-		s->key = 0; /* nobody has heard of it */
+		s->key = 0; /* the control thread was never told of this stream */
 		stream_iwarp_abort(w, s);
 		return;
 	}
 	tcpl_abort(&s->qc.tcp);
 	while (tcpl_out(&s->qc.tcp, w->now, &o)) {
-		/* a reset that nobody needs: the peer has not answered */
+		/* a reset that is not sent: the peer never answered the SYN-ACK */
 	}
 	stream_over(w, s, 0);
 }
 
-/* Whether the SYN has begun a connection of the wire iwarp. */
+/* True: the SYN has begun a connection of the wire iwarp. */
 static bool syn_asks(struct rnicd_worker *w, struct stream *s, const struct tcpl_seg *syn)
 {
 	return tcpl_exid_asks(syn, STREAM_EXID) && stream_iwarp_room(w, true) &&
@@ -456,13 +466,13 @@ bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
 		return false;
 	if (backlog_full(l)) {
 		w->tx[port].st->rx_unanswered++;
-		return true; /* the peer's TCP asks again */
+		return true; /* the peer's TCP repeats its SYN */
 	}
 	if (l->n_half >= rn_min_u32(l->backlog, HALF_MOST) + BACKLOG_MORE)
 		make_room(w, l);
 	struct stream *s = make(w, &a, STREAM_TCP_WAITS, &v);
 	if (s == NULL)
-		return true; /* an honest peer's TCP asks again */
+		return true; /* an honest peer's TCP repeats its SYN */
 	s->key = EVENT_OWNER_PASSIVE | (uint64_t)w->index << 48 | ++w->streams.passive;
 	if (!syn_asks(w, s, &seg) && tcpl_accept_syn(&s->qc.tcp, w->now, iss_of(w, s), &seg) != TCPL_OK) {
 		s->key = 0;
@@ -503,7 +513,10 @@ static void segment_in(struct rnicd_worker *w, struct stream *s, const struct rt
 	}
 }
 
-/* The program gets whole bytes: a CRC that a connection of this process has left open is summed in a copy. */
+/*
+ * A program must get checked bytes: when a connection of this process has left a CRC open in the frame, the CRC is
+ * summed in a copy of the frame.
+ */
 void stream_input(struct rnicd_worker *w, struct flow *f, struct rte_mbuf *m, const struct pkt *p)
 {
 	struct stream *s = rn_container_of(f, struct stream, flow);
@@ -524,7 +537,7 @@ void stream_input(struct rnicd_worker *w, struct flow *f, struct rte_mbuf *m, co
 	}
 	whole = frame_copy(s->way.port->pool, m);
 	if (whole == NULL) {
-		s->way.tx->st->no_buffer++; /* to TCP it is a lost segment */
+		s->way.tx->st->no_buffer++; /* TCP treats the segment as lost */
 		return;
 	}
 	frame_finish(whole);

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams whose program makes and takes apart FPDUs and leaves their CRCs to the worker (design assisted): what goes
- * out gets its CRCs in the ring before TCP has it, so that a segment that is sent again is the same; what came in is
- * summed where it lies, and shown when an FPDU is whole. What the program writes meanwhile spoils its own FPDUs and
- * nothing else: lengths are copied, and no walk leaves the ring (iwarp/mpa_ring.h).
+ * Streams whose program builds and parses FPDUs itself and leaves their CRCs to the worker (design assisted). Bytes to
+ * send get their CRCs in the ring before TCP has them, so that a retransmission carries the same bytes. Received bytes
+ * are summed in the ring, and the program may read an FPDU when it is complete. A program that writes to the ring
+ * meanwhile spoils its own FPDUs and nothing else: lengths are copied, and the walk over FPDUs never leaves the ring
+ * (iwarp/mpa_ring.h).
  */
 #include "plane/stream.h"
 
-#define MASK  (IPC_STREAM_RING - 1)
-#define AHEAD 65536u /* bytes that are summed before they are given to TCP: they are still in the cache then */
+#define MASK (IPC_STREAM_RING - 1)
+/* bytes that are summed ahead of what TCP has: few enough to be in the cache when TCP takes them */
+#define AHEAD 65536u
 _Static_assert(IPC_STREAM_RING > 2 * MPA_RING_FPDU_MAX, "an FPDU that waits for its end leaves room for more");
 
-/* What the program says of a direction; false: nothing yet. */
+/* Reads where the program says that the FPDUs of a direction begin. False: it has not said so yet. */
 static bool stream_says(const struct ipc_stream_fpdus *f, struct mpa_ring *r)
 {
-	/* acquire: the others were written before it */
+	/* acquire: the program writes the other fields before `how` */
 	uint32_t how = __atomic_load_n(&f->how, __ATOMIC_ACQUIRE);
 
 	if (rn_likely((how & IPC_STREAM_FPDUS) == 0))
@@ -39,7 +41,7 @@ bool stream_fpdus_out(struct stream *s, struct rnicd_port_stats *st, uint32_t ta
 		if (rn_unlikely(r->at - s->tx_put > IPC_STREAM_RING || !mpa_step_good(r->step)))
 			return false;
 		if (r->at - s->tx_put > tail - s->tx_put)
-			return true; /* the FPDUs are still to be put */
+			return true; /* bytes before the first FPDU are still to be handed to TCP */
 		r->bytes = (uint8_t *)s->mem + IPC_STREAM_TX_OFF;
 		s->tx_sums = STREAM_SUMS_ON;
 	}
@@ -61,7 +63,7 @@ bool stream_fpdus_out(struct stream *s, struct rnicd_port_stats *st, uint32_t ta
 
 /* ---- received ---- */
 
-/* The summing begins where the program says if that is the next byte to come: it sums what it has been shown. */
+/* Begins the summing, if the program says that its FPDUs begin at the next byte that it may read. */
 static void stream_sums_begin(struct stream *s)
 {
 	if (rn_likely(!stream_says(&s->mem->rx_fpdus, &s->rx_fpdus)) || s->rx_fpdus.at != s->rx_shown ||
@@ -70,7 +72,7 @@ static void stream_sums_begin(struct stream *s)
 	s->rx_fpdus.bytes = (uint8_t *)s->mem + IPC_STREAM_RX_OFF;
 	s->rx_sums = STREAM_SUMS_ON;
 	__atomic_store_n(&s->mem->rx_summed, s->rx_shown, __ATOMIC_RELAXED);
-	/* release: a client that sees it finds rx_summed valid */
+	/* release: a program that sees the bit finds rx_summed valid */
 	__atomic_store_n(&s->mem->state, s->mem->state | IPC_STREAM_SUMS, __ATOMIC_RELEASE);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bytes of streams: between the program's rings, tcp_lite and frames. What the program writes is copied and checked
- * before it is used; a program that breaks the rules of the rings has its connection reset.
+ * The bytes of streams, between the program's rings, tcp_lite and frames. What the program writes is copied and checked
+ * before it is used. A program that breaks the rules of the rings has its connection reset.
  */
 #include "plane/frame.h"
 #include "plane/stream.h"
@@ -10,8 +10,8 @@
 
 #define MASK       (IPC_STREAM_RING - 1)
 #define CHUNK_MAX  65536u
-#define OUT_ROOM   (IPC_STREAM_RING / 4) /* a program that waits for room is told when this much is free */
-#define SHARE      32u                   /* segments of one stream before the next one's turn */
+#define OUT_ROOM   (IPC_STREAM_RING / 4) /* a program that waits for room is told when this many bytes are free */
+#define SHARE      32u                   /* segments that one stream may send before the next one's turn */
 #define TURN_SHARE 64u
 
 static uint8_t *tx_bytes(const struct stream *s) { return (uint8_t *)s->mem + IPC_STREAM_TX_OFF; }
@@ -32,14 +32,14 @@ static void ring_put(const struct stream *s, uint32_t at, const uint8_t *p, uint
 	memcpy(rx_bytes(s), p + first, len - first);
 }
 
-/* The bytes of a slice go to their place in the ring. */
+/* Copies the bytes of a slice to their place in the ring. */
 static void place(const struct stream *s, const struct tcpl_slice *sl, const struct rte_mbuf *m, uint32_t payload_off)
 {
 	struct rn_iov iov[FRAME_MAX_SEGS];
 	uint32_t n = frame_iov(m, payload_off + sl->off, sl->len, iov, FRAME_MAX_SEGS);
 	uint32_t at = sl->seq - s->rx_seq0;
 
-	/* a frame in more pieces than that is never received: FRAME_MAX_SEGS */
+	/* n is UINT32_MAX for a frame in more pieces than FRAME_MAX_SEGS, and such a frame is never received */
 	for (uint32_t i = 0; i < n && n != UINT32_MAX; i++) {
 		ring_put(s, at, iov[i].base, (uint32_t)iov[i].len);
 		at += (uint32_t)iov[i].len;
@@ -63,14 +63,17 @@ static void stream_drain(struct stream *s)
 	uint64_t ref;
 
 	while (tcpl_rx_next(&s->qc.tcp, &sl) || tcpl_rx_drop(&s->qc.tcp, &ref)) {
-		/* the bytes are in their place, or lost with the connection; no frame is held */
+		/* the bytes are in the ring already, or lost with the connection; no frame is held */
 	}
 	while (tcpl_acked(&s->qc.tcp, &ref) || tcpl_tx_drop(&s->qc.tcp, &ref)) {
-		/* positions */
+		/* refs are positions: nothing to free */
 	}
 }
 
-/* As Linux tells a reset behind the peer's FIN (tcp_reset). What is read here is the program's own business. */
+/*
+ * True: a reset comes after the peer's FIN, which Linux reports as EPIPE (tcp_reset). The state is read from the
+ * program's memory: a false one misleads the program alone.
+ */
 static bool was_half_closed(const struct stream *s)
 {
 	return !s->fin && s->mem != NULL && (s->mem->state & IPC_STREAM_PEER_FIN) != 0;
@@ -87,7 +90,7 @@ static int end_error(const struct stream *s, const struct tcpl_ev *ev)
 	return 0;
 }
 
-/* Shut down both ways: what comes now nobody will ever read (RFC 1122, 4.2.2.13). */
+/* The program has shut down both directions: nobody will read what is received from now on (RFC 1122, 4.2.2.13). */
 static bool is_deaf(const struct stream *s)
 {
 	return s->fin && s->mem != NULL && (__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & IPC_STREAM_DEAF) != 0;
@@ -102,7 +105,7 @@ static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcp
 	uint64_t ref;
 
 	if (stream_unheard(s) && (ev->bits & TCPL_EV_DATA)) {
-		tcpl_abort(&s->qc.tcp); /* nobody will ever read it (RFC 9293, 3.10.4; RFC 2525, 2.17) */
+		tcpl_abort(&s->qc.tcp); /* nobody will read the bytes (RFC 9293, 3.10.4; RFC 2525, 2.17) */
 		return;
 	}
 	if (ev->bits & TCPL_EV_DATA) {
@@ -133,7 +136,7 @@ void stream_ended(const struct stream *s, int error)
 	if (s->mem == NULL || (s->mem->state & IPC_STREAM_ENDED) != 0)
 		return;
 	s->mem->error = error;
-	stream_flag(s, IPC_STREAM_ENDED); /* release: a client that sees the end sees why */
+	stream_flag(s, IPC_STREAM_ENDED); /* release: a program that sees the end sees the errno, too */
 }
 
 void stream_peer_fin(struct rnicd_worker *w, struct stream *s)
@@ -144,14 +147,14 @@ void stream_peer_fin(struct rnicd_worker *w, struct stream *s)
 	stream_tell(w, s, STREAM_PEER_FIN);
 }
 
-/* A connection that this end has asked for is open. */
+/* The connection that this end has asked for is established. */
 static void connected(struct rnicd_worker *w, struct stream *s)
 {
 	stream_tell(w, s, STREAM_CONNECTED);
 	if (rn_unlikely(tcpl_exid_agreed(&s->qc.tcp)) && !stream_iwarp_begin(w, s)) {
 		if (s->iwarp != NULL)
 			stream_iwarp_free(w, s);
-		tcpl_abort(&s->qc.tcp); /* no memory for it, and the peer waits for a Request */
+		tcpl_abort(&s->qc.tcp); /* no memory for the queue pair, and the peer waits for an MPA Request */
 	}
 }
 
@@ -174,7 +177,7 @@ void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev 
 			connected(w, s);
 		}
 		stream_flag(s, IPC_STREAM_CONNECTED);
-		if (rn_unlikely(s->iwarp != NULL)) /* what came is a SYN-ACK: this was all */
+		if (rn_unlikely(s->iwarp != NULL)) /* the segment was a SYN-ACK and carries no data */
 			return;
 	}
 	if (ev->bits & TCPL_EV_ACKED)
@@ -195,7 +198,7 @@ void stream_answer(struct rnicd_worker *w, struct stream *s)
 {
 	if (s->mem == NULL)
 		return;
-	/* pairs with the program's: it says what it wants, then looks once more */
+	/* pairs with the program's fence: the program writes `want`, then looks at the ring once more */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	uint32_t want = __atomic_load_n(&s->mem->want, __ATOMIC_RELAXED), say = 0;
 	uint32_t head = __atomic_load_n(&s->mem->rx_head, __ATOMIC_RELAXED);
@@ -212,12 +215,12 @@ void stream_answer(struct rnicd_worker *w, struct stream *s)
 		    ((say & IPC_STREAM_WANT_IN) ? STREAM_IN : 0) | ((say & IPC_STREAM_WANT_OUT) ? STREAM_OUT : 0));
 }
 
-/* As time_wait_begin() of conn.c: those that have ended leave room for new ones. */
+/* As time_wait_begin() of conn.c: streams in TIME_WAIT must leave room for new ones. */
 void stream_time_wait(struct rnicd_worker *w, struct stream *s)
 {
 	struct stream_ctx *x = &w->streams;
 
-	if (s->iwarp == NULL) /* both directions are done */
+	if (s->iwarp == NULL) /* both directions have ended */
 		stream_ended(s, 0);
 	rn_list_push_back(&x->time_wait, &s->time_wait);
 	x->time_waits++;
@@ -259,7 +262,7 @@ void stream_acked(struct rnicd_worker *w, struct stream *s)
 	stream_answer(w, s);
 }
 
-/* Gives TCP what may leave now; whole segments where there is enough. tail: the program's, checked. */
+/* Hands TCP the bytes that it may send now, in whole segments where there are enough. tail: the program's, checked. */
 static void feed(struct stream *s, uint32_t tail)
 {
 	struct tcpl_conn *c = &s->qc.tcp;
@@ -268,7 +271,7 @@ static void feed(struct stream *s, uint32_t tail)
 		uint32_t n = tail - s->tx_put, may = tcpl_budget(c), full = tcpl_emss(c);
 		if (n > may)
 			n = may >= full ? may - may % full : 0;
-		if (n == 0 && tcpl_idle(c)) /* TCP asks a window that is shut for itself */
+		if (n == 0 && tcpl_idle(c)) /* the peer's window is shut: TCP probes it with one segment */
 			n = rn_min_u32(tail - s->tx_put, full);
 		if (n == 0)
 			return;
@@ -279,7 +282,7 @@ static void feed(struct stream *s, uint32_t tail)
 	}
 }
 
-/* False: the program breaks the rules. last: nothing follows behind tail. */
+/* Hands over the bytes before tail. last: nothing follows behind tail. False: the program has broken the rules. */
 static bool stream_put(struct rnicd_worker *w, struct stream *s, uint32_t tail, bool last)
 {
 	uint32_t before = s->tx_put, may;
@@ -308,7 +311,10 @@ void stream_look(struct rnicd_worker *w, struct stream *s)
 {
 	if (s->mem == NULL || !s->connected)
 		return;
-	/* acquire: pairs with the program's releases. The end is read before the tail: it was written behind it */
+	/*
+	 * acquire: pairs with the program's releases. fin is read before tx_tail, since the program writes tx_tail
+	 * first
+	 */
 	uint32_t fin = __atomic_load_n(&s->mem->fin, __ATOMIC_ACQUIRE);
 	uint32_t tail = __atomic_load_n(&s->mem->tx_tail, __ATOMIC_ACQUIRE);
 	uint32_t head = __atomic_load_n(&s->mem->rx_head, __ATOMIC_ACQUIRE);
@@ -322,7 +328,7 @@ void stream_look(struct rnicd_worker *w, struct stream *s)
 	if (rn_likely(s->iwarp == NULL))
 		tcpl_set_rcv_space(&s->qc.tcp, IPC_STREAM_RING - (s->rx_tail - s->rx_head));
 	else if (s->iwarp->spares != 0)
-		stream_iwarp_touch(w, s); /* there may be room now */
+		stream_iwarp_touch(w, s); /* received bytes may have room now */
 	if (s->fin)
 		return;
 	bool last = (fin & IPC_STREAM_FIN) != 0 || s->state == STREAM_LEFT;
@@ -366,7 +372,7 @@ static struct rte_mbuf *stream_frame(struct stream *s, const struct tcpl_out *o)
 	return m;
 }
 
-/* At most SHARE segments. True: there is nothing more to send now. */
+/* Sends at most SHARE segments. True: the stream has nothing more to send now. */
 static bool stream_send(struct rnicd_worker *w, struct stream *s, uint32_t *count)
 {
 	uint32_t n = rn_min_u32(way_room(w, &s->way), SHARE);
@@ -382,7 +388,7 @@ static bool stream_send(struct rnicd_worker *w, struct stream *s, uint32_t *coun
 		s->way.tx->st->tx_again += o.rexmit;
 		struct rte_mbuf *m = stream_frame(s, &o);
 		if (rn_unlikely(m == NULL))
-			s->way.tx->st->no_buffer++; /* to TCP it is a lost segment */
+			s->way.tx->st->no_buffer++; /* TCP treats the segment as lost */
 		else
 			way_send(w, &s->way, way_mark(&s->way, m, &o));
 	}
@@ -406,7 +412,7 @@ uint32_t stream_transmit(struct rnicd_worker *w)
 			if (!rn_link_linked(&s->ready))
 				rn_list_push_back(&again, &s->ready);
 		} else if (tcpl_get_state(&s->qc.tcp) == TCPL_S_CLOSED) {
-			stream_drain(s); /* it was aborted, and has said so */
+			stream_drain(s); /* an aborted connection, whose reset has been sent */
 			stream_over(w, s, ECONNRESET);
 			continue;
 		}

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of streams of the wire iwarp: the MPA set-up between both ends' rnicds, the queue pair, the end. What the
- * engine tells is marked first and carried out when its list of effects is empty again.
+ * The life of a stream of the wire iwarp: MPA set-up between the rnicds of both ends, queue pair, end. What the engine
+ * tells about a stream is only marked at first; the marks are carried out when the engine's list of effects is empty
+ * again.
  */
 #include "plane/stream_iwarp.h"
 
 #include "border/policy.h"
 #include "plane/worker_int.h"
 
-#define PD 1u /* each stream's region is of one of its own: its index and this */
+#define PD 1u /* each stream has a protection domain of its own: its index plus this */
 
 static const struct esk_hello own_hello = { .version = ESK_VERSION, .slots = IWARP_SLOTS, .size = IWARP_SLOT };
 
-/* ---- the worker's ---- */
+/* ---- the worker's context ---- */
 
 static bool iw_start(struct rnicd_worker *w)
 {
@@ -33,7 +34,9 @@ bool stream_iwarp_room(struct rnicd_worker *w, bool passive)
 
 	if (rn_unlikely(!x->on) && (x->bad || !iw_start(w)))
 		return false;
-	/* what listeners leave waiting keeps nobody from connecting */
+	/*
+	 * connections of listeners take at most three quarters of the set-ups, so that programs here can always connect
+	 */
 	return x->tcp.rc.setups_left > (passive ? x->cfg.rc.setups / 4 : 0) && x->tcp.rc.blk_left > 0;
 }
 
@@ -93,7 +96,7 @@ static bool iw_queues(struct stream_iwarp *i)
 	return spsc_prod_attach(&i->post_recv, &at) == SPSC_OK;
 }
 
-/* One region: what lies here from offset 0 on, and behind it the program's memory. */
+/* Registers one region: struct stream_iwarp from offset 0 on, and the program's memory behind it. */
 static bool iw_region(struct stream_iwarp_ctx *x, struct stream_iwarp *i, struct ipc_stream *mem, uint32_t pd)
 {
 	i->piece[0] = (struct qp_piece){ .base = (uint8_t *)i, .len = sizeof(*i) };
@@ -107,7 +110,7 @@ static bool iw_region(struct stream_iwarp_ctx *x, struct stream_iwarp *i, struct
 	return qp_mr_reg(&x->dev, &a, &i->stag) == QP_MR_OK;
 }
 
-/* The queue pair of a stream whose memory is there, and its receives. */
+/* Makes the queue pair of a stream that has the program's memory, and posts its receives. */
 static bool iw_make(struct rnicd_worker *w, struct stream *s)
 {
 	struct stream_iwarp_ctx *x = w->streams.iwarp;
@@ -143,7 +146,7 @@ static struct mpa_policy iw_policy(const struct stream *s)
 {
 	struct mpa_policy p = conn_policy(s->way.port);
 
-	p.p2p = false; /* the greeting is the first FPDU */
+	p.p2p = false; /* the first FPDU is a message of our own: stream_iwarp_greet() */
 	p.ird = p.ord = 1;
 	p.ird_max = 0;
 	return p;
@@ -187,7 +190,7 @@ void stream_iwarp_adopt(struct rnicd_worker *w, struct stream *s)
 
 	esk_hello_build(hello, &own_hello);
 	esk_init(&i->esk, &own_hello, &i->peer);
-	/* where the connection has ended meanwhile, that is told as any end */
+	/* a connection that has ended meanwhile is told as any other end */
 	if (iw_make(w, s) && rc_accept(&stream_iwarp_ctx(w)->rc, &s->qc.rc, &a) == QP_OK)
 		i->open = true;
 	else
@@ -195,7 +198,7 @@ void stream_iwarp_adopt(struct rnicd_worker *w, struct stream *s)
 	stream_iwarp_touch(w, s);
 }
 
-/* The peer's Request is here: the stream is a listener's to tell of, if the peer is one that this end can talk to. */
+/* The peer's MPA Request has come: its stream is told to the listener, if the Request has a valid hello. */
 static void iw_asked(struct rnicd_worker *w, struct stream *s, uint32_t marks)
 {
 	if ((marks & IWARP_HELLO) == 0) {
@@ -251,10 +254,10 @@ void stream_iwarp_free(struct rnicd_worker *w, struct stream *s)
 	s->iwarp = NULL;
 }
 
-/* Both ends have said that they send no more. */
+/* Both ends have sent their END. */
 static bool iw_done(const struct stream_iwarp *i) { return i->ready && i->esk.out_ended && i->esk.in_ended; }
 
-/* The program is told of a bad end at once: TCP may have to wait for the peer's FIN. */
+/* Tells the program at once of an abortive end: TCP may have to wait for the peer's FIN. */
 static void iw_gone(struct rnicd_worker *w, struct stream *s, uint32_t marks)
 {
 	struct stream_iwarp *i = s->iwarp;
@@ -274,7 +277,7 @@ static void iw_look(struct rnicd_worker *w, struct stream *s)
 	struct stream_iwarp *i = s->iwarp;
 	const uint32_t marks = i->marks;
 
-	i->marks = 0; /* there may be others meanwhile */
+	i->marks = 0; /* the calls below may set new marks */
 	if (marks & IWARP_ASKED)
 		iw_asked(w, s, marks);
 	if (marks & IWARP_UP)
@@ -287,7 +290,7 @@ static void iw_look(struct rnicd_worker *w, struct stream *s)
 		stream_over(w, s, i->error);
 }
 
-/* ---- what the engine tells ---- */
+/* ---- effects of the engine ---- */
 
 static uint32_t iw_mark_of(struct stream_iwarp *i, const struct qp_fx *fx)
 {
@@ -309,7 +312,7 @@ static uint32_t iw_mark_of(struct stream_iwarp *i, const struct qp_fx *fx)
 	}
 }
 
-/* The engine's counters are the worker's. */
+/* Adds the engine's counters to the worker's. */
 static void iw_count(struct rnicd_worker *w, struct qp_stats *of)
 {
 	uint64_t *from = (uint64_t *)(void *)of, *to = (uint64_t *)(void *)&w->tcp.rc.qp.stats;
@@ -329,7 +332,8 @@ static void iw_effects(struct rnicd_worker *w)
 	for (uint32_t i = 0; i < ctx->rc.qp.n_fx; i++) {
 		const struct qp_fx *fx = &ctx->rc.qp.fx[i];
 		if (fx->type > QP_FX_CLOSED)
-			continue; /* of a queue pair: its connection ends, and tells so too */
+			/* an effect of the queue pair: its connection ends, too, and has effects of its own */
+			continue;
 		struct stream *s = rn_container_of(rc_tcp_of(fx->conn), struct stream, qc);
 		if (s->iwarp == NULL)
 			continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bytes of streams of the wire iwarp: the program's as messages (esock/esk.h), messages to the program's ring, and
- * the connection's segments to and from frames.
+ * The bytes of streams of the wire iwarp: the program's bytes become messages (esock/esk.h), received messages go to
+ * the program's ring, and the connection's segments are made into frames and taken from frames.
  */
 #include "plane/stream_iwarp.h"
 
@@ -9,15 +9,17 @@
 #include "plane/worker_int.h"
 
 #define MASK       (IPC_STREAM_RING - 1)
-#define DATA_MAX   65536u /* bytes of a message at most, whatever the peer takes */
-#define SHARE      32u    /* segments of one stream before the next one's turn */
+#define DATA_MAX   65536u /* bytes of the largest message, even where the peer takes larger ones */
+#define SHARE      32u    /* segments that one stream may send before the next one's turn */
 #define TURN_SHARE 64u
-/* Where the program's bytes that go out lie in the stream's memory region. */
+/* Offset of the program's ring of bytes to send in the stream's memory region. */
 #define TX_AT (sizeof(struct stream_iwarp) + IPC_STREAM_TX_OFF)
 
 /* ---- messages out ---- */
 
-/* The bytes of a message, from place `at` of the ring on, behind its head. Returns how many references there are. */
+/*
+ * Lists what a message consists of: its head, then n bytes of the ring from place `at` on. Returns the number of SGEs.
+ */
 static uint8_t iw_refer(const struct stream_iwarp *i, struct qp_sge *sge, uint32_t at, uint32_t n)
 {
 	const uint32_t first = rn_min_u32(n, IPC_STREAM_RING - at), head = i->n_sent % IWARP_SQ;
@@ -34,7 +36,7 @@ static uint8_t iw_refer(const struct stream_iwarp *i, struct qp_sge *sge, uint32
 	return 3;
 }
 
-/* Posts a message with n of the program's bytes; there is room. */
+/* Posts a message with n of the program's bytes; the queue must have room. */
 static void iw_post(struct rnicd_worker *w, struct stream *s, enum esk_kind kind, uint32_t n)
 {
 	struct stream_iwarp *i = s->iwarp;
@@ -56,7 +58,7 @@ static void iw_post(struct rnicd_worker *w, struct stream *s, enum esk_kind kind
 	rc_doorbell(&stream_iwarp_ctx(w)->rc, &i->qp);
 }
 
-/* Whether the queue has room for any message. */
+/* True: the send queue has room for a message of any kind. */
 static bool iw_room(struct stream_iwarp *i) { return i->open && spsc_prod_free(&i->post_send, 2) >= 2; }
 
 void stream_iwarp_feed(struct rnicd_worker *w, struct stream *s, uint32_t tail)
@@ -68,7 +70,7 @@ void stream_iwarp_feed(struct rnicd_worker *w, struct stream *s, uint32_t tail)
 		iw_post(w, s, ESK_DATA, rn_min_u32(rn_min_u32(tail - s->tx_put, most), DATA_MAX));
 }
 
-/* Who has ended second leaves the end of the connection to the other, as TCP's passive close has it. */
+/* Closes the connection. The end whose END came second leaves that to the other end, as in TCP's passive close. */
 static void iw_close(struct rnicd_worker *w, struct stream *s)
 {
 	s->iwarp->open = false;
@@ -85,7 +87,7 @@ bool stream_iwarp_end(struct rnicd_worker *w, struct stream *s)
 
 void stream_iwarp_greet(struct rnicd_worker *w, struct stream *s) { iw_post(w, s, ESK_CREDIT, 0); }
 
-/* A part of the slots may have to wait for the program: half of the others is enough to tell of. */
+/* Some slots may wait for room in the program's ring: a CREDIT is sent when half of the others are owed to the peer. */
 static void iw_credit(struct rnicd_worker *w, struct stream *s)
 {
 	const struct stream_iwarp *i = s->iwarp;
@@ -123,7 +125,10 @@ static void iw_slot_again(struct stream_iwarp *i, uint32_t slot)
 	esk_posted(&i->esk);
 }
 
-/* As many slots are posted as the program's ring has room for, each filled: what comes always goes there at once. */
+/*
+ * Posts only as many slots as fit into the program's ring when all are full, so that a received message can always be
+ * copied to the ring at once.
+ */
 static void iw_spares(struct stream *s)
 {
 	struct stream_iwarp *i = s->iwarp;
@@ -133,7 +138,7 @@ static void iw_spares(struct stream *s)
 		iw_slot_again(i, i->spare[--i->spares]);
 }
 
-/* A message that breaks the rules ends the connection, with a Terminate. */
+/* A message that breaks the rules ends the connection with a Terminate. */
 static void iw_violated(struct rnicd_worker *w, struct stream *s)
 {
 	s->iwarp->open = false;
@@ -154,10 +159,10 @@ static void iw_message(struct rnicd_worker *w, struct stream *s, uint32_t slot, 
 		return;
 	}
 	if (kind == ESK_DATA && stream_unheard(s)) {
-		stream_iwarp_abort(w, s); /* nobody will ever read it (RFC 9293, 3.10.4; RFC 2525, 2.17) */
+		stream_iwarp_abort(w, s); /* nobody will read the bytes (RFC 9293, 3.10.4; RFC 2525, 2.17) */
 		return;
 	}
-	stream_ready(w, s); /* there may be credits */
+	stream_ready(w, s); /* the message may have brought credits */
 	if (kind == ESK_DATA) {
 		stream_put_in(s, i->slot[slot] + ESK_HEAD_LEN, len - ESK_HEAD_LEN);
 		i->spare[i->spares++] = (uint8_t)slot;
@@ -173,7 +178,7 @@ static void iw_send_done(struct stream *s, const struct qp_cqe *e)
 	if (e->status == QP_WC_SUCCESS)
 		s->tx_head = (uint32_t)e->wr_id;
 	else if (e->status == QP_WC_RETRY_EXC_ERR)
-		s->iwarp->error = ETIMEDOUT; /* qp_unanswered() */
+		s->iwarp->error = ETIMEDOUT; /* the peer's TCP has not answered: qp_unanswered() */
 }
 
 static void iw_completions(struct rnicd_worker *w, struct stream *s)
@@ -198,7 +203,7 @@ void stream_iwarp_take(struct rnicd_worker *w, struct stream *s)
 	iw_completions(w, s);
 	if (s->tx_head != head) {
 		__atomic_store_n(&s->mem->tx_head, s->tx_head, __ATOMIC_RELEASE);
-		stream_ready(w, s); /* the queue has room */
+		stream_ready(w, s); /* the send queue has room again */
 	}
 	if (s->rx_tail != tail)
 		stream_show(s, stream_stats(w, s), false);
@@ -213,7 +218,10 @@ void stream_iwarp_take(struct rnicd_worker *w, struct stream *s)
 
 /* ---- segments ---- */
 
-/* The frame's payload as slices beside it; a frame in many pieces is copied. NULL: no buffer. */
+/*
+ * Describes the frame's payload as slices in the frame's private area; a frame in many pieces is copied. NULL: no
+ * buffer.
+ */
 static struct rte_mbuf *iw_slices(const struct stream *s, struct rte_mbuf *m, const struct pkt *p)
 {
 	struct mbuf_priv *priv = mbuf_priv(m);
@@ -226,7 +234,7 @@ static struct rte_mbuf *iw_slices(const struct stream *s, struct rte_mbuf *m, co
 		priv = mbuf_priv(m);
 		n = frame_iov(m, p->payload_off, p->payload_len, priv->iov, WORKER_MAX_IOV);
 	} else {
-		rte_pktmbuf_refcnt_update(m, 1); /* the caller frees its own */
+		rte_pktmbuf_refcnt_update(m, 1); /* the caller frees its own reference */
 	}
 	priv->pkt = (struct rc_tcp_pkt){ .iov = priv->iov, .n = n, .crc_due = frame_crc_deferred(m) };
 	return m;
@@ -247,7 +255,7 @@ void stream_iwarp_input(struct rnicd_worker *w, struct stream *s, struct rte_mbu
 	if (seg.len != 0) {
 		kept = iw_slices(s, m, p);
 		if (kept == NULL) {
-			s->way.tx->st->no_buffer++; /* to TCP it is a lost segment */
+			s->way.tx->st->no_buffer++; /* TCP treats the segment as lost */
 			return;
 		}
 		seg.ref = (uint64_t)(uintptr_t)&mbuf_priv(kept)->pkt;
@@ -260,7 +268,7 @@ void stream_iwarp_input(struct rnicd_worker *w, struct stream *s, struct rte_mbu
 		stream_time_wait(w, s);
 	if (rn_unlikely(was == TCPL_S_TIME_WAIT && is == TCPL_S_CLOSED) &&
 	    (seg.flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) == TCPL_SYN) {
-		rte_pktmbuf_refcnt_update(m, 1); /* TCPL_NEW_SYN: a listener may answer in the next turn */
+		rte_pktmbuf_refcnt_update(m, 1); /* TCPL_NEW_SYN: a listener may answer the SYN in the next turn */
 		conn_again(w, s->way.port, m);
 	}
 }
@@ -299,7 +307,7 @@ static struct rte_mbuf *iw_frame(struct rnicd_worker *w, struct stream *s, const
 	return m;
 }
 
-/* At most SHARE segments. True: there is nothing more to send now. */
+/* Sends at most SHARE segments. True: the stream has nothing more to send now. */
 static bool iw_send(struct rnicd_worker *w, struct stream *s, uint32_t *count)
 {
 	const uint32_t n = rn_min_u32(way_room(w, &s->way), SHARE);
@@ -316,7 +324,7 @@ static bool iw_send(struct rnicd_worker *w, struct stream *s, uint32_t *count)
 		s->way.tx->st->tx_again += o.rexmit;
 		struct rte_mbuf *m = iw_frame(w, s, &o);
 		if (rn_unlikely(m == NULL))
-			s->way.tx->st->no_buffer++; /* to TCP it is a lost segment */
+			s->way.tx->st->no_buffer++; /* TCP treats the segment as lost */
 		else
 			way_send(w, &s->way, way_mark(&s->way, m, &o));
 	}
@@ -338,7 +346,8 @@ uint32_t stream_iwarp_transmit(struct rnicd_worker *w)
 		if (!done)
 			rc_ready_put(&ctx->rc, &qc->rc);
 		rn_wheel_arm(&w->streams.wheel, &s->timer, rc_tcp_next_wake(&s->qc));
-		if (s->iwarp != NULL && (done || count != before)) /* else its port has no room */
+		/* otherwise the port has no room, and nothing has changed */
+		if (s->iwarp != NULL && (done || count != before))
 			stream_iwarp_touch(w, s);
 	}
 	count += stream_iwarp_settle(w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory of a worker's streams. It is large and most of it is never used: ordinary pages, which are there when they
- * are touched, beside the memory that rnicd has taken for ports and queue pairs.
+ * The memory of a worker's streams. It is large and mostly unused, so it consists of ordinary pages that the kernel
+ * provides when they are first touched, apart from the memory that rnicd has taken for ports and queue pairs.
  */
 #include <sys/mman.h>
 
@@ -10,7 +10,7 @@
 
 #define SLOTS flow_slots(WORKER_LISTENERS)
 
-/* NULL: none. */
+/* Maps memory without touching it. NULL: no memory. */
 static void *untouched(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -24,14 +24,17 @@ static void give_back(void *p, size_t size)
 		munmap(p, size);
 }
 
-/* Packets that come ahead of a hole hold buffers: of all streams of the wire iwarp together so many, but a part. */
+/*
+ * Packets that were received ahead of a hole hold buffers. Limits for all streams of the wire iwarp of a worker
+ * together: HOLD_PKTS packets, and one HOLD_SHARE-th of the smallest pool, shared by the workers.
+ */
 #define HOLD_PKTS  1024u
 #define HOLD_SHARE 16u
 #define RECS       4096u
 #define COPIES     128u
 #define WIDE       64u
 
-/* For the streams of the wire iwarp. Nothing of it is touched before there is one. */
+/* The memory for streams of the wire iwarp; none of it is touched before the first such stream. */
 static bool iwarp_memory(struct rnicd_worker *w, uint32_t flows, uint32_t mtu)
 {
 	struct stream_iwarp_ctx *x = untouched(sizeof(*x));
@@ -45,13 +48,14 @@ static bool iwarp_memory(struct rnicd_worker *w, uint32_t flows, uint32_t mtu)
 	rc_tcp_cfg_default(&x->cfg, 0, mtu, flows);
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		x->cfg.tracks |= rnicd.port[i]->n_paths != 0;
-	x->cfg.rnr_pkts = 1; /* a message always has its receive */
+	/* every message finds a posted receive: the engine need not keep packets for one that is missing */
+	x->cfg.rnr_pkts = 1;
 	x->cfg.hold_pkts = rn_max_u32(rn_min_u32(HOLD_PKTS, pkts / HOLD_SHARE / rnicd.cfg.n_workers), 1);
 	x->cfg.rc.wide = WIDE;
 	x->cfg.rc.recs = RECS;
 	x->cfg.rc.copies = rn_min_u32(x->cfg.rc.copies, COPIES);
 	x->cfg.rc.setups = rn_min_u32(flows, IWARP_SETUPS);
-	x->cfg.rc.reply_ns = x->cfg.rc.accept_ns = RN_NEVER; /* a program accepts when it likes to */
+	x->cfg.rc.reply_ns = x->cfg.rc.accept_ns = RN_NEVER; /* a program may take any time to accept */
 	x->cfg.rc.close_ns = 10 * RN_NS_PER_S;
 	x->size = rc_tcp_ctx_size(&x->cfg);
 	x->n_mr = flows + 2;

@@ -63,13 +63,13 @@ uint32_t way_room(const struct rnicd_worker *w, const struct way *way)
 	if (way->neigh != NULL)
 		return rn_likely(way->tx->n_paths == 0) ? port_tx_room(way->tx) : spread_room(way->tx, way->path);
 	uint32_t waits = w->loop_tail - w->loop_head;
-	return waits < WORKER_BURST ? WORKER_BURST - waits : 0; /* as on any wire inside */
+	return waits < WORKER_BURST ? WORKER_BURST - waits : 0; /* the same limit as on a wire inside this process */
 }
 
-/* Of one flow all segments go by one path, as long as it lives; the peer chooses the same. */
+/* The path of all segments of a flow while that path lives. The peer computes the same one. */
 static uint32_t home(const struct way *way)
 {
-	/* source, destination, and the TCP ports behind them, in the end of the template */
+	/* the end of the template: source address, destination address, and the TCP ports behind them */
 	const uint8_t *at = way->tmpl.hdr + way->tmpl.l2_len + way->tmpl.l3_len - 8;
 	uint32_t sum = 0;
 
@@ -88,7 +88,10 @@ void way_choose(struct way *way, struct tcpl_conn *tcp, uint64_t now)
 
 	for (uint32_t left = tcpl_left(tcp); rn_unlikely(left != 0); left &= left - 1)
 		t->path[__builtin_ctz(left)]->st->path_left++;
-	/* before a connection is established a lost segment has no other witness than the next one, by another path */
+	/*
+	 * a lost SYN or SYN-ACK is only noticed when its retransmission arrives, so each retransmission takes another
+	 * path
+	 */
 	bool alone = tcpl_get_state(tcp) < TCPL_S_ESTABLISHED;
 	if (!alone && (how == RNICD_SPREAD_FLOW || !tcpl_may_spread(tcp)))
 		way->next = (uint8_t)spread_from(t, home(way), lame);

@@ -20,26 +20,29 @@ struct rnicd_worker;
 struct way {
 	struct rnicd_port *port;
 	struct port_tx *tx;
-	struct arp_entry *neigh; /* NULL: the port's own address */
-	uint32_t neigh_gen;      /* of the MAC in tmpl */
-	uint8_t path, next;      /* of a port with several: where the last segment went, where the next one goes */
-	uint8_t came;            /* where the peer's last one came from */
+	struct arp_entry *neigh; /* NULL: the peer is the port's own address */
+	uint32_t neigh_gen;      /* generation of the neighbour's MAC address that is in tmpl */
+	uint8_t path, next;      /* of a port with several paths: the last segment's path, the next segment's path */
+	uint8_t came;            /* the path of the peer's last segment */
 	struct pkt_tcp_template tmpl;
 };
 
-/* OK, NO_ROUTE, FULL. The neighbour is asked for where it is not known; way_leave() for each OK. */
+/*
+ * Finds the route: CONN_OK, NO_ROUTE or FULL. An unknown neighbour is asked for by ARP. Each CONN_OK needs a
+ * way_leave().
+ */
 RN_NODISCARD enum conn_verdict way_find(struct rnicd_worker *w, const struct conn_addr *a, struct way *way);
 void way_leave(struct way *way);
 
-/* Keeps the neighbour in use and its MAC in the headers up to date; before frames are made. */
+/* Keeps the neighbour's entry in use and its MAC address in the headers up to date; called before frames are made. */
 void way_refresh(struct rnicd_worker *w, struct way *way);
-/* Frames that may be sent now. */
+/* How many frames may be sent now. */
 uint32_t way_room(const struct rnicd_worker *w, const struct way *way);
-/* True: the checksum is deferred, since the frame does not leave the process. */
+/* True: the checksum is left open, since the port computes it or the frame does not leave the process. */
 static inline bool way_defers(const struct way *way) { return way->port->caps.tx_csum || way->neigh == NULL; }
-/* Writes the headers to m and says what of the checksum is left to do; returns their length. */
+/* Writes the headers to m and marks what of the checksum is still to be computed; returns the length of the headers. */
 uint32_t way_header(struct way *way, const struct pkt_tcp_seg *s, struct rte_mbuf *m);
-/* Before a segment is made: chooses its path, and tells TCP. */
+/* Called before a segment is made: chooses the segment's path and tells TCP. */
 void way_choose(struct way *way, struct tcpl_conn *tcp, uint64_t now);
 static inline void way_aim(struct way *way, struct tcpl_conn *tcp, uint64_t now)
 {
@@ -47,8 +50,9 @@ static inline void way_aim(struct way *way, struct tcpl_conn *tcp, uint64_t now)
 		way_choose(way, tcp, now);
 }
 /*
- * Notes in a frame by which path it goes; returns it. What only acknowledges goes back by the path where its cause came
- * from: that one lives, and a peer that sends nothing of its own would never find out about another.
+ * Marks in the frame by which path it leaves; returns m. A pure ACK goes back by the path of the segment that it
+ * acknowledges: that path is alive, and an end that sends no data of its own would never find out that another path is
+ * dead.
  */
 static inline struct rte_mbuf *way_mark(struct way *way, struct rte_mbuf *m, const struct tcpl_out *o)
 {
@@ -64,14 +68,14 @@ static inline struct rte_mbuf *way_mark(struct way *way, struct rte_mbuf *m, con
 	m->port = way->tx->path[way->path]->port->index;
 	return m;
 }
-/* A frame of the connection's has come. */
+/* A frame of the connection has been received: notes its path. */
 void way_note(struct way *way, const struct rte_mbuf *m);
 static inline void way_came(struct way *way, const struct rte_mbuf *m)
 {
 	if (rn_unlikely(way->tx->n_paths != 0))
 		way_note(way, m);
 }
-/* Takes m. */
+/* Sends m, which belongs to the port from then on. */
 void way_send(struct rnicd_worker *w, struct way *way, struct rte_mbuf *m);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A worker's memory: all of it is taken here, on the NUMA node of its CPU.
- */
+/* The memory of a worker, all of which is taken here, on the NUMA node of the worker's CPU. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -15,14 +13,15 @@
 #define MOVED_RING    1024u
 #define SMALL_BUFFERS 8191u
 #define BLOCKS_MIN    64u
-#define RNR_SHARE     8u /* of the packet buffers, for messages that wait for a receive */
-#define HOLD_SHARE    2u /* of the packet buffers, for packets that came ahead of a hole */
+#define RNR_SHARE     8u /* one packet buffer in RNR_SHARE may hold a message that waits for a receive */
+#define HOLD_SHARE    2u /* one packet buffer in HOLD_SHARE may hold a packet that came ahead of a hole */
 #define WIDE_BLOCKS   64u
-#define RATES_CHUNKS  2048u /* BBR goes on over holes: a window and its repair are on the way at once */
-#define SMALL_ROOM    (RTE_PKTMBUF_HEADROOM + 128u)
-#define SMALL_CACHE   256u
+/* BBR goes on sending while holes are repaired: a window and its repair are under way at once */
+#define RATES_CHUNKS 2048u
+#define SMALL_ROOM   (RTE_PKTMBUF_HEADROOM + 128u)
+#define SMALL_CACHE  256u
 
-/* A ring of frames; any worker puts them in. */
+/* Makes a ring of frames into which any worker may put frames. */
 static struct rte_ring *make_ring(const struct rnicd_worker *w, const char *what)
 {
 	char name[RTE_RING_NAMESIZE];
@@ -43,7 +42,7 @@ static void *worker_create_take(const struct rnicd_worker *w, const char *what, 
 	return rte_zmalloc_socket(what, size, RN_CACHE_LINE, w->socket);
 }
 
-/* The divisor that gives a share of the smallest port's buffers. */
+/* One of `parts` equal parts of the packet buffers of the port that has the fewest; at least 1. */
 static uint32_t pool_share(uint32_t parts)
 {
 	uint32_t least = UINT32_MAX;
@@ -72,7 +71,7 @@ static bool make_tables(struct rnicd_worker *w)
 	w->small_pool = rte_pktmbuf_pool_create(name, SMALL_BUFFERS, SMALL_CACHE, MBUF_PRIV_SIZE, SMALL_ROOM,
 						w->socket);
 
-	/* a connection has a block while bytes are under way: fewer blocks than connections will do */
+	/* a connection has a block only while bytes are under way, so fewer blocks than connections are enough */
 	uint64_t budget = rnicd_free_memory() / 4 / rnicd.cfg.n_workers;
 	rc_tcp_cfg_default(&cfg, w->index, mtu, flows);
 	cfg.rnr_pkts = pool_share(RNR_SHARE * rnicd.cfg.n_workers);
@@ -86,7 +85,7 @@ static bool make_tables(struct rnicd_worker *w)
 		cfg.rc.chunks = RATES_CHUNKS;
 	while (cfg.rc.blocks > BLOCKS_MIN && rc_tcp_ctx_size(&cfg) > budget)
 		cfg.rc.blocks -= cfg.rc.blocks / 16;
-	rnicd.setups = rn_min_u32(cfg.rc.setups, cfg.rc.blocks); /* the same of each worker */
+	rnicd.setups = rn_min_u32(cfg.rc.setups, cfg.rc.blocks); /* the same for each worker */
 	uint64_t size = rc_tcp_ctx_size(&cfg);
 	w->qp_mem = size == 0 ? NULL : worker_create_take(w, "qp", size);
 	if (w->conns == NULL || w->flow_slots == NULL || w->listen_slots == NULL || w->ud_slots == NULL ||
@@ -114,7 +113,7 @@ static bool make_port_side(struct rnicd_worker *w, struct rnicd_port *port)
 	for (uint32_t i = 0; i < port->n_paths; i++)
 		t->path[t->n_paths++] = &w->tx[port->path[i]->index];
 	if (owner != w->index) {
-		/* shaping and impairment are the owner's; workers are created in order, so it is there */
+		/* the owner does shaping and impairment; workers are created in order, so the owner exists already */
 		t->through = worker_at[owner]->sh.tx_moved;
 	} else {
 		shape_init(&t->shape, &port->shape_tat, port->cfg->rate_bps);
@@ -125,14 +124,14 @@ static bool make_port_side(struct rnicd_worker *w, struct rnicd_port *port)
 		}
 	}
 	if (port->of != NULL)
-		return true; /* neighbours are the port's */
+		return true; /* the neighbour table is the port's, not its paths' */
 	w->arp[port->index] = arp_create(port, t->st, w->socket);
 	return w->arp[port->index] != NULL;
 }
 
 /*
- * A tap's descriptor is the tap itself, and what lies in it may have been seen before: level is right for it. Others
- * are eventfds that nobody reads.
+ * The descriptor of a tap is the tap itself. Frames may be left in it after a poll, so the watch must be
+ * level-triggered. Other ports' descriptors are eventfds that nobody reads, so their watch is edge-triggered.
  */
 void worker_port_fd(struct rnicd_worker *w, const struct rnicd_port *port)
 {
@@ -145,7 +144,7 @@ void worker_port_fd(struct rnicd_worker *w, const struct rnicd_port *port)
 		w->blind_ports &= ~(1u << port->index);
 }
 
-/* What ends a sleep: the worker's own eventfd and the ports' receive interrupts. */
+/* Adds what wakes a sleeping worker: its own eventfd and the receive interrupts of its ports. */
 static bool make_fds(struct rnicd_worker *w)
 {
 	if (!bell_make(w->index))
