@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 Ceph with its messages over RDMA: a monitor, an object store in memory and rados as client, each a process of its own
-under rnicrun. Ceph exchanges the queue pairs' numbers and addresses over TCP by itself (type = ib), or connects by
-rdma_cm (type = iwarp).
+under rnicrun. With type = ib Ceph exchanges numbers and addresses of queue pairs over a TCP connection of its own; with
+type = iwarp it connects by rdma_cm.
 """
 import os
 import re
@@ -16,8 +16,8 @@ from programs import A, B, on_device, on_host, own_network
 from rig import PATIENCE, RNICRUN, Daemon, case, main, need, pair_conf, until
 
 FSID, OSD = "0f5c1f0e-6c4b-4d5a-9a7e-000000000001", "5e1c9f6e-6c4b-4d5a-9a7e-000000000002"
-# By version 2 of Ceph's protocol a command waits for the monitors' map. By version 1, also over TCP, it may leave
-# sooner: it names no cluster then, and the monitor answers EPERM ("wrong fsid").
+# With version 2 of Ceph's protocol a command waits until it has the monitors' map. With version 1 a command may be sent
+# without the map, also over plain TCP: it then names no cluster, and the monitor answers EPERM ("wrong fsid").
 MON = f"v2:{A}:3300"
 PLUGINS = "/usr/lib/x86_64-linux-gnu/ceph"
 CONF = """
@@ -57,8 +57,8 @@ ms async rdma receive buffers = 1024
 ms async rdma receive queue len = 512
 ms async rdma buffer size = 65536
 """
-# Without a shared receive queue each connection takes its own receives. Where Ceph's pool of buffers runs out it posts
-# more receives than it has asked room for, and ends.
+# Without a shared receive queue each connection posts receives of its own. When Ceph's pool of buffers is exhausted it
+# posts more receives than the queue has room for, and aborts.
 BY_CM = """
 ms async rdma type = iwarp
 ms async rdma cm = true
@@ -72,7 +72,8 @@ ms async rdma buffer size = 16384
 class Cluster:
     def __init__(self, d, cm):
         self.d = d
-        store, listens = (A, on_device) if cm else (B, on_host)  # by rdma_cm each process keeps to the device it names
+        # with rdma_cm each process uses only the device that it names
+        store, listens = (A, on_device) if cm else (B, on_host)
         self.conf = os.path.join(d.dir, "ceph.conf")
         with open(self.conf, "w", encoding="ascii") as f:
             f.write(CONF.format(fsid=FSID, mon=MON, device="a", dir=d.dir, plugins=PLUGINS,
@@ -102,7 +103,7 @@ class Cluster:
         self.mon.stop()
 
 
-# Ceph sends without asking for room: on a busy machine more than the receiver has posted.
+# Ceph sends without flow control: on a busy machine it sends more messages than the receiver has posted receives.
 IWARP = "personality = iwarp\nrnr = wait"
 
 
@@ -120,7 +121,7 @@ def stores(port, cm=False, rnicd=""):
             assert f.read() == data, "the object has other bytes"
         out = c("rados", "-p", "pool", "bench", "3", "write", "-b", "16384", "-t", "8", "--no-cleanup")
         assert int(re.search(r"Total writes made: +(\d+)", out).group(1)) > 0, out
-        out = c("rados", "-p", "pool", "bench", "3", "seq", "-t", "8")  # rados compares what comes back
+        out = c("rados", "-p", "pool", "bench", "3", "seq", "-t", "8")  # rados compares the data that it reads
         assert int(re.search(r"Total reads made: +(\d+)", out).group(1)) > 0, out
         assert d.telemetry("/rnic/counters")["bytes_placed"] > 2 * len(data)
         c.stop()

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stock programs over the kernel's sockets, without a daemon, as an ordinary user: those that take long."""
+"""
+The slow ones of the cases in which stock programs run over the kernel's sockets, without a daemon, as an ordinary user.
+"""
 import os
 import sys
 
@@ -16,7 +18,7 @@ ROCE = {"RNIC_EMBEDDED_KEYS": "personality=roce"}
 
 @case
 def qperf():
-    """With a connection manager, and without."""
+    """qperf with a connection manager, and without one."""
     with Host() as h:
         ends = (h, h)
         programs.qperf(((ends, ["-cm1", "rc_lat", "rc_bw", "rc_rdma_read_bw", "rc_rdma_write_lat"]),

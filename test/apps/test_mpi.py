@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""MPI that verifies its data: NetPIPE and the kernels of examples/mpi over OpenMPI and MPICH, and HPC Challenge."""
+"""
+MPI programs that verify their data: NetPIPE and the kernels of examples/mpi over OpenMPI and MPICH, and HPC Challenge.
+"""
 import os
 import re
 import shutil
@@ -16,7 +18,7 @@ OFI = ["--mca", "btl", "self", "--mca", "pml", "cm", "--mca", "mtl", "ofi", "--m
        "verbs;ofi_rxm"]
 UCX = ["--mca", "btl", "self", "--mca", "pml", "ucx", "-x", "UCX_TLS=rc_v,ud_v,self"]
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "mpi")
-# MPICH's MPI_STATUSES_IGNORE is the address 1, which gcc takes for an array without room.
+# MPICH's MPI_STATUSES_IGNORE is the address 1, which gcc takes for an array of no size.
 CC = ["-O2", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-overflow"]
 KERNELS = (["pingpong", "50"], ["bibw", "3", "300000"], ["cg", "64"], ["mg", "32"], ["lu", "32"], ["radix"],
            ["smg", "16"])
@@ -24,7 +26,7 @@ HPCC_INPUT = "/usr/share/doc/hpcc/examples/_hpccinf.txt"  # matrices of order 10
 
 
 def served(d, messages):
-    """The messages went through the devices and not through shared memory."""
+    """Proves that the messages went through the devices and not through shared memory."""
     sent = d.telemetry("/rnic/counters")
     assert sent["fpdus_out"] + sent["ud_out"] >= messages, sent
 
@@ -59,7 +61,7 @@ def netpipe_over_mpich():
 
 
 def kernels(compiler, launcher, *options, **env):
-    """Those of examples/mpi, whose own checks must find each result right."""
+    """Runs the kernels of examples/mpi, each of which checks its own result."""
     need(compiler)
     need(launcher[0])
     programs.own_network()

@@ -13,13 +13,16 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from programs import on_device
 from rig import RNICRUN, Daemon, case, main, need, pair_conf, until
 
-AT, SIZE = 64 << 20, 48 << 20  # bytes of the machine's memory whose content is known; its firmware leaves them alone
+# the part of the guest's memory whose content is known, bytes; the guest's firmware does not write to it
+AT, SIZE = 64 << 20, 48 << 20
 PORT = 4444
 PINNED = {"capability": "rdma-pin-all", "state": True}
 
 
 class Machine:
-    """One QEMU under rnicrun, without a disk, and the JSON that its monitor speaks (QMP)."""
+    """
+    One QEMU under rnicrun, without a disk. A call sends a command to its monitor as JSON (QMP) and returns the answer.
+    """
 
     def __init__(self, d, name, *more):
         self.path = os.path.join(d.dir, name + ".qmp")
@@ -34,7 +37,7 @@ class Machine:
         self("qmp_capabilities")
 
     def listens(self):
-        """The socket is in its folder before QEMU listens at it."""
+        """Connects to the monitor. False: the socket's file exists, but QEMU does not listen yet."""
         try:
             self.sock.connect(self.path)
         except ConnectionRefusedError:
@@ -60,7 +63,9 @@ class Machine:
 
 
 def two(d, capabilities):
-    """The machine that moves, the machine that waits for the other's content, and the hash of what moves."""
+    """
+    Starts the machine that moves and the machine that receives it; returns both, and the hash of the moved memory.
+    """
     data = random.Random(7).randbytes(SIZE)
     with open(os.path.join(d.dir, "memory"), "wb") as f:
         f.write(data)
@@ -83,7 +88,8 @@ def moves(personality, *capabilities):
         assert source.migration() == "completed", source.p.tail() + target.p.tail()
         until(lambda: target("query-status")["status"] == "running", target.p.tail)
         assert target.memory(os.path.join(d.dir, "after")) == want, "the machine's memory is another one"
-        assert source("query-migrate")["ram"]["transferred"] > SIZE  # the pages went, they were not all zero
+        # the pages were sent as data: pages of zeros would be sent as a note
+        assert source("query-migrate")["ram"]["transferred"] > SIZE
 
 
 @case

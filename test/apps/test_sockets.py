@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Servers of Debian's over `rnicrun --sockets` that fork, execute themselves or other programs for each connection, or
-take another user: both ends over rnicd, and one of them on the kernel's sockets behind a tap. The data is compared.
+Servers from Debian over `rnicrun --sockets` that fork, that execute a program for each connection, or that switch to
+another user. Each test runs twice: with both ends over rnicd, and with the client on the kernel's sockets behind a tap.
+The data is compared.
 """
 import contextlib
 import filecmp
@@ -19,7 +20,7 @@ from rig import Daemon, case, main, need, pair_conf, until
 from sock_rig import kernels, ours
 
 A, B = "10.77.0.1", "10.77.0.2"
-LARGE = 100_000_000  # bytes
+LARGE = 100_000_000  # seconds; only a test that hangs takes longer
 LONG = 300  # seconds: a hang
 
 
@@ -32,7 +33,7 @@ def folder():
 
 @contextlib.contextmanager
 def both_ends_ours():
-    """(runs a server, runs a client, the server's address)"""
+    """Yields a function that runs a server, one that runs a client, and the server's address."""
     with Daemon(pair_conf(rnicd="socket-mode = 0666")) as d:
         os.chmod(os.path.dirname(d.sock), 0o755)
         yield (lambda *a: ours(d, *a)), (lambda *a: ours(d, *a)), A
@@ -41,7 +42,7 @@ def both_ends_ours():
 @contextlib.contextmanager
 def a_kernels_client():
     with tap() as (ns, d):
-        os.chmod(os.path.dirname(d.sock), 0o755)  # servers take other users
+        os.chmod(os.path.dirname(d.sock), 0o755)  # servers that switch to another user must still reach the socket
         os.chmod(d.sock, 0o666)
         yield (lambda *a: ours(d, *a, netns=ns)), (lambda *a: kernels(d, *a, netns=ns)), OURS
 
@@ -56,7 +57,7 @@ def same(a, b):
 
 
 def answers(client, *ask):
-    """Asks until a server is there; what the first good answer says."""
+    """Runs the client until a server answers; returns the first successful client's output."""
     def there():
         p = client(*ask)
         return p if p.wait() == 0 else None
@@ -64,7 +65,7 @@ def answers(client, *ask):
 
 
 def on_both(f):
-    """The same with both ends ours, and with a client on the kernel's sockets."""
+    """Runs f twice: with both ends over rnicd, and with the client on the kernel's sockets."""
     for ends in (both_ends_ours, a_kernels_client):
         with ends() as (server, client, at), folder() as where:
             f(server, client, at, where)
@@ -86,7 +87,7 @@ Subsystem sftp internal-sftp
 
 
 def sshd(server, at, where):
-    """Starts it; the words with which a client names it."""
+    """Starts sshd; returns it, and the options that make an ssh client connect to it."""
     os.makedirs("/run/sshd", exist_ok=True)
     for name in ("host", "key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{where}/{name}"], check=True)
@@ -117,7 +118,7 @@ def ssh_runs_a_command_and_scp_carries_100_mb_each_way():
 
 
 def tree(where):
-    """Files of many sizes, and one that has changed in the copy."""
+    """Makes a source tree with files of many sizes, and a copy of it in which one file has changed."""
     os.makedirs(where + "/from/deep/er")
     for i in range(200):
         write(f"{where}/from/{'deep/er/' if i % 3 else ''}f{i}", i * i * 20)
@@ -264,7 +265,7 @@ def dnsperf_asks_unbound_by_udp_and_tcp():
 # ---- sip ----
 
 def sip(server, client, at, where):
-    for mode in ("u1", "un", "t1", "tn"):  # by UDP and TCP, over one socket and with one for each call
+    for mode in ("u1", "un", "t1", "tn"):  # UDP with one socket, UDP with a socket for each call, TCP likewise
         s = server("sipp", "-sn", "uas", "-i", at, "-p", "5070", "-t", mode[0] + "1", "-nostdin")
         answers(client, "sh", "-c", f"cd {where} && exec sipp -sn uac {at}:5070 -i {B if at == A else KERNEL} -t {mode} "
                 "-m 400 -r 200 -l 100 -max_socket 1000 -nostdin -timeout 60s -timeout_error")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The header-only words of lib/base: ranges, byte order, serial numbers, slices, the generator. */
+/* The small inline headers of lib/base: ranges, byte order, serial numbers, slices, random numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,7 +95,7 @@ static void iov_gather_copies_in_order(void **state)
 	assert_int_equal(rn_iov_gather(in, 3, out, 12), 11);
 }
 
-/* The first numbers of SplitMix64 from seed 1234567, as published with the algorithm's test vectors. */
+/* The first numbers of SplitMix64 from seed 1234567, from the algorithm's published test vectors. */
 static void generator_is_splitmix64(void **state)
 {
 	static const uint64_t first[] = { UINT64_C(6457827717110365317), UINT64_C(3203168211198807973),
@@ -137,7 +137,8 @@ static void a_copy_is_a_copy(void **state)
 	for (size_t i = 0; i < sizeof(src); i++)
 		src[i] = (uint8_t)(i * 31 + i / 251);
 	for (uint32_t l = 0; l < RN_ARRAY_LEN(lens); l++) {
-		for (uint32_t apart = 0; apart < 40; apart++) { /* 1 to 16 go another way */
+		/* lengths of 1 to 16 bytes have a code path of their own */
+		for (uint32_t apart = 0; apart < 40; apart++) {
 			memset(dst, 0xEE, sizeof(dst));
 			memset(want, 0xEE, sizeof(want));
 			memcpy(want + 64 + apart, src + 64, lens[l]);

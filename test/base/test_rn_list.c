@@ -12,7 +12,7 @@
 
 #define N 16u
 
-/* No link is the first member: an object must be found by the member's name. */
+/* No link is the first member: a list that returned the address of the link in place of the object would fail. */
 struct thing {
 	uint32_t name;
 	struct rn_link by_age, by_size;
@@ -34,7 +34,7 @@ static int clean(void **state)
 	return 0;
 }
 
-/* The list must name exactly the n things of `want`, in this order; every pointer of it is looked at. */
+/* Checks that the list has exactly the n objects of `want`, in this order, and that all its pointers are consistent. */
 static void holds(const struct rn_list *l, const uint32_t *want, uint32_t n)
 {
 	struct rn_link *const *from = &l->first;
@@ -115,7 +115,7 @@ static void an_object_leaves_from_any_place(void **state)
 	rn_list_remove(&list, &t[0].by_age);
 	holds(&list, (uint32_t[]){ 1, 3 }, 2);
 	assert_false(rn_link_linked(&t[0].by_age));
-	rn_list_remove(&list, &t[0].by_age); /* a second time changes nothing */
+	rn_list_remove(&list, &t[0].by_age); /* removing twice changes nothing */
 	holds(&list, (uint32_t[]){ 1, 3 }, 2);
 	assert_ptr_equal(rn_list_pop(&list, struct thing, by_age), &t[1]);
 	assert_ptr_equal(rn_list_pop(&list, struct thing, by_age), &t[3]);
@@ -183,7 +183,7 @@ static void a_queue_gives_back_in_order_and_a_stack_in_reverse(void **state)
 	sholds(&queue, (uint32_t[]){ 3, 2, 1, 0 }, 4);
 	assert_ptr_equal(rn_slist_next(&t[3], struct thing, next), &t[2]);
 	assert_true(rn_slist_remove(&queue, &t[0].next));
-	rn_slist_push_back(&queue, &t[9].next); /* the last one has changed */
+	rn_slist_push_back(&queue, &t[9].next); /* a list of two: both neighbours of the removed object have changed */
 	sholds(&queue, (uint32_t[]){ 3, 2, 1, 9 }, 4);
 }
 
@@ -202,7 +202,7 @@ static void a_singly_linked_list_may_be_moved(void **state)
 	sholds(&queue, (uint32_t[]){ 3 }, 1);
 }
 
-/* ---- random life against an array of names ---- */
+/* ---- random operations, compared with an array of names ---- */
 
 struct model {
 	uint32_t name[N], n;
@@ -283,14 +283,14 @@ static void a_pool_gives_each_object_once_and_touches_no_other(void **state)
 	(void)state;
 	assert_int_equal(rn_pool_left(&p), N);
 	for (uint32_t i = 0; i < N; i++)
-		t[i].next.next = &t[0].next; /* shows when it is written */
+		t[i].next.next = &t[0].next; /* a value that a lost write would not leave there */
 	struct thing *a = rn_pool_pop(&p, struct thing, next), *b = rn_pool_pop(&p, struct thing, next);
 	assert_int_equal(a->name, 0);
 	assert_int_equal(b->name, 1);
 	rn_pool_push_front(&p, &a->next);
 	rn_pool_push_front(&p, &b->next);
 	assert_int_equal(rn_pool_left(&p), N);
-	assert_ptr_equal(rn_pool_pop(&p, struct thing, next), b); /* what has come back is taken first */
+	assert_ptr_equal(rn_pool_pop(&p, struct thing, next), b); /* the free list is last in, first out */
 	rn_pool_push_back(&p, &b->next);
 	assert_ptr_equal(rn_pool_pop(&p, struct thing, next), a);
 	assert_ptr_equal(rn_pool_pop(&p, struct thing, next), b);

@@ -40,7 +40,7 @@ static void the_past_means_the_next_tick(void **state)
 	rn_wheel_arm(&w, &t, 3);
 	assert_null(rn_wheel_pop(&w, 51 * TICK - 1));
 	assert_ptr_equal(rn_wheel_pop(&w, 51 * TICK), &t);
-	/* After a jump a timer that arms itself for the past is not popped again in the same turn. */
+	/* After a jump of the clock a timer that is armed again for a past time is not popped twice in one turn. */
 	rn_wheel_arm(&w, &t, 60 * TICK);
 	assert_ptr_equal(rn_wheel_pop(&w, 5000 * TICK), &t);
 	rn_wheel_arm(&w, &t, 61 * TICK);
@@ -67,7 +67,10 @@ static void disarm_takes_it_off(void **state)
 	assert_true(rn_wheel_next(&w) == RN_NEVER);
 }
 
-/* Due timers that wait to be popped may still be disarmed, or moved to later, by the handler of an earlier one. */
+/*
+ * The handler of a due timer may still disarm other due timers that have not been popped yet, or move them to a later
+ * time.
+ */
 static void expired_timers_may_be_moved(void **state)
 {
 	struct rn_timer t[4] = { 0 };
@@ -92,7 +95,9 @@ static void expired_timers_may_be_moved(void **state)
 	assert_ptr_equal(rn_wheel_pop(&w, 9 * TICK), &t[later]);
 }
 
-/* Re-arming later touches only the timer itself; re-arming earlier moves it. */
+/*
+ * Arming a timer again for a later time touches only that timer; arming it for an earlier time moves it in the wheel.
+ */
 static void rearming_later_is_lazy(void **state)
 {
 	struct rn_timer t = { 0 };
@@ -144,19 +149,21 @@ static void the_end_of_time_is_reached(void **state)
 	rn_wheel_arm(&w, &t[1], RN_NEVER - 1);
 	assert_null(rn_wheel_pop(&w, UINT64_MAX / TICK * TICK - 1));
 	assert_ptr_equal(rn_wheel_pop(&w, UINT64_MAX / TICK * TICK), &t[0]);
-	assert_null(rn_wheel_pop(&w, UINT64_MAX)); /* its tick begins after the last nanosecond */
+	assert_null(rn_wheel_pop(&w, UINT64_MAX)); /* that tick begins only after the last nanosecond of the clock */
 	assert_true(rn_wheel_next(&w) == RN_NEVER);
 }
 
 /*
- * Random life against the plainest model: an array of times. Checked at every turn of the clock: each timer that
- * comes out is due; each that stays has not been due for a tick; rn_wheel_next() is not later than the earliest tick.
+ * Random operations, compared with the simplest model: an array of times. At every turn of the clock: each timer that
+ * is popped is due; a timer that is not popped has been due for less than a tick; rn_wheel_next() is not later than the
+ * earliest tick.
  */
 #define N 300u
 
 struct model {
 	struct rn_timer t[N];
-	uint64_t due[N]; /* RN_NEVER when not armed; else the latest tick start at which it must come out */
+	/* the start of the latest tick at which the timer must be popped; RN_NEVER when it is not armed */
+	uint64_t due[N];
 	uint64_t when[N];
 };
 
@@ -196,7 +203,8 @@ static void model_turn(struct model *m, uint64_t now)
 
 static uint64_t some_span(struct rn_rng *r)
 {
-	return rn_rng_u64(r) >> (16 + rn_rng_below(r, 48)); /* 0 .. 78 hours, all magnitudes alike */
+	/* 0 to 78 hours, with equal probability for each order of magnitude */
+	return rn_rng_u64(r) >> (16 + rn_rng_below(r, 48));
 }
 
 static void random_life_against_a_model(void **state)
@@ -232,7 +240,7 @@ static void random_life_against_a_model(void **state)
 	}
 }
 
-/* A worker that always sleeps until rn_wheel_next() wakes for every timer, on its tick exactly. */
+/* A worker that sleeps until rn_wheel_next() each time wakes for every timer, exactly on the timer's tick. */
 static void sleeping_until_next_misses_nothing(void **state)
 {
 	static struct model m;

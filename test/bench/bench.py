@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The benchmark: this project's RNIC, what a user would take instead and the machine's limit, side by side in one run.
+The benchmark: this project's RNIC, the alternatives that a user has without it, and the limits of the machine, side by
+side in one run.
 
-Every row is a command line that anyone can repeat. All rows are measured once per round, round after round
-(interleaved, so that a slow minute of the machine meets all of them), and the table shows the median, the least and the
-most. What the bars compare is measured in turns of a fraction of a second besides. Nothing passes or fails by time. Two
-CPUs are used: the daemon has one, the two clients share the other.
+Every row is a command line that anyone can repeat. Every row is measured once in each round (interleaved, so that a
+slow minute of the machine affects all rows alike), and the table shows median, minimum and maximum. The ratios that
+have targets ("bars") are also measured in turns of a fraction of a second. No time makes the run fail. Two CPUs are
+used: one for the daemon, the other one for both clients.
 """
 import argparse
 import json
@@ -56,7 +57,7 @@ def machine():
 
 
 def version(stage):
-    """Of what is measured, with the commit that it was built from."""
+    """The version of rnicd that is measured, with the commit that it was built from."""
     return subprocess.run([stage.rnicd, "--version"], capture_output=True, text=True, check=False).stdout.strip()
 
 
@@ -77,7 +78,7 @@ def choose(rows, args):
 
 
 def groups(rows):
-    """Rows that use the same daemon, or the same pair of namespaces, run behind one set-up."""
+    """Lists of rows: the rows of a list need the same daemon, or the same pair of namespaces, and share one set-up."""
     out = {}
     for r in rows:
         out.setdefault(r.group(), []).append(r)

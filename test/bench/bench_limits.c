@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What this machine can do at best with the bytes of an RDMA Write: CRC32C by each implementation, and the loop that
- * every byte passes through, sum by the sender, sum by the receiver, one copy. Prints GB/s (10^9 bytes per second),
- * each the median of several runs. No pass or fail.
+ * The machine's limits for the bytes of an RDMA Write: CRC32C by each implementation, and the loop that every byte
+ * passes through (sum by the sender, sum by the receiver, one copy). Prints GB/s (10^9 bytes per second), each the
+ * median of several runs. Prints no verdict.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -16,10 +16,10 @@
 #define RUN_NS 10000000.0
 
 struct job {
-	const struct crc32c_impl *impl; /* NULL: the one in use */
+	const struct crc32c_impl *impl; /* NULL: the one that the library has chosen */
 	uint8_t *src, *dst;
 	size_t size;  /* bytes per segment */
-	size_t span;  /* the calls walk over this many bytes, again and again */
+	size_t span;  /* the calls walk over a buffer of so many bytes, again and again */
 	size_t batch; /* segments per call */
 };
 
@@ -35,7 +35,10 @@ static void step_copy_sum(const struct job *j, size_t off)
 
 static void step_memcpy(const struct job *j, size_t off) { memcpy(j->dst + off, j->src + off, j->size); }
 
-/* As a worker that serves both ends: the sender's sums of a whole batch, then the receiver's sum and copy of each. */
+/*
+ * The work of a worker that serves both ends: the sender's sums of a whole batch, then the receiver's sum and copy of
+ * each segment.
+ */
 static void step_sum_sum_copy(const struct job *j, size_t off)
 {
 	size_t end = off + j->batch * j->size;
@@ -110,7 +113,7 @@ static void row(const char *name, step_fn step, struct job *j, const size_t *siz
 	fflush(stdout);
 }
 
-/* The one figure that was asked for. */
+/* Prints only the figure that the command line names. */
 static int one(step_fn step, const struct job *j, size_t most)
 {
 	if (j->size == 0 || j->batch == 0 || j->size > most || j->batch > most || j->batch * j->size > j->span ||

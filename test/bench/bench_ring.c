@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What it costs to hand something to another CPU: a ring of lib/ring between two threads. Prints the entries of a cache
- * line that pass in a second (10^6) and the time that one takes alone, there and back halved (ns), medians of several
- * runs. No pass or fail.
+ * The cost of a hand-over to another CPU: a ring of lib/ring between two threads. Prints how many entries of a cache
+ * line pass in a second (10^6), and the time of a single entry one way (half of a round trip, ns); medians of several
+ * runs. Prints no verdict.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -61,7 +61,9 @@ static uint64_t get(struct pipe *p)
 	return v;
 }
 
-/* Takes everything; answers the entries that ask for it, ends with the one that says so. */
+/*
+ * The other thread: takes all entries, sends those back that ask for an answer (not 0), and ends at the entry ENDLESS.
+ */
 static void *other_side(void *arg)
 {
 	uint64_t v;

@@ -33,7 +33,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-/* A whole message; 0: the peer has ended. */
+/* Receives a whole message. 0: the peer has ended the connection. */
 static int take(int fd)
 {
 	char p[SIZE];

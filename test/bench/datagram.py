@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Datagrams beside connections: latency and bandwidth over the size of a message, bandwidth where frames are lost, what a
-peer costs the daemon, and the ratios that the bars are about. Every CRC is summed and checked on both sides of each
-ratio (`crc = always`), with one worker that serves both ends of a pair, MTU 1500.
+Datagrams compared with connections: latency and bandwidth over the size of a message, bandwidth when frames are lost,
+the daemon's memory for each peer, and the ratios that have targets. Every CRC is summed and checked on both sides of
+each ratio (`crc = always`). One worker serves both ends of a pair, MTU 1500.
 """
 import json
 import subprocess
@@ -16,13 +16,13 @@ SUMMED = {"crc": "always"}
 SIZES = "1,64,1k,2k,4k,16k,64k,256k,1m"
 LOST_SIZES = "1k,4k,64k,256k,1m"
 LOSSES = ("0.1%", "0.5%", "1%", "5%")
-# What is measured where frames are lost: mode, kind, and keys of the port.
+# The runs with lost frames: testpmd-rdma's mode, type of queue pair, keys of the port.
 LOST = (("send_bw", "ud", {}), ("write_bw", "ud", {}), ("write_bw", "ud", {"segments": "64k"}), ("write_bw", "rd", {}))
 QUIET = ("64", "64k")  # the sizes that the printed table shows
 
 
 def what(kind, mode):
-    """"UD Write-Record", "RC Send"."""
+    """Name of a kind of transfer, as "UD Write-Record" or "RC Send"."""
     word = WORD[mode]
     return f"{kind.upper()} {'Write-Record' if (kind, word) == ('ud', 'Write') else word}"
 
@@ -32,7 +32,7 @@ def kind_of(kind, *more):
 
 
 def segments(keys):
-    """Of a row's name: how its messages are cut, where that is not the default."""
+    """Part of a row's name: how messages are cut into segments, where that is not the default."""
     return f", segments = {keys['segments']}" if "segments" in keys else ""
 
 
@@ -74,7 +74,7 @@ def losses(args):
 
 
 class Peers(Row):
-    """What one queue pair that talks to many peers costs its daemon; with RC it has a connection for each."""
+    """The daemon's memory for one queue pair that talks to many peers; RC needs a connection for each peer."""
 
     def __init__(self, args, kind, count):
         self.kind, self.count = kind, count
@@ -98,11 +98,11 @@ class Peers(Row):
 
     @staticmethod
     def share(before, after, count):
-        """KiB for each peer. Pages that the first one needs are everybody's."""
+        """KiB for each peer. Pages that are shared by all peers are divided among them."""
         return max(0, after - before) / count / 1024
 
     def run(self, stage):
-        # What a daemon makes with its first queue pair of a kind is there before, and its buffers of packets are used.
+        # These runs make the daemon allocate what it allocates once: tables of the first queue pair of a kind, buffers.
         run([a if a != "600" else "0.1" for a in self.line(stage, 1)], env=stage.env)
         run([stage.testpmd, "--mode", "write_bw", "--qps", "32", "--no-verify", "--seconds", "0.5", stage.ADDR[0]],
             env=stage.env)
@@ -127,13 +127,16 @@ class Peers(Row):
         return [self.share(before, after, self.count)]
 
     def met(self, stage):
-        """First words that the client's queue pairs have said, or connections, of which one is the client's own."""
+        """
+        How many peers the client's queue pairs have talked to, in datagrams sent or connections opened; the client's
+        own connection is subtracted.
+        """
         c = stage.d.counters()
         return {"rc": c["opened"] - 1, "ud": c["ud_out"], "rd": c["rd_segs_out"]}[self.kind]
 
 
 class Incast(Datagram):
-    """A small message beside 16 senders of large ones on a line of 10 Gb/s: what all but one of a thousand take."""
+    """Latency of a small message beside 16 senders of large ones on a line of 10 Gb/s: the 99.9th percentile."""
     SENDERS = 16
 
     def __init__(self, args, kind):
@@ -159,7 +162,7 @@ class Incast(Datagram):
 
 
 class Turns(Versus):
-    """The same, shorter: there are many of them."""
+    """Versus with fewer turns, since there are many such rows."""
     TURNS = 3
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Bytes that go between a core and its caches for each byte that is moved, by valgrind's model of them: each miss is a
-line of 64 bytes. Messages come from and go to 8 MiB of buffers; the last cache of the model has 1 MiB. What a program
-does besides moving bytes is taken off by a second run that moves less. The kernel's part is not seen, nor are lines
-that are written back or that another core has.
+Bytes that move between a core and its caches for each byte that is transferred, by valgrind's model of caches: each
+miss is a line of 64 bytes. Messages come from 8 MiB of buffers and go to 8 MiB of buffers; the model's last cache has 1
+MiB. What a program does besides transferring bytes cancels out: the figures are the difference of two runs of different
+lengths. Not seen: the kernel's part, lines that are written back, and lines that another core has.
 """
 import contextlib
 import os
@@ -26,7 +26,7 @@ def watched(out):
 
 
 def misses(path):
-    """Of data, in the first cache and in the last one."""
+    """Data misses in the first cache and in the last cache."""
     with open(path, encoding="utf-8") as f:
         lines = [line.split(":", 1) for line in f if line.startswith(("events:", "summary:"))]
     named = dict(zip(*(text.split() for _, text in lines)))
@@ -34,7 +34,9 @@ def misses(path):
 
 
 def transfer(place, n, before):
-    """n messages from a client to a server of their own; before[role](): what starts each of them."""
+    """
+    Transfers n messages from a client to a server of their own. before[role]: the words before the command of each.
+    """
     stage, log = place.stage, os.path.join(place.stage.directory, "watched.log")
     argv = [stage.testpmd, "--alloc", "rnic", "-p", place.port]
     with open(log, "w", encoding="utf-8") as f:
@@ -53,13 +55,13 @@ def transfer(place, n, before):
 
 
 def for_each_byte(of_runs):
-    """Bytes of lines for each byte, from the misses of a short and of a long run."""
+    """Bytes of cache lines for each byte transferred, from the misses of a short and of a long run."""
     few, many = of_runs
     return [(b - a) * LINE / ((RUNS[1] - RUNS[0]) * SIZE) for a, b in zip(few, many)]
 
 
 def programs(stage, design, keys):
-    """{role: bytes in and out of the first cache, of the last one}, the programs under valgrind."""
+    """Runs both programs under valgrind; {role: bytes in and out of the first cache, and of the last cache}."""
     seen = {role: [] for role in ROLES[:2]}
     with stage.pair(keys, serve=False):
         place = Place(stage, design, keys["port"])
@@ -72,7 +74,7 @@ def programs(stage, design, keys):
 
 
 def daemon(stage, design, keys):
-    """The same of rnicd, whose one worker serves both ends."""
+    """The same figures of rnicd, whose one worker serves both ends."""
     ports, seen = (("left", "pair:right", stage.ADDR[0]), ("right", "pair:left", stage.ADDR[1])), []
     for n in RUNS:
         with stage.place(), contextlib.ExitStack() as stack:
@@ -87,8 +89,8 @@ def daemon(stage, design, keys):
 
 def traffic(stage, designs, keys):
     """
-    {design: {role: [first cache, last cache]}}. An rnicd that shares a client's memory cannot be watched: valgrind has
-    not enough addresses for it.
+    {design: {role: [first cache, last cache]}}. An rnicd that maps a client's memory cannot run under valgrind, which
+    does not have enough address space for that.
     """
     if shutil.which("valgrind") is None:
         raise BenchError("valgrind is not installed: scripts/deps.sh test")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One design of designs.py: a server in it and clients of it, an application in it, and the CPU time behind both."""
+"""One design of designs.py: a server that runs in this design, its clients, an application, and the CPU time of all."""
 import contextlib
 import glob
 import json
@@ -9,11 +9,11 @@ import subprocess
 from stage import BenchError, end
 
 DESIGNS = ("offloaded", "assisted", "host", "embedded")
-BUFFERS = 128 << 20  # bytes that no cache holds
+BUFFERS = 128 << 20  # bytes; more than any cache holds
 
 
 def cpu_ns(pid):
-    """What all threads of a process have run."""
+    """CPU time of all threads of a process, ns."""
     total = 0
     for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
         with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as f:
@@ -22,7 +22,7 @@ def cpu_ns(pid):
 
 
 def rates(bytes_moved, seconds, clients, workers):
-    """GB/s, ns of the programs' CPU and of rnicd's for each 1,000 bytes, GB for each CPU second of both."""
+    """GB/s, the CPU time of the programs and of rnicd for each 1,000 bytes (ns), GB for each CPU second of both."""
     return (bytes_moved / seconds / 1e9, clients * 1e12 / bytes_moved, workers * 1e12 / bytes_moved,
             bytes_moved / (clients + workers) / 1e9)
 
@@ -34,7 +34,8 @@ class Place:
         self.stage, self.design = stage, design
         self.addr = ["127.0.0.1"] if design == "embedded" else list(stage.ADDR)
         self.port = str(18600 + DESIGNS.index(design))
-        own = ",".join(f"{k}={v}" for k, v in keys.items() if k != "mtu")  # of designs that run iWARP in the program
+        # keys for designs that run iWARP in the program
+        own = ",".join(f"{k}={v}" for k, v in keys.items() if k != "mtu")
         self.env = dict(stage.env, RNIC_DESIGN=design, RNIC_EMBEDDED_KEYS=own)
 
     @contextlib.contextmanager
@@ -50,7 +51,7 @@ class Place:
             end(self.server)
 
     def ended(self, argv):
-        """What a program printed, and its CPU time."""
+        """Runs a program to its end; returns its output and its CPU time in seconds."""
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env) as p:
             out = p.stdout.read()
             err = p.stderr.read()
@@ -61,7 +62,9 @@ class Place:
         return out, usage.ru_utime + usage.ru_stime
 
     def run(self, mode, size, seconds, *more):
-        """The client's row, seconds of CPU of the two programs, and of rnicd."""
+        """
+        Runs the client; returns its row of results, the CPU seconds of both programs, and the CPU seconds of rnicd.
+        """
         argv = [self.stage.testpmd, "-m", mode, "-S", str(size), "-t", str(seconds), "--warmup", "1", "--json",
                 "--no-verify", "--quiet", *more, "-p", self.port, self.addr[0]]
         before = cpu_ns(self.server.pid), cpu_ns(self.stage.d.p.pid)
@@ -74,19 +77,22 @@ class Place:
         return rates(row["bytes"], row["bytes"] / row["gbytes_per_s"] / 1e9, clients, workers)
 
     def latency(self, size, seconds):
-        """us, the median, before the figures of bandwidth."""
+        """Median latency in us, then the figures of bandwidth()."""
         return (self.run("write_lat", size, seconds)[0]["lat_p50_ns"] / 1e3, *self.bandwidth(size, seconds))
 
     def cold(self, size, seconds):
-        """Each message from another buffer, so many that no cache holds them. Making these takes CPU time, too."""
+        """
+        Bandwidth with a different buffer for each message, so many that no cache holds them. Making the buffers takes
+        CPU time, too.
+        """
         return self.bandwidth(size, 4 * seconds, "--buffers", str(BUFFERS // size), "--depth", "16", "--batch", "4")
 
     def computing(self, size, us, seconds):
-        """One request a post, so that the computation lies between requests."""
+        """Bandwidth with one request for each post, so that the client computes between requests."""
         return self.bandwidth(size, seconds, "--batch", "1", "--depth", "16", "--compute", f"{us}us")
 
     def isosurface(self, unit, dims):
-        """Seconds of the application, before the figures of what its processes moved."""
+        """Seconds that the application took, then the figures of the bytes that its processes moved."""
         argv = [os.path.join(self.stage.args.build, "examples", "isosurface", "isosurface"), "--unit", str(unit),
                 "--dims", str(dims), "--json", "-o", os.path.join(self.stage.directory, "picture.png"), *self.addr]
         before = cpu_ns(self.stage.d.p.pid)

@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Where iWARP runs, and what it costs: the designs offloaded, assisted, host and embedded in turns. Figures, each with the
-bandwidth of Writes and the CPU time behind it, of all programs together and of rnicd, whose workers run all of iWARP,
-TCP and the sums of CRCs, TCP alone, or nothing:
+The cost of iWARP by the place where it runs: the designs offloaded, assisted, host and embedded, measured in turns.
+Each figure has the bandwidth of Writes and the CPU time of all programs together and of rnicd. rnicd's workers run all
+of iWARP (offloaded), TCP and the sums of CRCs (assisted), TCP alone (host), or nothing (embedded). Figures:
 
   sizes        over message sizes, with the latency of a Write that is answered by a Write
-  cold         the same with buffers that no cache holds, each run four times as long: the CPU of the programs contains
+  cold         the same with buffers that no cache holds, each run four times as long: the programs' CPU time contains
                the making and registering of 128 MiB of buffers
   markers      over the spacing of markers, messages of 64 KiB
-  computation  over computation between requests: the client computes after each request that it posts, and does not
-               look at its device meanwhile. The CPU of the programs contains this computation
-  isosurface   an application over its granularity of distribution: examples/isosurface, eight processes. Its time is
-               that of the whole picture, and the CPU of the programs contains the drawing
-  nic          what an adapter's memory would have to do for what design offloaded sent: nic_model.py, fed with a
+  computation  over the time of computation between requests: the client computes after each request that it posts, and
+               does not poll meanwhile. The programs' CPU time contains this computation
+  isosurface   an application over the size of its units of work: examples/isosurface, eight processes. The time is that
+               of the whole picture, and the programs' CPU time contains the drawing
+  nic          the load of an adapter's memory for the FPDUs that design offloaded sent: nic_model.py, fed with a
                capture of messages of 64 KiB
 
-With --cachegrind, in place of them: bytes between cores and caches for each byte that is moved (design_cache.py).
+With --cachegrind, instead of these: bytes between cores and caches for each byte that is transferred (design_cache.py).
 
-The first three designs run over a pair of ports of one rnicd; embedded runs over the kernel's loopback. All sum every
-CRC (crc = always) and have markers. Each figure but nic is the median of the rounds.
+The first three designs run over a pair of ports of one rnicd; embedded runs over the kernel's loopback. All designs sum
+every CRC (crc = always) and use markers. Each figure but nic is the median of the rounds.
 """
 import argparse
 import contextlib
@@ -39,7 +39,7 @@ SIZES = "64,1k,4k,16k,64k,256k,1m"
 COMPUTATION = "0,10,20,50,100,200"  # us
 COMPUTE_SIZES = "4k,128k"
 SPACINGS = "512,1024,2048,4096,none"
-MARKED = 65536  # bytes of a message
+MARKED = 65536  # bytes of a message of the figures markers and nic
 UNITS = "8k,64k,1m"
 BANDWIDTH = ("bandwidth, GB/s", "CPU of the programs, ns per 1,000 bytes", "CPU of rnicd, ns per 1,000 bytes",
              "GB for each CPU second of both")
@@ -49,7 +49,7 @@ PORT = {"mtu": 9000, "crc": "always", "markers": "on"}
 
 @contextlib.contextmanager
 def places_of(stage, more):
-    """A server in each design, and a daemon for all of them; more: keys of the ports."""
+    """Starts a daemon and a server in each design; yields their Places. more: further keys of the ports."""
     keys = dict(PORT, **more)
     with contextlib.ExitStack() as stack:
         stack.enter_context(stage.pair({"rnicd": RNICD, "port": keys}, serve=False))
@@ -57,7 +57,9 @@ def places_of(stage, more):
 
 
 def in_turns(places, points, rounds, figures):
-    """[design][point]: the median of each of the figures(place, point). In each round a point is run in each design."""
+    """
+    [design][point]: the median of each value of figures(place, point). In each round every design runs every point.
+    """
     seen = {p.design: {point: [] for point in points} for p in places}
     for r in range(rounds):
         for point in points:
@@ -69,7 +71,7 @@ def in_turns(places, points, rounds, figures):
 
 
 def captured(stage, place, spacing):
-    """The FPDUs of some messages, from a capture at the port that sends them."""
+    """The FPDUs of some messages, from a capture at the sending port."""
     path = os.path.join(stage.directory, f"nic-{spacing}.pcapng")
     ctl = [os.path.join(stage.args.build, "app", "rnicctl", "rnicctl"), "--socket",
            stage.env["RNICD_SOCKET"], "set", "port", "right"]
@@ -77,7 +79,7 @@ def captured(stage, place, spacing):
     place.ended([stage.testpmd, "-m", "write_bw", "-S", str(MARKED), "-n", "32", "--warmup", "1", "--depth", "4",
                  "--batch", "1", "--no-verify", "--quiet", "-p", place.port, place.addr[0]])
     run([*ctl, "capture="], env=stage.env)
-    run([*ctl, "capture="], env=stage.env)  # waits until it has been written to its end
+    run([*ctl, "capture="], env=stage.env)  # returns only when the capture has been written to its end
     try:
         return nic_model.capture_fpdus(path, 0 if spacing == "none" else int(spacing))
     except nic_model.wire_check.WireError as e:
@@ -85,7 +87,7 @@ def captured(stage, place, spacing):
 
 
 def measure(stage, a):
-    """{figure: {design: {point: numbers}}}; of computation {size: that}."""
+    """Returns {figure: {design: {point: numbers}}}; the figure computation has such a dictionary for each size."""
     found, n, s = {}, a.rounds, a.seconds
     with places_of(stage, {}) as places:
         if "sizes" in a.figures:

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What it costs a program that it is not linked with librnic, and whether other people's programs are as fast as our own:
-in one run, interleaved, over one daemon with two wired ports.
+The cost of running a program that is not linked with librnic, and the speed of other people's programs compared with
+our own: in one run, interleaved, over one daemon with two wired ports.
 
 	linked/preloaded	testpmd-rdma linked with librnic, and the same linked with libibverbs and librdmacm
 	under rnicrun:
-				writes of 64 B a second, latency; with valgrind also the instructions of a post
+				rate and latency of Writes of 64 B; with valgrind also the instructions of a post
 	ib_write_bw		perftest's 64 KiB writes with -R to testpmd-rdma's; daemon on one CPU, clients on the
 	other spinning		ib_write_lat with -R, both ends spinning, with the daemon on two CPUs, to testpmd-rdma's
 	write_lat there
 
-Prints medians, ratios and the bars. A measurement, not a test. Needs root and two CPUs; on a machine with other work
-use `chrt -f 10 test/bench/dropin.py`.
+Prints medians, ratios and their targets ("bars"). A measurement, not a test. Needs root and two CPUs; on a
+machine with other work use `chrt -f 10 test/bench/dropin.py`.
 
 usage: dropin.py [--rounds N] [--seconds N] [--daemon-cpu N] [--client-cpu N]
 """
@@ -38,7 +38,7 @@ class Bench:
         self.both = f"{args.daemon_cpu},{args.client_cpu}"
 
     def testpmd(self, d, preloaded, cpus, mode, size):
-        """The run's result as testpmd-rdma tells it."""
+        """Runs testpmd-rdma; returns its result."""
         pin = ["taskset", "-c", cpus]
         exe = [RNICRUN, TESTPMD + "-verbs"] if preloaded else [TESTPMD]
         s = d.run(*pin, *exe, "-s", "-a", ADDR, "--once")
@@ -50,7 +50,7 @@ class Bench:
 
     @staticmethod
     def perftest(d, cpus, *argv):
-        """The columns of perftest's line of figures."""
+        """Runs a program of perftest; returns the columns of its line of figures."""
         pin = ["taskset", "-c", cpus, RNICRUN]
         for _ in range(10):
             s = d.run(*pin, *argv)
@@ -64,7 +64,7 @@ class Bench:
         raise SystemExit(f"dropin: {c.tail()}")
 
     def posts(self, d, preloaded):
-        """Instructions of librnic for one work request posted, by callgrind."""
+        """Instructions of librnic for one posted work request, counted by callgrind."""
         out = os.path.join(d.dir, "callgrind.out")
         exe = TESTPMD + "-verbs" if preloaded else TESTPMD
         s = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
@@ -111,7 +111,8 @@ def main():
         if shutil.which("valgrind"):
             for preloaded in (False, True):
                 note(f"post {preloaded}", b.posts(d, preloaded))
-    # Three that spin on two CPUs need the scheduler's slices: real-time ones would never give way.
+    # Three spinning threads on two CPUs take turns only under the ordinary scheduler: real-time threads would never
+    # yield.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     with Daemon(pair_conf(rnicd=f"workers = {args.daemon_cpu}")) as d:
         for _ in range(args.rounds):

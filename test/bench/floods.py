@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What hostile peers cost the others: two well-behaved clients move data over a wired pair while a tap of the same daemon,
-served by the same worker, is attacked. The worker has CPU 0, everybody else CPU 1: what an attacker's own work takes,
-it takes from the clients, and the control shows how much (the same frames on a link where nobody listens). Prints for
-each attack the part of the worker's time that it needs (cycles of its turns that found something to do, with the attack
-alone), the throughput that is left to the clients, the daemon's memory, and the counters that moved. A measurement, not
-a test. Needs root; on a machine with other work use `chrt -f 10 test/bench/floods.py`.
+The cost of hostile peers for others: two well-behaved clients move data over a wired pair while a tap of the same
+daemon, served by the same worker, is attacked. The worker runs on CPU 0, all other processes on CPU 1, so the
+attacker's own work slows the clients down. A control run shows by how much: the attacker sends the same frames on a
+link where nobody listens. Prints for each attack: the part of the worker's time that the attack alone takes (cycles of
+the turns that found something to do), the throughput that is left to the clients, the daemon's memory, and the counters
+that moved. A measurement, not a test. Needs root; on a machine with other work use `chrt -f 10 test/bench/floods.py`.
 
 usage: floods.py [--seconds N] [--rounds N] [ATTACK ...]
 """
@@ -35,7 +35,7 @@ OTHERS = {1}
 # ---- attackers: each runs in a process of its own until it is killed ----
 
 def at_rate(name, real):
-    """Frames of an attack, RATE a second."""
+    """Sends the frames of an attack, RATE a second, for ever."""
     out = wire.Frames("rt0" if real else "dead0")
     if name == "SYN flood":
         frames = attacks.syns(out.mac, 20000)
@@ -57,7 +57,7 @@ RAW = ["SYN flood", *attacks.SEGMENTS]
 
 
 def keep_open(n, begin):
-    """n connections that stay, opened anew when they are ended."""
+    """Keeps n connections open; a connection that is ended is opened anew."""
     socks = []
     while True:
         while len(socks) < n:
@@ -88,7 +88,7 @@ def connect_and_reset():
 
 
 def slow_senders():
-    """Connections that begin an FPDU of 60 KB and send an octet of it now and then."""
+    """Connections that begin an FPDU of 60 KB and send one octet of it every 50 ms."""
     peers = [attacks.slow_sender() for _ in range(30)]
     while True:
         for p in peers:
@@ -150,7 +150,7 @@ class World:
         return float(dict(zip(head, row))[next(h for h in head if "gbit" in h.lower() or "gbps" in h.lower())])
 
     def busy(self, seconds):
-        """The part of the worker's time in which it has something to do."""
+        """The part of the worker's time in which the worker has something to do."""
         def cycles():
             w = self.d.telemetry("/rnic/workers,0")
             idle = w.pop("cycles_idle")
@@ -162,7 +162,7 @@ class World:
         return work / (work + idle)
 
     def conn_counters(self):
-        """The busiest of each TCP counter of the connections on the attacked port."""
+        """The highest value of each TCP counter among the connections on the attacked port."""
         most = {}
         for i, line in enumerate(self.d.telemetry("/rnic/conns")):
             if " rnic0 " not in f" {line} ":

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 MPI over connections (rc), datagrams (ud), both (hybrid) and reliable datagrams (rd): the kernels of examples/mpi over
-minimpi. Latency and bandwidth both ways over the size of a message, time of the kernels and its part inside of MPI's
-calls over the number of ranks, and what the ranks and the daemon need of memory for it. Every CRC is summed and checked
-(`crc = always`). All ranks share one CPU, so times are those of the work that all of them do.
+minimpi. Measures latency and bandwidth both ways over the size of a message, the time of each kernel and the part of it
+that is spent in MPI calls over the number of ranks, and the memory of ranks and daemon. Every CRC is summed and checked
+(`crc = always`). All ranks share one CPU, so a time is that of the work of all ranks.
 """
 import glob
 import os
@@ -16,11 +16,11 @@ from stage import PATIENCE, BenchError, end, run
 CHANNELS = ("rc", "ud", "hybrid", "rd")
 RANKS = (2, 4, 8, 16)
 MOST = RANKS[-1]
-KERNELS = {  # the kernel's line
+KERNELS = {  # kernel: its command line
     "CG": ("cg", "32"), "MG": ("mg", "16"), "LU": ("lu", "16", "30"), "radix sort": ("radix", "20000"),
     "SMG": ("smg", "8"),
 }
-SIZES = 4 ** 10  # bytes of the largest message, in powers of 4
+SIZES = 4 ** 10  # bytes of the largest message; sizes are powers of 4
 RUN, CALLS = "MPI run, ", "MPI calls, "  # charts, then the kernel
 
 
@@ -29,7 +29,7 @@ def name_of(channel):
 
 
 class Mpi(Row):
-    """A kernel's run, in a daemon with two wired ports, which the ranks use in turn."""
+    """A kernel's run over a daemon with two wired ports; ranks use the two ports in turn."""
     KEEP = ()
 
     def __init__(self, args, channel, ranks, kernel, **rnicd):
@@ -54,7 +54,7 @@ class Mpi(Row):
         return f"{' '.join(self.line(stage))}   # rnicd: {conf}"
 
     def right(self, out):
-        """What all ranks together have used, of a run whose result the kernel has found right."""
+        """Checks that the kernel has found its result right; returns the sums over all ranks that minimpi prints."""
         if not re.search(rf"^{self.kernel[0]}: .*\bright$", out, re.M):
             raise BenchError(f"{self.kernel[0]} did not find its result right")
         words = re.search(r"^minimpi: all (.*)$", out, re.M).group(1).split()
@@ -62,7 +62,9 @@ class Mpi(Row):
 
 
 class Times(Mpi):
-    """Of the slowest rank, from MPI_Init() to MPI_Finalize(); inside of MPI's calls, the mean of the ranks."""
+    """
+    Time from MPI_Init() to MPI_Finalize() of the slowest rank, and the mean over the ranks of the time in MPI calls.
+    """
 
     def __init__(self, args, channel, ranks, what):
         super().__init__(args, channel, ranks, KERNELS[what])
@@ -78,7 +80,7 @@ class Times(Mpi):
 
 
 class Sizes(Mpi):
-    """A test that prints a line for each size."""
+    """A kernel that prints a line of figures for each message size."""
 
     def __init__(self, args, channel, ranks, kernel, what, *, unit, chart):
         super().__init__(args, channel, ranks, kernel)
@@ -95,8 +97,8 @@ class Sizes(Mpi):
 
 class Memory(Mpi):
     """
-    What a job has taken when its ranks are at their end: the ranks' files of memory, which hold registered buffers and
-    queues and which the daemon shares, and what the daemon has of its own and did not have before. Ordinary pages.
+    Memory of a job when its ranks are about to end: the ranks' memory files, which hold registered buffers and queues
+    and are shared with the daemon, and the growth of the daemon's own memory. Ordinary pages.
     """
     KEEP = ("-k",)
 
@@ -108,11 +110,11 @@ class Memory(Mpi):
                         Figure(f"{name}, the daemon's own", "MiB", None, quiet=True)]
 
     def group(self):
-        return self.figures[0].name  # a daemon that has served nobody
+        return self.figures[0].name  # a daemon of its own, which has served no job before
 
     @staticmethod
     def shared(pids):
-        """Bytes of the files of memory that these processes have open, each file once."""
+        """Bytes of the memory files that these processes have open; each file counts once."""
         seen = {}
         for fd in (fd for pid in pids for fd in glob.glob(f"/proc/{pid}/fd/*")):
             try:
@@ -120,7 +122,7 @@ class Memory(Mpi):
                     s = os.stat(fd)
                     seen[s.st_dev, s.st_ino] = s.st_blocks * 512
             except FileNotFoundError:
-                pass  # closed meanwhile
+                pass  # the descriptor has been closed meanwhile
         return sum(seen.values())
 
     def run(self, stage):
@@ -145,7 +147,7 @@ class Memory(Mpi):
 
 
 class Suite(Mpi):
-    """All kernels, one after the other: the sum of their times."""
+    """All kernels, one after the other; the figure is the sum of their times."""
 
     def __init__(self, args, channel, ranks):
         super().__init__(args, channel, ranks, next(iter(KERNELS.values())))
@@ -165,7 +167,7 @@ class Suite(Mpi):
 
 
 class Turns(Versus):
-    """One pair of runs a round: a run is long."""
+    """Versus with one pair of runs in a round, since a run is long."""
     TURNS = 1
 
 

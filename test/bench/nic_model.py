@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What the memory of an adapter that runs iWARP has to do: a model of four engines in it, each with its own work for every
-FPDU, fed with the FPDUs of a capture. The engines, in the order of transmission, are
+The load of the memory of an adapter that runs iWARP: a model of the adapter's four engines, each with work of its own
+for every FPDU, fed with the FPDUs of a capture. The engines, in the order of transmission, are
 
   SDMA     fetches bytes from the host into the adapter's memory
-  process  moves them apart, so that header, markers and CRC stand where they belong
+  process  moves the bytes apart, so that there is room for header, markers and CRC
   CRC      reads an FPDU and sums it
-  SEND     reads it and puts it on the wire
+  SEND     reads the FPDU and puts it on the wire
 
-and on the way in the same backwards. Ways to insert markers:
+An adapter that receives uses the same engines in the opposite order. Ways to insert markers:
 
-  contiguous  SDMA fetches pieces of 2 KiB of what lies together in the host's memory; process moves each byte
-  scatter     SDMA fetches each run between two markers, and each marker, on its own, to its place: a list of DMAs, and
-              nothing to move
-  assisted    the host has inserted the markers, so that the bytes lie together as they are to be sent
+  contiguous  SDMA fetches pieces of 2 KiB of contiguous host memory; process moves each byte
+  scatter     SDMA fetches each run between two markers, and each marker, by a DMA of its own, to its place: a list of
+              DMAs, and no bytes to move
+  assisted    the host has inserted the markers, so the FPDU is contiguous in the host's memory
 
 With --joined one engine sums while it sends. The model tells how often each byte of an FPDU is written or read in the
-adapter's memory, how many DMAs there are, and the bandwidth that all of it allows: engines work side by side, one
-access of memory and one DMA at a time. Costs are options; as given they are those of a 133 MHz PCI-X bus with a DMA
-that takes 350 ns to start.
+adapter's memory, how many DMAs there are, and the bandwidth that results: engines work side by side, with one access to
+memory and one DMA at a time. Costs are options; the defaults are those of a 133 MHz PCI-X bus with a DMA that takes
+350 ns to start.
 """
 import argparse
 import collections
@@ -32,20 +32,24 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import wire_check  # pylint: disable=wrong-import-position
 
 WAYS = ("contiguous", "scatter", "assisted")
-CHUNK = 2048        # bytes of a DMA at most
+CHUNK = 2048  # bytes of the longest DMA
 MARKER = 4
-QUEUE = 4           # FPDUs that may wait for an engine
+QUEUE = 4  # length field and DDP header: bytes for tagged and for untagged FPDUs
 HEADS = {True: 16, False: 20}  # length field and DDP header of tagged and untagged FPDUs
 
-# One FPDU: `host` are the payload's runs between markers, bytes of each; `wire` is its length with everything.
+# One FPDU. host: lengths of the payload's pieces between markers; wire: length of the whole FPDU with its markers.
 Fpdu = collections.namedtuple("Fpdu", "host markers wire")
-Costs = collections.namedtuple("Costs", "dma_ns bus_ns memory_ns", defaults=(350, 0.94, 0))  # per DMA, byte, byte
+# ns for each DMA, byte on the bus, byte of memory
+Costs = collections.namedtuple("Costs", "dma_ns bus_ns memory_ns", defaults=(350, 0.94, 0))
 
 
 # ---- layout ----
 
 def split(start, head, payload, spacing):
-    """An FPDU that begins at this offset of the stream. RFC 5044, 4.3: markers stand at multiples of the spacing."""
+    """
+    Lays out an FPDU that begins at offset `start` of the stream; returns it and the offset of its end. RFC 5044, 4.3:
+    markers stand at multiples of the spacing.
+    """
     host, markers, at = [], 0, start
     pad = -(head + payload) % 4
     for size, from_host in ((head, False), (payload, True), (pad + 4, False)):
@@ -62,7 +66,7 @@ def split(start, head, payload, spacing):
 
 
 def message(size, spacing, ulpdu=CHUNK, start=0, head=HEADS[True]):
-    """The FPDUs of one message, each with `ulpdu` bytes of payload at most."""
+    """The FPDUs of one message, each with at most `ulpdu` bytes of payload."""
     out = []
     while size > 0:
         f, start = split(start, head, min(size, ulpdu), spacing)
@@ -72,7 +76,7 @@ def message(size, spacing, ulpdu=CHUNK, start=0, head=HEADS[True]):
 
 
 def stream_fpdus(data, spacing):
-    """Those of one direction in Full Operation, as they were sent."""
+    """The FPDUs of one direction, from the bytes that were sent in Full Operation."""
     at = 0
     while at + MARKER + 4 <= len(data):
         length_at = at + (MARKER if spacing and at % spacing == 0 else 0)
@@ -94,7 +98,7 @@ def stream_fpdus(data, spacing):
 
 
 def capture_fpdus(path, spacing):
-    """The FPDUs with payload of a capture's connections, both directions, by the stream that has them."""
+    """All FPDUs with payload in a capture, of both directions of all connections; those of a direction are in order."""
     streams = {}
     for frame in wire_check.frames(path):
         t = wire_check.parse_tcp(frame)
@@ -117,7 +121,7 @@ def capture_fpdus(path, spacing):
         mine, at = wire_check.mpa_frame(data, key)
         theirs = wire_check.mpa_frame(other, other[:16])[0] if other[:16] in (wire_check.REQ_KEY,
                                                                               wire_check.REP_KEY) else None
-        if mine and theirs:  # M asks the other side for markers
+        if mine and theirs:  # M in an end's MPA frame asks the other end to send markers
             out += [f for f in stream_fpdus(data[at:], spacing if theirs["M"] else 0) if f.host]
     return out
 
@@ -125,18 +129,21 @@ def capture_fpdus(path, spacing):
 # ---- what each engine does with an FPDU ----
 
 def dmas(fpdu, way):
-    """Bytes of each DMA."""
+    """The lengths of the DMAs for an FPDU."""
     together = fpdu.host if way == "scatter" else [sum(fpdu.host) if way == "contiguous" else fpdu.wire]
     pieces = [min(CHUNK, run - at) for run in together for at in range(0, run, CHUNK)]
     return pieces + [MARKER] * fpdu.markers if way == "scatter" else pieces
 
 
 def work(fpdu, way, joined):
-    """[(engine, bytes of each DMA, bytes read or written in the adapter's memory)]"""
+    """
+    [(engine, lengths of its DMAs, bytes that it reads or writes in the adapter's memory)], one entry for each engine.
+    """
     fetched = dmas(fpdu, way)
     steps = [("SDMA", fetched, sum(fetched))]
     if way == "contiguous":
-        steps.append(("process", [], sum(fetched) + fpdu.wire))  # read where they lie, written where they belong
+        # read from where the DMA has put them, written to their place in the FPDU
+        steps.append(("process", [], sum(fetched) + fpdu.wire))
     if not joined:
         steps.append(("CRC", [], fpdu.wire))
     steps.append(("SEND", [], fpdu.wire))
@@ -144,7 +151,7 @@ def work(fpdu, way, joined):
 
 
 class Clock:
-    """Something that does one thing at a time: says when what is asked for at `now` will be done."""
+    """A resource that serves one request at a time. use() returns the time at which a request made at `now` is done."""
 
     def __init__(self):
         self.free = self.busy = 0
@@ -157,8 +164,8 @@ class Clock:
 
 def run(fpdus, way, joined=False, costs=Costs(), receive=False):
     """
-    Has the engines work side by side; an engine waits while the next one has QUEUE FPDUs before it. The work of the
-    engines is taken in the order in which it can begin, so that what they share goes to whoever comes first.
+    Runs the engines side by side. An engine waits while QUEUE FPDUs are queued before the next engine. The engines'
+    work is taken in the order in which it can begin, so that the memory and the bus serve whoever comes first.
     """
     memory, bus = Clock(), Clock()
     touched, count, ready = collections.Counter(), 0, {}
@@ -166,7 +173,7 @@ def run(fpdus, way, joined=False, costs=Costs(), receive=False):
     stages = len(jobs[0])
     at, done, left = [0] * stages, [[] for _ in range(stages)], stages * len(jobs)
     while left > 0:
-        for s in range(stages):  # when the next FPDU of each engine can begin
+        for s in range(stages):  # the earliest time at which each engine can begin its next FPDU
             i = at[s]
             ready.pop(s, None)
             if i < len(jobs) and (s == 0 or i < at[s - 1]) and (s + 1 == stages or i - at[s + 1] < QUEUE):

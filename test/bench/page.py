@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The report page, one file: the targets, the pictures, the rivals of test/bench/siw.py, every row with its command."""
+"""
+The report page, one file: targets, charts, the rivals that test/bench/siw.py has measured, and every row with its
+command.
+"""
 import html
 import json
 import os
@@ -40,7 +43,7 @@ def bars_table(doc):
 
 
 def rivals_section(directory):
-    """What test/bench/siw.py has left there, if it has."""
+    """The results that test/bench/siw.py has left in the directory, if there are any."""
     path = os.path.join(directory, "rivals.json")
     if not os.path.exists(path):
         return "<p class=sub>Linux siw and rxe were not measured: <code>make bench-rivals</code> does."
@@ -56,7 +59,10 @@ def rivals_section(directory):
 
 
 def inline(path, name):
-    """A picture as a part of the page. Names inside it are its own: pictures share a page."""
+    """
+    The SVG of a chart as part of the page. Ids inside the SVG get the chart's name as a prefix, since all charts share
+    a page.
+    """
     with open(path, encoding="utf-8") as f:
         text = f.read()
     text = text[text.index("<svg"):]
@@ -77,7 +83,7 @@ def rows_table(doc):
 
 
 def make(doc, directory):
-    """Writes report.html, with pictures in it where gnuplot is installed; returns its path."""
+    """Writes report.html, with charts if gnuplot is installed; returns its path."""
     charts = plots.all_charts(doc["rows"], directory) if shutil.which("gnuplot") else []
     pictures = "".join(f"<figure><figcaption>{html.escape(text)}</figcaption>"
                        f"{inline(os.path.join(directory, name), name.removesuffix('.svg'))}</figure>"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pictures by gnuplot: what a chart shows is told by its figures (chart, line, x)."""
+"""Charts drawn by gnuplot. Each figure says where it is drawn (chart, line, x)."""
 import os
 import re
 import subprocess
@@ -56,7 +56,7 @@ def lines_of(rows, chart):
 
 
 def chart(rows, what, out, levels=None, **head):
-    """Lines with their spread; levels: a chart whose figures are drawn as horizontal lines."""
+    """A chart of lines with their spread. levels: a chart whose figures are drawn as horizontal lines."""
     lines = lines_of(rows, what)
     if not lines:
         return False
@@ -72,7 +72,7 @@ def chart(rows, what, out, levels=None, **head):
 
 
 def bars(rows, names, out, xlabel, logscale=False):
-    """Horizontal bars, best to be read from above; the number stands at the end of each."""
+    """A chart of horizontal bars, in order from above; the value stands at the end of each bar."""
     chosen = [r for name in names for r in rows if r["name"] == name and r["values"]]
     if not chosen:
         return False
@@ -97,7 +97,7 @@ def places(rows, what):
 
 
 def spaced(rows, what):
-    """The chart's x replaced by its place in their order."""
+    """The rows of a chart with x replaced by its rank among the chart's x, so that points are evenly spaced."""
     order = places(rows, what)
     return [dict(r, x=order.index(r["x"])) for r in rows if r["chart"] == what]
 
@@ -108,7 +108,7 @@ def evenly(names):
 
 
 def lost_charts(rows, directory):
-    """One picture for each kind of datagram, one line in it for each loss."""
+    """A chart for each kind of datagram, with a line for each rate of loss."""
     out = []
     for i, what in enumerate(sorted({r["chart"] for r in rows if (r["chart"] or "").startswith(LOST)})):
         name = f"grams-lost-{i}"
@@ -119,7 +119,7 @@ def lost_charts(rows, directory):
 
 
 def mpi_charts(rows, directory):
-    """One picture for each kernel and each thing that is measured of it."""
+    """A chart for each kernel and each thing that is measured of the kernel."""
     out = []
     for kind, unit, text in MPI:
         for what in sorted({r["chart"] for r in rows if (r["chart"] or "").startswith(kind)}):
@@ -131,7 +131,7 @@ def mpi_charts(rows, directory):
 
 
 def all_charts(rows, directory):
-    """File name and caption of each picture that could be drawn."""
+    """File name and caption of each chart that could be drawn."""
     rate = [r["name"] for r in rows if " B Writes, " in r["name"]]
     names = ("speed", "wait", "bandwidth", "latency", "distribution", "loss", "cost", "rate", "grams-latency",
              "grams-bandwidth", "grams-memory", "mpi-latency", "mpi-bandwidth")

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The printed table, and the bars: ratios and figures that the design asks for. They inform; nothing fails by them."""
+"""
+The printed table, and the bars: ratios and figures with a target and a goal. They inform; no bar makes the run fail.
+"""
 
-# Payload rate of a 10 Gb/s port in Gb/s. A full frame: 1428 B of payload (40 of IP and TCP, 12 of timestamps, 20 of DDP
-# and MPA) on 1538 of wire. Small messages are packed, 20 B of framing each.
+# Payload rate of a 10 Gb/s port, Gb/s. A full frame carries 1428 B of payload in 1538 B on the wire (IP and TCP take 40
+# B, timestamps 12, DDP and MPA 20). Small messages are packed into frames; each costs 20 B of framing.
 FULL_FRAME = 1428 / (1500 + 14 + 4 + 20) * 10
 MOST_RANKS = 16
 PACKED = {n: n / (n + 20) * 1448 / 1538 * 10 for n in (64, 256)}
 
 
 def ratio(name, *bar):
-    """A bar on a figure that is a ratio already."""
+    """A bar on a figure that already is a ratio."""
     return (name, f"ratio: {name}", 1, *bar)
 
 
-# What, figure, divided by (a figure or a number), at least or at most, the target (None: none), the goal.
+# Name of the bar, its figure, divisor (a figure or a number), "at least" or "at most", target (None: none), goal.
 BARS = (
     ("Write 64 KiB, MTU 1500 / kernel TCP without offloads", "RC Write 64k, MTU 1500, CRC on",
      "kernel TCP, MTU 1500, segmentation offloads off", "at least", 4, 6),
@@ -77,7 +79,7 @@ def judge(value, sense, bar, goal):
 
 
 def absolute(row, b, over):
-    """The numbers behind a figure: a row's own, and what it was divided by."""
+    """The numbers behind a bar: those of the row itself, and the divisor."""
     sides = row.get("sides") or [(row["median"], row["unit"])]
     if isinstance(b, str):
         sides = [*sides, (over, row["unit"])]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a user would take instead, over veth between namespaces: the kernel's TCP, UCX over it, libfabric over it."""
+"""
+The alternatives that a user has without this project, over veth between namespaces: the kernel's TCP, UCX over TCP,
+libfabric over TCP.
+"""
 import json
 
 from rows import GBS, Figure, Row
@@ -9,7 +12,7 @@ UNITS = {"ns": 1e-3, "us": 1, "ms": 1e3, "sec": 1e6}
 
 
 class Kernel(Row):
-    """Bandwidth of the kernel's TCP, and what a byte costs there."""
+    """Bandwidth of the kernel's TCP, and its CPU time for a GB."""
 
     def __init__(self, args, mtu, offload):
         self.mtu, self.offload, self.seconds = mtu, offload, max(1, round(args.seconds))
@@ -65,7 +68,7 @@ class KernelLatency(Kernel):
 
 
 class Ucx(Kernel):
-    """UCX_TLS=tcp: what MPI and the like would use."""
+    """UCX with UCX_TLS=tcp, as MPI libraries would use it."""
 
     def __init__(self, args, test, size, count, figure):
         super().__init__(args, 1500, True)
@@ -91,7 +94,9 @@ class Ucx(Kernel):
 
 
 class Fabric(Kernel):
-    """libfabric's tcp provider. fi_pingpong has one message under way: its bandwidth is not that of a stream."""
+    """
+    libfabric's tcp provider. fi_pingpong has one message under way at a time, so its bandwidth is not that of a stream.
+    """
 
     def __init__(self, args, size, count, figure):
         super().__init__(args, 1500, True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What is measured of this project and of the machine. A row is a command line and what is taken out of what it prints:
-its figures. A row knows its scene; rows of one scene run behind one set-up.
+The rows that measure this project and the machine. A row is a command line and the figures that are read from its
+output. A row names its scene; rows with the same scene share one set-up.
 """
 import contextlib
 import json
@@ -12,14 +12,14 @@ import time
 
 from stage import PATIENCE, BenchError, Stage, run
 
-GBS = "GB/s"  # 10^9 payload bytes a second
+GBS = "GB/s"  # bytes; more than the caches hold
 OUT_OF_CACHE = 128 << 20  # bytes; more than the caches hold
 IN_CACHE = 1 << 20
-SEGMENT = {1500: 1440, 9000: 8936}  # payload of one segment, for the machine's limit
+SEGMENT = {1500: 1440, 9000: 8936}  # MTU: payload of one segment, for the machine's limit
 
 
 class Figure:
-    """One number of a row. chart, line, x: where the report draws it. quiet: the printed table leaves it out."""
+    """One value of a row. chart, line, x: where the report draws it. quiet: left out of the printed table."""
 
     def __init__(self, name, unit, take, chart=None, line=None, x=None, quiet=False):
         self.name, self.unit, self.take = name, unit, take
@@ -39,12 +39,12 @@ class Row:
         return stage.nothing()
 
     def absolute(self):
-        """Of a ratio: what it was made of."""
+        """For a ratio: the two values that were divided."""
         return []
 
 
 class Limit(Row):
-    """What the machine can do with the bytes at best."""
+    """The machine's limit for the bytes of a message."""
 
     def __init__(self, name, argv, units=(GBS,), names=None):
         self.argv = argv
@@ -67,7 +67,7 @@ class Limit(Row):
 
 
 class Rnic(Row):
-    """One testpmd-rdma run; figures(res) is asked for each result with its mode and size."""
+    """One testpmd-rdma run. figures(mode, size) makes the figures for each combination."""
 
     def __init__(self, args, mode, sizes, figures, extra=(), mtu=1500, port=None, rnicd=None, kind="pair",
                  seconds=None):
@@ -108,8 +108,8 @@ class Rnic(Row):
 
 class Versus(Row):
     """
-    The ratio of two rows that are measured in turns of a fraction of a second, so that a machine whose speed changes by
-    the minute changes both. Each has its own daemon, which stands still while it is the other's turn.
+    The ratio of two rows, measured in turns of a fraction of a second so that changes of the machine's speed affect
+    both. Each row has its own daemon, which is stopped during the other row's turn.
     """
     TURNS = 5
 
@@ -158,7 +158,7 @@ class Versus(Row):
 
 
 class Idle(Rnic):
-    """Connections that carry nothing: what they cost the daemon, and how fast they come and go."""
+    """Idle connections: the daemon's CPU time and memory for them, and how fast they are set up and taken down."""
     EACH = 2000  # connections of one client
 
     def __init__(self, args, count):
@@ -194,7 +194,9 @@ class Idle(Rnic):
 
     @staticmethod
     def cpu(stage, seconds=1.0, windows=3):
-        """Per cent of a core in the quietest of some windows: what else wakes it up is not its own."""
+        """
+        Per cent of a core in the quietest of some windows: other processes may wake the daemon in the busier ones.
+        """
         least = 100.0
         for _ in range(windows):
             start, before = time.monotonic(), stage.d.cpu_ns()
@@ -231,7 +233,7 @@ class Idle(Rnic):
                 p.wait()
 
 
-# ---- what of a result ----
+# ---- figures from a result ----
 
 WORD = {"write_bw": "Write", "read_bw": "Read", "send_bw": "Send", "write_lat": "Write", "read_lat": "Read",
         "send_lat": "Send"}
@@ -247,7 +249,7 @@ def field(key, scale=1.0):
 
 
 def bandwidth(what, chart=None, line=None):
-    """Figures of a bandwidth run at one size."""
+    """Makes the figures of a bandwidth run at one size."""
     def make(mode, size):
         n = f"RC {WORD[mode]} {size}, {what}"
         return [Figure(n, GBS, field("gbytes_per_s"), chart=chart, line=line and f"{WORD[mode]}, {line}",
@@ -260,7 +262,7 @@ def client_cost(res):
 
 
 def sweep(mode, size):
-    """Bandwidth, and of Writes what each byte costs: the daemon spins, so all of its core's time counts."""
+    """Bandwidth; for Writes also the CPU time of each byte. The daemon spins, so all of its core's time counts."""
     figures = bandwidth("MTU 1500, CRC on", "bandwidth", "MTU 1500")(mode, size)
     if mode == "write_bw":
         q = size not in ("64", "64k")
@@ -284,7 +286,7 @@ QUANTILES = (("min", 0, "least"), ("p99", 99, "p99"), ("p999", 99.9, "p99.9"), (
 
 
 def latency(what="", line=""):
-    """Half a round trip of Writes and Sends, all of a Read."""
+    """Latency: half a round trip for Writes and Sends, the whole of it for a Read."""
     def make(mode, size):
         n = f"{WORD[mode]} latency, {size} B{what}" if size.isdigit() else f"{WORD[mode]} latency, {size}{what}"
         figures = [Figure(f"{n}, median", "us", field("lat_p50_ns", 1e-3), chart="latency", line=WORD[mode] + line,
@@ -307,7 +309,7 @@ def limits(args):
     for mtu, seg in SEGMENT.items():
         for where, span in (("in cache", IN_CACHE), ("out of cache", OUT_OF_CACHE)):
             yield Limit(f"limit: CRC+CRC+copy, MTU {mtu}, {where}", ("limits", "--loop", seg, span))
-    # In the order a worker that serves both ends does it, a turn's 32 segments together.
+    # The order of a worker that serves both ends: the 32 segments of a turn together.
     yield Limit("limit: the same in batches of 32, MTU 9000, out of cache", ("limits", "--loop", SEGMENT[9000], OUT_OF_CACHE, 32))
     for where, span in (("in cache", IN_CACHE), ("out of cache", OUT_OF_CACHE)):
         yield Limit(f"limit: memcpy, MTU 9000, {where}", ("limits", "--copy", SEGMENT[9000], span))
@@ -348,7 +350,8 @@ def latencies(args):
     sizes = "8,64,512,4k,16k,64k" if args.full else "8,64,4k,64k"
     quick = max(0.1, args.seconds / 2)
     yield Rnic(args, "write_lat,send_lat,read_lat", sizes, latency(), seconds=quick)
-    # The two ends of a ping-pong may share a CPU; a client that waits for its own completions has one to itself.
+    # The two ends of a ping-pong may share a CPU, but a client that polls for its own completions needs a CPU of its
+    # own.
     alone = "Write of 64 B, post to completion"
     yield Rnic(args, "write_bw", "64", lambda m, s: [Figure(f"{alone}, {name}", "us", field(f"lat_{key}_ns", 1e-3))
                                                      for key, name in (("p50", "median"), ("p99", "p99"))],
@@ -361,7 +364,7 @@ def latencies(args):
 
 
 def ratios(args):
-    """What the bars compare within this project and with the machine's limit."""
+    """The ratios within this project, and to the machine's limit, that have targets."""
     def write(size="64k", seconds=max(0.1, args.seconds / 2), **keys):
         return Rnic(args, "write_bw", size, bandwidth(""), seconds=seconds, **keys)
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The rivals that need a kernel's module: Linux siw and rxe, in the guest that test/interop boots, and siw against rnicd.
+The rivals that need a kernel module: Linux siw and rxe, in the guest that test/interop boots, and siw against rnicd.
 
-Qemu emulates each instruction of the guest (TCG), which makes it many times slower than the machine that it runs
-on: figures of the guest compare with each other, and with nothing else. So the kernel's own TCP is measured in the
-same guest over the same way, and what a rival makes of it is the figure to look at. rnicd takes the other end of siw's
-connection on the host, where nothing is emulated: that pair is as fast as siw.
+Qemu emulates each instruction of the guest (TCG), which makes the guest many times slower than the machine that it runs
+on: figures of the guest compare with each other, and with nothing else. Therefore the kernel's own TCP is measured in
+the same guest over the same path, and the figure to look at is a rival's share of TCP's. In the pair of siw and rnicd
+rnicd runs on the host, where nothing is emulated: that pair is as fast as siw.
 
 Leaves rivals.json, which the report page shows. Needs root, qemu and Debian's packages, and says so where they are not.
 """
@@ -36,7 +36,7 @@ def arguments():
 
 
 class Rival:
-    """One figure: `of` is the row of TCP that it is compared with."""
+    """One figure. of: the name of the TCP row that the figure is compared with."""
 
     def __init__(self, name, unit, device, argv, way, of=None):
         self.name, self.unit, self.device, self.argv, self.way, self.of = name, unit, device, argv, way, of
@@ -52,7 +52,7 @@ class Rival:
 
 
 def rivals(seconds):
-    """Rows in the order in which they run: of one device of the guest after those of another."""
+    """The rows in the order in which they run: all rows of one device of the guest, then those of the next device."""
     out = []
     for way in WAYS:
         for name, unit, test, size in ((f"kernel TCP, 64 KiB, {way}", "GB/s", "tcp_bw", "64K"),
@@ -61,7 +61,7 @@ def rivals(seconds):
                                                  test], way))
     for device, ways in (("siw", WAYS), ("rxe", WAYS[:1])):
         for way in ways:
-            # one ping-pong a process of its own: the guest has one CPU
+            # each ping-pong waits for events (--events): the guest has one CPU
             what = f"{device}, {way}" if way == WAYS[0] else "rnicd to siw"
             for mode in ("write", "read", "send"):
                 out.append(Rival(f"{mode.capitalize()} 64 KiB, {what}", "GB/s", device,
@@ -88,7 +88,7 @@ def figure_of(row, text):
 
 
 class Place:
-    """The guest, and an rnicd on the host's end of its network. kit: test/interop/batch.py."""
+    """The guest, and an rnicd at the host's end of the guest's network. kit: the module test/interop/batch.py."""
 
     def __init__(self, kit, g, d):
         self.kit, self.g, self.d = kit, g, d
@@ -98,7 +98,7 @@ class Place:
         return self.g.sh("uname -r").strip()
 
     def use(self, device):
-        """siw0 and rxe0 would both be the device of eth0's address."""
+        """Makes sure that only the wanted device exists: siw0 and rxe0 would both claim eth0's address."""
         if device in ("tcp", self.device):
             return
         self.g.sh(f"rdma link delete {self.device}0; rdma link add {device}0 type {device} netdev eth0")
@@ -124,7 +124,7 @@ class Place:
 
 
 def kit_of(build):
-    """The build must be known before."""
+    """Imports test/interop/batch.py, which reads the build's path from the environment when it is imported."""
     os.environ["RNIC_BUILD"] = os.path.abspath(build)
     sys.path[:0] = [os.path.join(HERE, "..", "interop"), os.path.join(HERE, "..", "e2e")]
     import batch  # pylint: disable=import-outside-toplevel

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Unchanged TCP programs over rnicd, both ends its own, and what the kernel makes of the same ones over veth."""
+"""Unchanged TCP programs over rnicd, both ends its own, and the same programs over the kernel's TCP and veth."""
 import json
 import os
 import subprocess
@@ -16,7 +16,7 @@ def bench_sock(stage):
 
 
 class Sockets(Row):
-    """A server and a client by `rnicrun --sockets`. The three have a CPU each where the machine has as many."""
+    """A server and a client under `rnicrun --sockets`. They and the daemon have a CPU each if the machine has three."""
 
     def __init__(self, args, figure, mtu):
         self.keys = {"rnicd": {"workers": args.daemon_cpu, "poll": "busy"}, "port": {"mtu": mtu}}
@@ -67,7 +67,7 @@ class Iperf(Sockets):
 
 
 class IperfLong(Iperf):
-    """send() and recv() of 1 MiB; wire: how the client connects (doc/stream-sockets.md)."""
+    """iperf3 with send() and recv() of 1 MiB. wire: the wire that the client asks for (doc/stream-sockets.md)."""
 
     def __init__(self, args, wire):
         super().__init__(args, 1500)

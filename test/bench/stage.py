@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What rows run on: daemons with RDMA devices and a testpmd-rdma server, or two network namespaces joined by a veth pair.
-A scene is set up for a group of rows and taken down behind it; only processes and namespaces made here are ended.
+The set-ups that rows run on: daemons with RDMA devices and a testpmd-rdma server, or two network namespaces joined by a
+veth pair. A scene is set up for a group of rows and taken down after it. Only processes and namespaces that were made
+here are ended.
 """
 import contextlib
 import glob
@@ -15,13 +16,13 @@ import sys
 import tempfile
 import time
 
-PATIENCE = 60  # seconds until something that should have happened is given up
+PATIENCE = 60  # seconds; an expected event that takes longer counts as a failure
 
 
-# With it malloc() writes to all memory that it gives, which is more and slower memory than programs have.
+# With this variable malloc() fills all memory that it returns, which makes programs slower and larger than they are.
 os.environ.pop("MALLOC_PERTURB_", None)
 
-# A benchmark that is ended ends what it has started.
+# When the benchmark is terminated it ends the processes that it has started.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
@@ -55,7 +56,7 @@ def end(p):
 
 
 class Daemon:
-    """A running rnicd, looked at from outside."""
+    """A running rnicd, observed from outside."""
 
     def __init__(self, process, log):
         self.p, self.log = process, log
@@ -68,7 +69,7 @@ class Daemon:
         return total
 
     def memory(self):
-        """Resident bytes of its own: what clients share with it belongs to them."""
+        """Resident bytes of the daemon's own memory, without memory that it shares with clients."""
         total, own = 0, True
         with open(f"/proc/{self.p.pid}/smaps", encoding="utf-8") as f:
             for line in f:
@@ -80,7 +81,7 @@ class Daemon:
         return total
 
     def counters(self):
-        """What its telemetry tells of all workers."""
+        """The counters of all workers, from the daemon's telemetry."""
         with open(self.log, encoding="utf-8") as f:
             path = f.read().rsplit("telemetry ", 1)[1].split()[0]
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
@@ -102,10 +103,10 @@ class Stage:
         self.testpmd = os.path.join(build, "app", "testpmd-rdma", "testpmd-rdma")
         self.limits = os.path.join(build, "test", "bench", "bench_limits")
         self.ring = os.path.join(build, "test", "bench", "bench_ring")
-        self.env = dict(os.environ)        # of a client
+        self.env = dict(os.environ)  # environment of a client
         self.ns = (f"rnicbench{os.getpid()}a", f"rnicbench{os.getpid()}b")
         self.directory = None
-        self.d = None                      # the daemon that serves the clients
+        self.d = None  # with two daemons: the one that serves the server
         self.far = None                    # of two daemons the one that serves the server
 
     @contextlib.contextmanager
@@ -114,7 +115,7 @@ class Stage:
 
     @contextlib.contextmanager
     def signalled(self, first, then):
-        """The daemon, if there is one, gets a signal, and another one at the end."""
+        """Sends the daemon, if there is one, the signal `first` now and the signal `then` at the end."""
         if self.d is not None:
             self.d.p.send_signal(first)
         try:
@@ -127,7 +128,7 @@ class Stage:
 
     @staticmethod
     def config(directory, name, keys, ports):
-        """ports: name, device, address of each."""
+        """Returns the text of a configuration. ports: (name, device, address) of each port."""
         text = (f"[rnicd]\nsocket = {directory}/{name}.sock\n" +
                 "".join(f"{k} = {v}\n" for k, v in keys["rnicd"].items()))
         for port, device, addr in ports:
@@ -173,7 +174,7 @@ class Stage:
 
     @contextlib.contextmanager
     def pair(self, keys, serve=True):
-        """One daemon, two ports wired to each other, alike."""
+        """One daemon with two ports that are wired to each other and have the same keys."""
         ports = (("left", "pair:right", self.ADDR[0]), ("right", "pair:left", self.ADDR[1]))
         with self.place(), self.one_daemon("rnicd", keys, ports) as self.d:
             self.env = self.env_of("rnicd")
@@ -185,7 +186,7 @@ class Stage:
 
     @contextlib.contextmanager
     def two(self, keys, devices, before=((), ())):
-        """Two daemons joined by something, one port each; each CPU has a daemon and a client."""
+        """Two daemons with one port each, joined by the given devices; each CPU runs a daemon and a client."""
         cpus = (self.args.daemon_cpu, self.args.client_cpu)
         each = [dict(keys, rnicd=dict(keys["rnicd"], workers=c)) for c in cpus]
         with self.place():
@@ -254,7 +255,7 @@ class Stage:
                 raise BenchError("the veth pair carries no packets")
 
     def kernel_pair(self, server, client, first_word, timeout=PATIENCE):
-        """A server in one namespace and a client in the other, one CPU each; returns the client's stdout."""
+        """Runs a server in one namespace and a client in the other, on a CPU each; returns the client's stdout."""
         cpus = (str(self.args.daemon_cpu), str(self.args.client_cpu))
         pre = [["ip", "netns", "exec", n, "taskset", "-c", c] for n, c in zip(self.ns, cpus)]
         env = dict(os.environ, UCX_TLS="tcp", UCX_NET_DEVICES="veth0")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Bulk TCP through a bad wire: tcp_lite with the kernel, and the kernel with itself through the same wire with the same
-seed (test/tcp_lite/tap_host), in turns, both ways. Prints medians in MB/s and tcp_lite's share of the kernel's for each
-of the kernel's congestion controls, tcp_lite having the one of the same name. A measurement, not a test. Needs root; on
-a machine with other work use `chrt -f 10`.
+Bulk TCP through an impaired wire: tcp_lite with the kernel, and the kernel with itself through the same wire with the
+same seed (test/tcp_lite/tap_host), in turns, both ways. Prints medians in MB/s, and tcp_lite's rate as a share of the
+kernel's, for each congestion control that both have. A measurement, not a test. Needs root; on a machine with other
+work use `chrt -f 10`.
 
 usage: tcp_loss.py TAP_HOST [ROUNDS [MEGABYTES [WORD-OF-WIRE]]]
 """
@@ -42,7 +42,10 @@ def exactly(s, n):
 
 
 def serve(control):
-    """What tap_host does at these ports: sends as many bytes as it is told; takes all and says how many."""
+    """
+    Serves the ports of tap_host: SOURCE sends as many bytes as it is asked for; SINK receives all bytes and answers how
+    many.
+    """
     def source(s):
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
         s.sendall(bytes(struct.unpack(">Q", b"".join(exactly(s, 8)))[0]))
@@ -63,7 +66,7 @@ def serve(control):
 
 
 def take(n, _control):
-    """n bytes from the other end; MB/s."""
+    """Receives n bytes from the other end; returns MB/s."""
     with socket.create_connection((FAR, SOURCE), timeout=60) as s:
         s.sendall(struct.pack(">Q", n))
         start = time.monotonic()
@@ -73,7 +76,7 @@ def take(n, _control):
 
 
 def give(n, control):
-    """n bytes to the other end, until it says that it has them; MB/s."""
+    """Sends n bytes to the other end and waits until it has confirmed them; returns MB/s."""
     with socket.create_connection((FAR, SINK), timeout=60) as s:
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
         start = time.monotonic()
@@ -88,7 +91,10 @@ WAYS = {"sends": take, "receives": give}
 
 
 class Wire:
-    """tap_host between this namespace and either itself (tcp_lite) or the kernel in another namespace."""
+    """
+    A tap_host between this namespace and a peer. The peer is tap_host itself (tcp_lite) or the kernel in another
+    namespace.
+    """
 
     def __init__(self, path, impair, control, kernel):
         self.children = []

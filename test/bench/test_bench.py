@@ -34,7 +34,7 @@ def figures(full):
 
 
 def bench(*argv):
-    """Two rounds of the rows that argv chooses: exit status, what it printed, results, page."""
+    """Runs the benchmark for two rounds on the rows that argv selects; returns its output, results and page."""
     with tempfile.TemporaryDirectory() as out:
         p = subprocess.run([sys.executable, os.path.join(HERE, "bench.py"), "--build", BUILD, "--rounds", "2", "--seconds",
                             "0.1", "--no-kernel", "--out", out, *argv], capture_output=True, text=True, timeout=120,
@@ -75,19 +75,20 @@ def the_designs_are_compared_in_one_run():
     assert p.returncode == 0, p.stdout + p.stderr
     found = json.loads(p.stdout)
     figures = {name: (found[name], 4) for name in ("cold", "markers")}
-    figures.update({name: (found[name], 5) for name in ("sizes", "isosurface")})  # latency or time before them
+    # one more figure in front: latency, or time
+    figures.update({name: (found[name], 5) for name in ("sizes", "isosurface")})
     figures["computation"] = (found["computation"]["4096"], 4)
     for name, (designs, n) in figures.items():
         assert list(designs) == ["offloaded", "assisted", "host", "embedded"], (name, found)
         for design, points in designs.items():
             for row in points.values():
                 assert len(row) == n and min(row[:-2] + row[-1:]) > 0, (name, design, found)
-                assert row[-2] > 0 or design == "embedded", (name, design, found)  # rnicd's CPU
+                assert row[-2] > 0 or design == "embedded", (name, design, found)  # CPU time of rnicd
     for design, times in found["computation"]["4096"].items():
-        # one Write in each 100 us at most; and up to 16 were under way when the 0.05 s began
+        # at most one Write in 100 us, and up to 16 Writes may have been under way when the 0.05 s began
         assert list(times) == ["0", "100"] and 0 < times["100"][0] < 4096 / 100e3 * 1.1, (design, found)
     for spacing in ("512", "none"):
-        row = found["nic"][spacing][0]  # DMAs of 2 KiB, CRC and SEND on their own
+        row = found["nic"][spacing][0]  # the way contiguous, with CRC and SEND as two engines
         assert 4.9 < row["touched_per_byte"] <= 5 and row["payload"] >= 32 * 65536, found["nic"]
     assert found["nic"]["512"][2]["dmas"] > 4 * found["nic"]["none"][2]["dmas"], found["nic"]
     assert list(found["cold"]["host"]) == ["4096"] and list(found["markers"]["host"]) == ["512", "none"], found
@@ -102,7 +103,8 @@ def a_program_touches_bytes_where_iwarp_runs_in_it_and_only_there():
     found = json.loads(p.stdout)
     for role in ("transmit", "receive"):
         assert max(found["offloaded"][role]) < 0.1, found
-        first, last = found["embedded"][role]  # each byte is read or written in buffers that the last cache cannot hold
+        # each byte is read from, or written to, buffers that the last cache cannot hold
+        first, last = found["embedded"][role]
         assert first >= last > 0.8, found
 
 
@@ -148,7 +150,7 @@ def each_kind_of_datagram_stands_beside_connections():
 @case
 def memory_is_shared_among_the_peers():
     assert datagram.Peers.share(1 << 20, 3 << 20, 1024) == 2
-    assert datagram.Peers.share(5000, 4000, 10) == 0  # pages that others gave back
+    assert datagram.Peers.share(5000, 4000, 10) == 0  # other queue pairs have given pages back
 
 
 @case
@@ -198,7 +200,7 @@ def memory_of_mpi_is_that_of_its_ranks_and_of_the_daemon():
     _, doc, _ = bench("--only", "MPI memory, radix sort, 4 ranks, RD")
     both, shared, own = doc["rows"]
     assert both["failure"] is None and len(both["values"]) == 2, both
-    assert shared["median"] > 4 * 256 * 4096 / 2**20, shared  # the receives of each rank
+    assert shared["median"] > 4 * 256 * 4096 / 2**20, shared  # at least the receives of each rank
     assert 0 <= own["median"] < 16, own  # tables that nobody needs cost nothing
 
 
@@ -222,7 +224,8 @@ def a_row_leaves_results_and_a_page():
     for word in (doc["date"], "(commit ", " CPUs, Linux "):
         assert word in text and word in html, (word, text)
     run = subprocess.run(["sh", "-c", row["command"]], capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert run.returncode == 0 and float(run.stdout.split()[0]) > 0, run  # the line can be pasted
+    # the command of the row can be pasted into a shell
+    assert run.returncode == 0 and float(run.stdout.split()[0]) > 0, run
 
 
 @case
@@ -268,7 +271,7 @@ def a_run_over_the_daemon_is_measured_or_says_why_not():
     name = "10 Gb/s port, Write 64k, MTU 1500"
     text, doc, html = bench("--only", name)
     row, = doc["rows"]
-    assert row["values"] or row["failure"] == "nothing was completed in the time", row  # another one had the CPU
+    assert row["values"] or row["failure"] == "nothing was completed in the time", row  # other processes had the CPU
     assert "rate=10G" in row["command"] and "--size 64k" in row["command"] and "rate=10G" in html, row
     assert ("what the framing allows" in text) == bool(row["values"]), text
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The model of an adapter's engines against what a published study counted and measured on such adapters: how often a byte
-is touched in the adapter's memory, how many DMAs a message takes, and the bandwidth that follows.
+The model of an adapter's engines compared with a published study that counted and measured such adapters: how often
+each byte is touched in the adapter's memory, how many DMAs a message takes, and the bandwidth that results.
 """
 import hashlib
 import os
@@ -51,9 +51,9 @@ def the_way_in_touches_as_often_as_the_way_out():
 @case
 def a_message_of_16_kib_takes_64_dmas_with_markers_512_bytes_apart_and_32_with_1024():
     for spacing, dmas in ((512, 64), (1024, 32)):
-        f = model.message(16384, spacing, ulpdu=16384)  # in one FPDU: no headers in between
+        f = model.message(16384, spacing, ulpdu=16384)  # one FPDU, so there are no headers in between
         n = sum(len(model.dmas(x, "scatter")) for x in f)
-        assert dmas <= n <= dmas + 2, (spacing, n)  # it begins and ends between two markers
+        assert dmas <= n <= dmas + 2, (spacing, n)  # the payload may begin and end between two markers
 
 
 @case
@@ -75,7 +75,10 @@ def no_dma_is_longer_than_2_kib():
 
 @case
 def the_costs_of_one_measurement_predict_the_others():
-    """7.2 Gb/s without markers gives the cost of a DMA; measured with markers: 3.5 offloaded, 6 assisted."""
+    """
+    7.2 Gb/s without markers gives the cost of a DMA. With markers 3.5 Gb/s (offloaded) and 6 Gb/s (assisted) were
+    measured.
+    """
     plain = rows(model.message(1 << 20, 0))["scatter", False]["gbits_per_s"]
     assert abs(plain - 7.2) < 0.1, plain
     marked = rows(BULK)
@@ -85,7 +88,10 @@ def the_costs_of_one_measurement_predict_the_others():
 
 @case
 def memory_that_is_slow_limits_what_moves_bytes_most():
-    """1 ns a byte, one access at a time: payload a second is a byte for as many ns as it is touched."""
+    """
+    With 1 ns for each access to a byte, one at a time, a byte takes as many ns as it is touched: that limits the
+    bandwidth.
+    """
     found = rows(BULK, costs=model.Costs(0, 0, 1))
     for r in found.values():
         limit = r["payload"] * 8 / (r["wire"] * r["touched_per_byte"])
@@ -97,16 +103,19 @@ def memory_that_is_slow_limits_what_moves_bytes_most():
 
 @case
 def an_engine_that_is_alone_hides_the_others():
-    """A DMA that takes long: the time is that of the DMAs, and the rest goes on beside them."""
+    """With a slow DMA the time is that of all DMAs, and the other engines work beside it."""
     r = model.run(BULK, "scatter", costs=model.Costs(1000, 0, 0.01))
     assert abs(r["payload"] * 8 / r["gbits_per_s"] / (r["dmas"] * 1000) - 1) < 0.01, r
 
 
 def written(path, spacing, start):
-    """A capture of one connection with markers from the initiator, in segments of 1,000 bytes; what it carries."""
+    """
+    Writes a capture of one connection with markers from the initiator, in segments of 1,000 bytes; returns the
+    payload's sizes.
+    """
     sizes = [1, 500, 1300, 1428, 3000] * 4
     stream, payload = bytearray(), 0
-    for n in sizes:  # the FPDU as wire.py has it, markers put in between
+    for n in sizes:  # the FPDU from wire.py, with markers inserted
         plain, at = wire.fpdu(wire.tagged(wire.WRITE, 7, payload, hashlib.shake_256(bytes([n & 255])).digest(n))), 0
         length_at = len(stream) + (4 if len(stream) % spacing == 0 else 0)
         while at < len(plain):

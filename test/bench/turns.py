@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Two builds of this project against each other: python3 test/bench/turns.py OLD_BUILD NEW_BUILD
+Compares two builds of this project: python3 test/bench/turns.py OLD_BUILD NEW_BUILD
 
 Each row is measured in turns: the old build, the old build again with a daemon of its own, the new build, and so on.
-The machine's speed changes from minute to minute; what the two old ones differ by tells how much of a ratio is chance.
-So does the place in memory that a daemon happens to get, so all daemons are started anew every few rounds.
-One daemon serves both ends over a pair of ports; a worker that floats serves both. A row prints the median of the old
-build, the median of the ratios old to old with the least and most of them, and the same of new to old. Above 1 is
-faster; of latency rows the ratio is turned round. Rows named "summed" have every CRC summed and checked on both builds
-(`crc = always`, where a build has that key), the others are as configurations ship.
+The machine's speed changes from minute to minute: the ratio of the two old ones shows how much of a ratio is chance.
+The memory addresses that a daemon happens to get change its speed, too, so all daemons are restarted every few rounds.
+One daemon serves both ends over a pair of ports, with one floating worker. A row prints the median of the old build,
+then the ratios old to old and new to old: median, least and most. Above 1 is faster; for latency rows the ratio is
+inverted. In rows named "summed" every CRC is summed and checked in both builds (`crc = always`, where a build has that
+key); other rows use the default.
 """
 import argparse
 import contextlib
@@ -36,7 +36,7 @@ GROUPS = (
 
 
 class Build:
-    """A build with its daemon and its server."""
+    """One build with its daemon and its server."""
 
     def __init__(self, name, folder, args):
         self.name, self.args = name, args
@@ -48,12 +48,12 @@ class Build:
     def open(self, port_keys):
         keys = dict(port_keys)
         if keys.get("crc") == "always" and "always" not in run([self.stage.rnicd, "--help-config"]):
-            keys["crc"] = "on"  # this build sums always
+            keys["crc"] = "on"  # older builds always sum CRCs and do not know the value
         with self.stage.pair({"rnicd": {"workers": self.args.daemon_cpu}, "port": keys}):
             yield self
 
     def rate(self, mode, size, *more):
-        """Messages a second, or of a latency how many fit a second one after the other."""
+        """Messages a second; for a latency mode, how many messages one after the other fit into a second."""
         if mode == "ud_lat":
             return self.datagrams(size)
         argv = [self.stage.testpmd, "-m", mode, "-S", size, "-t", str(self.args.seconds), "-w", "20ms", "--no-verify",
@@ -62,7 +62,10 @@ class Build:
         return 1e9 / row["lat_p50_ns"] if "_lat" in mode else row["mmsgs_per_s"] * 1e6
 
     def datagrams(self, size):
-        """perftest's: older builds of testpmd-rdma have no datagrams. Its bandwidth test would hang on a lost one."""
+        """
+        Runs perftest, since testpmd-rdma of older builds has no datagrams. perftest's bandwidth test would hang when a
+        datagram is lost.
+        """
         def argv(device, cpu):
             return ["stdbuf", "-oL", "taskset", "-c", str(cpu), self.rnicrun, "ib_send_lat", "-c", "UD", "-d", device,
                     "-s", size, "-n", "5000", "-p", self.port]
@@ -76,14 +79,14 @@ class Build:
                 server.communicate(timeout=PATIENCE)
             finally:
                 end(server)
-        row = re.search(r"^ *\d+ +5000 +\S+ +\S+ +(\S+)", out, re.M)  # size, iterations, least, most, typical
+        row = re.search(r"^ *\d+ +5000 +\S+ +\S+ +(\S+)", out, re.M)  # columns: size, iterations, least, most, typical
         if not row:
             raise BenchError(f"ib_send_lat of {self.name} printed no row: {out}")
         return 1e6 / float(row[1])
 
 
 def measure(builds, rows, rounds, seen):
-    """Appends one figure a round to seen[row][build name]."""
+    """Measures one round; appends a figure for each build to seen[row][build name]."""
     for i in rounds:
         turn = builds[i % len(builds):] + builds[:i % len(builds)]
         for r in rows:
