@@ -25,12 +25,12 @@ import siw  # pylint: disable=wrong-import-position
 import matrix  # pylint: disable=wrong-import-position
 from matrix import BROKEN, KEPT, MIRRORED  # pylint: disable=wrong-import-position
 
-# A row that expects something waits this long for it. siw, under emulation, is silent where a rule is not kept.
+# Seconds that a row waits for something expected. siw is slow under emulation, and says nothing where it breaks a rule.
 PATIENCE = {"rnicd": "20", "siw": "6"}
 
 
 def works(dut):
-    """Whether a plain connection still does."""
+    """True: a plain connection still works."""
     from steps import TABLE, Exchange  # pylint: disable=import-outside-toplevel
     try:
         Exchange(dut, TABLE[0]).run()
@@ -40,7 +40,7 @@ def works(dut):
 
 
 def judge(dut, r):
-    """One row on a device: a verdict, and what the device does instead."""
+    """Runs one row on a device; returns the verdict, and what the device does instead."""
     from steps import Differs, Exchange, Mirrored  # pylint: disable=import-outside-toplevel
     try:
         Exchange(dut, r).run()
@@ -58,7 +58,10 @@ def judge(dut, r):
 
 
 def run(name, rows, out):
-    """Runs rows on a device and calls out(row, verdict, text). Returns the column (matrix.py)."""
+    """
+    Runs rows on a device and calls out(row, verdict, text) for each; returns the matrix's column of the device
+    (matrix.py).
+    """
     from dut import DUTS  # pylint: disable=import-outside-toplevel
     from rig import Skip  # pylint: disable=import-outside-toplevel
     results = {}
@@ -76,7 +79,7 @@ def run(name, rows, out):
 
 
 def table():
-    """The rows; late, because what they import reads the environment."""
+    """All rows. Imported late, because what the rows import reads the environment."""
     for name in ("rows_mpa", "rows_6581", "rows_ddp", "rows_rdmap", "rows_7306"):
         importlib.import_module(name)
     from steps import TABLE  # pylint: disable=import-outside-toplevel
@@ -84,7 +87,7 @@ def table():
 
 
 def tap(name, rows, due):
-    """due: {row: verdict}, where it need not be KEPT."""
+    """Prints the rows' results as TAP. due: {row: verdict}, the verdicts to expect of a row in place of KEPT."""
     print(f"1..{len(rows)}", flush=True)
     failed = []
 
@@ -105,7 +108,7 @@ def tap(name, rows, due):
 
 
 def column(name):
-    """Runs one device in a process of its own."""
+    """Runs one device in a process of its own; returns its column."""
     argv = [sys.executable, os.path.abspath(__file__), "--dut", name]
     p = subprocess.run(argv, check=False, stdout=subprocess.DEVNULL)
     c = matrix.read_column(name)
@@ -113,7 +116,7 @@ def column(name):
 
 
 def both():
-    """Runs everything; the whole table, then in short."""
+    """Runs all rows on both devices; prints the whole table, then the summary."""
     start = time.monotonic()
     columns = {name: column(name) for name in PATIENCE}
     matrix.full(columns, table())
@@ -152,7 +155,8 @@ def main():
         for r in table():
             print(f"{r.name}\tRFC {r.section}\t{r.level}\t{r.role}\t{r.text}")
         return 0
-    keep = keep or (name if not args and "RNIC_DESIGN" not in os.environ else None)  # the matrix has no column of it
+    # a run with RNIC_DESIGN has no column in the matrix
+    keep = keep or (name if not args and "RNIC_DESIGN" not in os.environ else None)
     if keep:
         matrix.write_column(keep, {"reason": "has not come to an end"})
     result, status = tap(name, rows, due)
@@ -162,6 +166,7 @@ def main():
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
+    # SIGTERM ends Python in order, so that the processes that were started are ended, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     os.environ.setdefault("RNIC_TEST_PATIENCE", "20")
     sys.exit(main())

@@ -26,13 +26,16 @@ VARIANTS = {
     "nocrc": "peer-to-peer = off\ncrc = off",
 }
 PORT = 7000
-DEPTH = 4     # the target's IRD and ORD
-RECEIVES = 4  # it posts for each connection
+DEPTH = 4  # IRD and ORD of the target's connections
+RECEIVES = 4  # receives that the target posts for each connection
 RECV_LEN = 4096
 
 
 class Place:
-    """Where a variant lives: the device's address, ours, the target program on it and our listening socket."""
+    """
+    The ends of one variant: the device's address, our address, the target program on the device, and our listening
+    socket.
+    """
 
     def __init__(self, addr, host, target):
         self.addr, self.host, self.target = addr, host, target
@@ -44,14 +47,19 @@ class Place:
         self.s.settimeout(wire.PATIENCE)
 
     def listen(self, how):
-        """The target listens at one more port; what it does with a request holds for all of them."""
+        """
+        Makes the target listen at one more port. how: what the target does with requests, from now on at all ports.
+        """
         self.ports += 1
         self.port = self.ports
         self.target.tell(f"listen {self.port} {RECEIVES} {DEPTH} {DEPTH} {how}")
 
 
 class Keyed:
-    """The daemon as a program with this set-up's keys sees it: a program that runs iWARP itself has its own."""
+    """
+    A daemon that adds this variant's keys to the environment of its programs: a program that runs iWARP itself takes
+    the keys from there.
+    """
 
     def __init__(self, daemon, keys):
         self.daemon, self.children, self.keys = daemon, daemon.children, keys
@@ -104,7 +112,7 @@ class Rnicd:
 
 
 class GuestTarget(wire.Target):
-    """The target program in the guest; its stdin and stdout are a TCP connection."""
+    """The target program in the guest; its stdin and stdout are carried by a TCP connection."""
 
     CONTROL = 99
 
@@ -122,7 +130,7 @@ class GuestTarget(wire.Target):
                 self.mr[w[1]] = (int(w[2]), int(w[3]), int(w[4]))
 
     def connect(self, addr):
-        """Until nc in the guest listens."""
+        """Connects to the target's nc in the guest, as soon as nc listens."""
         for _ in range(200):
             try:
                 s = socket.create_connection((addr, self.CONTROL), timeout=5)
@@ -138,7 +146,7 @@ class GuestTarget(wire.Target):
 
 class Siw:
     name = "siw"
-    settle = 0.1  # it sends its Reply before it listens to the socket
+    settle = 0.1  # siw sends its Reply before it looks for FPDUs on the socket
 
     def __init__(self):
         try:

@@ -38,7 +38,7 @@ def read_column(name):
 
 
 def kept():
-    """What matrix.txt says of siw."""
+    """siw's column, from matrix.txt."""
     rows = {}
     with open(KEPT_FILE, encoding="utf-8") as f:
         about = next(f).rstrip("\n").rpartition(" beside siw of ")[2]
@@ -54,7 +54,7 @@ def verdict(column, r):
 
 
 def note(columns, r):
-    """What the devices do instead, and why."""
+    """The note of a row: what the devices do instead, and why."""
     notes = []
     for name, c in columns.items():
         v, text = verdict(c, r)
@@ -76,7 +76,7 @@ def full(columns, rows):
 
 
 def tally(columns, rows):
-    """One line for each RFC: how many rows there are, and what each device makes of them."""
+    """Prints a line for each RFC: the number of rows, and how many of each verdict each device has."""
     print(f"{'':26} {'rows':>4}" + "".join(f"   {n:26}" for n in columns).rstrip())
     groups = {f"RFC {n} {t}": [r for r in rows if r.section.startswith(n)] for n, t in TITLES.items()}
     for title, members in {**groups, "all": rows}.items():
@@ -99,7 +99,7 @@ def listing(title, names):
 
 
 def differences(columns, rows):
-    """Rows by what stands behind them; returns how many have nothing behind them."""
+    """Prints the rows that are not kept, grouped by their reason; returns the number of rows without a known reason."""
     behind = collections.OrderedDict()
     unexplained = []
     for r in rows:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rules of doc/datagram-iwarp.md, chapter "Reliable transport": a case each."""
+"""A case for each rule of doc/datagram-iwarp.md, chapter "Reliable transport"."""
 import itertools
 import struct
 import time
@@ -30,14 +30,14 @@ def data_with_the_cookie_opens_the_flow_and_is_acknowledged(x):
     assert flow_of(x.d) is None
     x.works()
     assert flow_of(x.d)["from"] == "open" and x.d.opened
-    x.works()  # without the cookie
+    x.works()  # once the flow is open, DATA needs no cookie, but may still have one
     x.d.put_data(x.pair.packet(TAKEN), x.d.number, cookie=x.d.cookie)  # it may still be there
     x.d.number += 1
     x.works()
 
 
 def strangers(x):
-    """DATA that opens nothing: forged, of others, and without a cookie."""
+    """DATA that must not open a flow: with a forged cookie, without a cookie, or with another device's."""
     d, other = device(), device()
     d.ask()
     body = Pair(d, 0x4242, x.qpn, QKEY).segment(x.attack())
@@ -96,7 +96,7 @@ def a_number_is_delivered_once(x):
     x.d.answers.clear()
     x.dropped("rd_twice", lambda: x.d.put_data(body, number))
     x.d.answers.clear()
-    x.d.put_data(x.pair.segment(x.attack()), number)  # another content does not make it another packet
+    x.d.put_data(x.pair.segment(x.attack()), number)  # other content does not make a packet a new one
     x.pair.number -= 1
     p = x.d.answered(ACK)
     assert p.flags & F_TWICE and p.number > number, p
@@ -118,7 +118,7 @@ def a_number_outside_the_window_is_dropped(x):
 def an_ack_tells_the_lowest_ranges_in_order():
     d = device()
     d.ask()
-    nothing = bytes(32)  # a kind that there is not
+    nothing = bytes(32)  # packets of a kind that does not exist
     for n in (2, 4, 5, 7, 9, 11, WINDOW - 1):
         d.put_data(nothing, n, cookie=d.cookie)
     told = lambda: {p.number: ranges_of(p) for p in d.answers if p.kind == ACK}
@@ -200,7 +200,7 @@ def no_more_than_sixteen_segments_wait_to_be_taken(c):
     s.quiet = True
     s.until(lambda: len(s.held) == SEGS)
     end = time.monotonic() + 0.5
-    s.until(lambda: time.monotonic() > end)  # a further segment would break the rule, which Pair checks
+    s.until(lambda: time.monotonic() > end)  # if rnicd sent one more segment, Pair would raise
     s.quiet = False
     while s.next in s.held:
         s.ddp.append(s.held.pop(s.next))
@@ -245,7 +245,7 @@ def a_lost_flow_fails_what_is_under_way_and_the_next_is_another(c):
     s = c.store()
     c.serves(s, 2)
     flow, run_ = c.d.data[-1].flow, s.peer_run
-    c.d.incoming.clear()  # as if we had started anew: DATA is answered with UNKNOWN
+    c.d.incoming.clear()  # we forget the flow, as a restarted device does: DATA is answered with UNKNOWN
     c.tell("go 1")
     assert c.answer() == (2, RETRY_EXC)
     c.d.data.clear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rules of doc/datagram-iwarp.md, chapter "Reliable datagrams", about unordered runs: a case each."""
+"""A case for each rule of doc/datagram-iwarp.md, chapter "Reliable datagrams", about unordered runs."""
 import struct
 
 from rd_scene import COUNTER, QKEY, counters, customer, scene, text
@@ -94,7 +94,7 @@ def what_is_out_of_the_window_or_of_the_other_kind_is_dropped(x):
         before = counters()["rd_bad"]
         bad(**how)
         until(lambda before=before: counters()["rd_bad"] == before + 1, how)
-    for k in range(SEGS):  # those that wait for the one before
+    for k in range(SEGS):  # segments that wait for their predecessors
         x.d.deliver(p.packet(SEGMENT, x.attack(), number=2 * k + 1, flags=LOOSE))
     before = counters()["rd_bad"]
     bad(number=2 * SEGS + 1, flags=LOOSE)
@@ -124,7 +124,7 @@ def an_answer_names_its_request(x):
     for k in range(2):
         p.put(p.read_request((sink[0], sink[1] + k * 3000), 3000, (x.stag, x.where + COUNTER + k * 3000)))
     got = bytearray(6000)
-    for _ in range(6):  # of each answer three segments
+    for _ in range(6):  # three segments for each of two answers
         d = p.get()
         assert d[1] & 15 == READ_RESP, d[:2].hex()
         at = struct.unpack_from(">Q", d, 6)[0] - sink[1]
@@ -136,7 +136,7 @@ def an_answer_names_its_request(x):
 def a_client_makes_chains_and_takes_what_the_map_tells(c):
     c.tell("burst 40")
     s = c.store()
-    s.waits = {0}  # the first segment has no turn: its message stays open
+    s.waits = {0}  # the first segment is held back, so its message stays open
     s.until(lambda: len(s.turned) >= 12)
     while s.ddp:
         s.serve(s.ddp.popleft())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rules of doc/datagram-iwarp.md, chapter "Reliable datagrams": a case each."""
+"""A case for each rule of doc/datagram-iwarp.md, chapter "Reliable datagrams"."""
 import struct
 
 import wire_rd
@@ -60,7 +60,7 @@ def a_send_waits_no_longer_than_its_patience(x):
     p.put(*p.message(text(0, x.length)), rnr=1)
     c = p.is_refused()
     assert c.body[:2] == bytes((0x12, 0x02)), c
-    p.refused = None  # what comes behind the run's end hears the same, as the first answer may have been overtaken
+    p.refused = None  # later segments get the same answer once more, since the first answer may have been overtaken
     p.put(*p.message(text(1, x.length)))
     assert p.is_refused().body == c.body, (p.refused, c)
     p.begin()
@@ -179,7 +179,7 @@ def a_later_run_begins_anew(x):
     x.works()
     assert x.pair.peer_run != first, "the other end has begun anew, too"
     x.pair.begin()
-    x.d.deliver(x.pair.segment(x.attack(), number=1))  # waits for number 0
+    x.d.deliver(x.pair.segment(x.attack(), number=1))  # waits for segment number 0
     x.pair.begin()
     x.works()
     x.works()

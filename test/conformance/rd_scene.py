@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What a case about reliable datagrams is made of: rnicd on a tap, test/e2e/rd_ends.c as its program (a store whose memory
-others change, or a client that works on ours), and a device of our own making (test/e2e/wire_rd.py) with an address of
-its own, so that no case sees another's flows.
+The parts of a case about reliable datagrams: rnicd on a tap, test/e2e/rd_ends.c as rnicd's program, and a device of our
+own making (test/e2e/wire_rd.py). rd_ends.c is a store whose memory we change, or a client that works on our store. Each
+device of ours has an address of its own, so no case sees the flows of another.
 """
 import itertools
 import struct
@@ -21,7 +21,7 @@ WHERE, STAG = 0x7f0000100000, 0x5500aa  # our own store's
 
 
 def device():
-    """A device with an address of its own."""
+    """Makes a device with an address of its own."""
     daemon()
     host = f"10.79.0.{next(numbers)}"
     wire.run("ip", "addr", "add", f"{host}/24", "dev", "rt0")
@@ -29,7 +29,7 @@ def device():
 
 
 def text(m, length):
-    """Message m of rd_ends.c."""
+    """The content of rd_ends.c's message number m."""
     return struct.pack("<I", m) + bytes((m * 31 + i * 7 + (i >> 8) * 13 | 1) & 255 for i in range(4, length))
 
 
@@ -42,7 +42,7 @@ def flow_of(dev):
 
 
 class Scene:
-    """rd_ends.c's store, a device of ours and a pair with the store."""
+    """rd_ends.c as a store, a device of ours, and a pair between that device and the store."""
 
     def __init__(self, length=1000, later=False, how=()):
         self.length, self.m = length, 0
@@ -57,7 +57,7 @@ class Scene:
         self.p.p.stdin.flush()
 
     def came(self):
-        """Sends that the store has had, and its counter."""
+        """How many Sends the store has received, and the value of its counter."""
         self.say()
         self.said += 1
         lines = lambda: [s for s in self.p.out if s.startswith("came")]
@@ -70,22 +70,22 @@ class Scene:
         self.m += 1
 
     def works(self):
-        """The next Send arrives, and none has come beside those that were sent."""
+        """Sends once more; the Send arrives, and the store has received nothing but our Sends."""
         self.send()
         self.pair.taken()
         assert self.came()[0] == self.m, (self.came(), self.m)
 
     def memory(self):
-        """The store's, read by a pair that begins for that."""
+        """The store's memory, read by a new pair of its own."""
         reader = Pair(self.d, 0x9000 + next(numbers), self.qpn, QKEY)
         return reader.read(self.stag, self.where, COUNTER + SLOTS * self.length)
 
     def attack(self, to=0, size=64):
-        """A Write that would change the store's memory."""
+        """A Write that would change the store's memory if it were carried out."""
         return tagged(WRITE, self.stag, self.where + COUNTER + to, b"\xee" * size)
 
     def dropped(self, name, what, n=1):
-        """`what` leads to n counts of `name`, moves nothing and ends nothing."""
+        """what() adds exactly n to the counter `name`, changes no memory, and leaves the connection working."""
         was = self.memory()
         self.d.barrier()
         before = counters()
@@ -96,7 +96,10 @@ class Scene:
         self.works()
 
     def refused(self, pair, *ddp, term=None):
-        """The run of this pair is refused, with this Terminate; the store's memory stays, and a new run works."""
+        """
+        Sends segments on the pair: its run is refused with this Terminate (term None: without one), and the store's
+        memory does not change.
+        """
         was = self.memory()
         pair.put(*ddp)
         c = pair.is_refused()
@@ -119,7 +122,7 @@ class Scene:
 
 
 def scene(**how):
-    """A case with a scene, which is ended after it."""
+    """Makes a case of a function that takes a Scene; the scene is ended after it."""
     def made(f):
         def run_it():
             x = Scene(**how)
@@ -131,7 +134,7 @@ def scene(**how):
 
 
 class Customer:
-    """rd_ends.c's client, which works on our store."""
+    """rd_ends.c as a client, which works on a store of ours."""
 
     def __init__(self, length=1000, how=()):
         self.length, self.said = length, 0
@@ -145,7 +148,7 @@ class Customer:
         self.p.p.stdin.flush()
 
     def store(self):
-        """Ours, as soon as the client's first packet is here."""
+        """Makes our store, as soon as the client's first packet is here."""
         self.d.until(lambda: self.d.carried, "nothing comes")
         return Store(self.d, self.mine, self.d.carried[0].src, 0, QKEY, stag=STAG, where=WHERE,
                      size=COUNTER + SLOTS * self.length)
@@ -155,14 +158,14 @@ class Customer:
         return len([s for s in self.p.out if s.startswith("messages")]) > self.said
 
     def answer(self):
-        """Messages that were whole, and the last status."""
+        """How many messages the client has completed, and the last status."""
         until(self.over, self.p.tail, 3 * PATIENCE)
         self.said += 1
         words = [s for s in self.p.out if s.startswith("messages")][self.said - 1].split()
         return int(words[1]), int(words[3])
 
     def serves(self, store, n, before=0):
-        """n messages, each checked here as there."""
+        """The client sends n messages; checks each of them in our store."""
         count = len(store.messages)
         store.serve_until(lambda: len(store.messages) == count + n)
         assert self.answer() == (before + n, 0)

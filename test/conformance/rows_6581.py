@@ -25,14 +25,14 @@ row("private-data-behind-words", "6581 6", "R", "The application's private data 
     request(priv=b"for the application only"), reply(), known())
 @step
 def short_words(x):
-    """Revision 2, S, PD_Length 2."""
+    """A Request of revision 2 with the flag S and a PD_Length of 2: too short for IRD and ORD."""
     x.open()
     x.p.raw(b"MPA ID Req Frame" + struct.pack(">BBH", C | S, 2, 2) + b"\0\4")
 
 
 @step
 def refused(x):
-    """The end of the stream, perhaps after a Reply that rejects."""
+    """The stream ends, perhaps after a Reply that rejects."""
     x.p.s.settimeout(5)
     got = b""
     while True:
@@ -69,7 +69,7 @@ row("client-server-reply", "6581 9.2", "R", "Without A in the Request there is n
 
 @step
 def rtr(x):
-    """The RTR of the kind that the Reply selects; it is what the responder waits for."""
+    """Sends the RTR that the Reply has chosen; the responder waits for it."""
     known()(x)
     settled()(x)
     if x.kinds & 2:

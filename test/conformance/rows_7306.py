@@ -19,7 +19,7 @@ def imm(msn, value, op=IMM, size=8):
 
 
 def atomic(op, off, data, mask=0, compare=0, compare_mask=0, region="at", ident=0xA7001, extra=b"", cut=52, **bits):
-    """An Atomic Request; queue 1's MSN is counted with that of the Reads."""
+    """An Atomic Request. Its MSN on queue 1 is counted together with those of the Reads."""
     def make(x):
         x.read_msn += 1
         stag, addr, _ = x.mr(region)
@@ -37,13 +37,13 @@ def response(msn, off, ident=0xA7001, value=None):
 
 
 def left(off, value):
-    """Memory holds this value now."""
+    """The memory holds this value now."""
     return holds("at", off, lambda x: (value(x) & ONES).to_bytes(8, sys.byteorder))
 
 
 @step
 def immediate(x, value, size):
-    """The application's next receive completes with this immediate."""
+    """The application's next receive completes with this immediate data."""
     nth = x.taken[RECV_IMM] = x.taken.get(RECV_IMM, -1) + 1
     line = x.said(f"wc {x.number} {RECV_IMM} ", nth, what="does not deliver").split()
     if line[3] != "success" or int(line[4]) != size or int(line[6], 16) != value:

@@ -6,18 +6,19 @@ from steps import (DDP, FREE, accepted, delivered, do, expects, holds, message, 
 from wire import READ_RESP, SEND, WRITE, send, tagged, untagged
 
 SEND_HEAD = untagged(SEND, 0, 1)
-# With a version or an opcode that is not known the layout of the segment is not, so its header may stay away.
+# When the version or the opcode is unknown, so is the segment's layout: the Terminate may leave out the segment's
+# header.
 UNKNOWN = ("ddp", "none")
-OPEN = put(tagged(WRITE, 0, 0))  # a first FPDU that does nothing, so that a responder may send
+OPEN = put(tagged(WRITE, 0, 0))  # an empty Write as the first FPDU, after which a responder may send
 
 
 def reserved(u, ddp=0, rdmap=0):
-    """With reserved bits set in the two control octets."""
+    """The ULPDU with reserved bits set in its two control octets."""
     return bytes([u[0] | ddp, u[1] | rdmap]) + u[2:]
 
 
 def refuse(name, section, text, want, *ulpdus, copies="ddp", also=(), **more):
-    """A row: well connected, these ULPDUs, that Terminate, nothing placed."""
+    """Adds a row: after a good set-up the device gets these ULPDUs, sends this Terminate, and places nothing."""
     row(name, section, "R", text, accepted(), OPEN, put(*ulpdus), terminated(*want, copies=copies, also=also), **more)
 
 

@@ -91,7 +91,7 @@ row("reply-never", "5044 7.1.2", "I", "A stream that ends before a whole Reply i
 
 
 def bad(at, bit=1):
-    """A Write to the region rw with one bit inverted behind the CRC's calculation; each row's own 17 octets."""
+    """A Write of 17 octets, different in each row, to the region rw. One bit is inverted after the CRC was computed."""
     def make(x):
         b = bytearray(fpdu(x.write("rw", FREE, x.row.name.encode()[-17:].rjust(17, b"!"))))
         b[at] ^= bit
@@ -99,7 +99,7 @@ def bad(at, bit=1):
     return make
 
 
-OPEN = put(tagged(WRITE, 0, 0))  # a first FPDU that does nothing, so that a responder may send
+OPEN = put(tagged(WRITE, 0, 0))  # an empty Write as the first FPDU, after which a responder may send
 row("crc-asked-by-initiator", "5044 7.1.1", "R", "C in the Request: C in the Reply, and CRC is used both ways",
     request(flags=C | S), reply(set_=C), known(), settled(), put(send(1, b"sum")), delivered(b"sum"),
     do("send {n} 9"), expects(lambda x: SEND_HEAD + x.content("rw", 0, 9)))
@@ -160,7 +160,7 @@ row("pad-not-zero", "5044 4.1", "R", "The pad's content is not checked (but its 
 
 @step
 def zero_pad(x, data):
-    """The device's FPDU as it lies on the wire, pad and all."""
+    """The device's next FPDU, octet for octet, with its pad."""
     x.p.need(2 + len(data))
     whole = fpdu(data(x) if callable(data) else data, crc=x.p.crc)
     got = x.p.take(len(whole))
@@ -195,7 +195,7 @@ row("fin-inside-fpdu", "5044 7.2", "R", "A stream that ends inside an FPDU deliv
 
 
 def marked(frame, pos):
-    """Puts markers into an FPDU that begins at octet `pos` of the stream. FPDUPTR counts from the length field."""
+    """Inserts markers into an FPDU that begins at octet `pos` of the stream. FPDUPTR counts from the length field."""
     out, start = b"", pos
     while frame:
         if pos % 512 == 0:
@@ -210,7 +210,7 @@ def marked(frame, pos):
 
 
 def marked_fpdu(u, at):
-    """One FPDU from stream position `at` on, markers in it and in its CRC."""
+    """One FPDU that begins at stream position `at`, with markers; its CRC covers the markers, too."""
     body = struct.pack(">H", len(u)) + u
     body += b"\0" * (-len(body) % 4)
     covered = marked(body + b"\0\0\0\0", at)[:-4]
@@ -219,7 +219,7 @@ def marked_fpdu(u, at):
 
 @step
 def with_markers(x, *ulpdus, spoil=None):
-    """FPDUs of ours with markers, from the beginning of our direction."""
+    """Sends FPDUs with markers, as the first octets of our direction."""
     data = b""
     for u in ulpdus:
         data += marked_fpdu(x.value(u), len(data))
@@ -232,7 +232,7 @@ def with_markers(x, *ulpdus, spoil=None):
 
 @step
 def marks(x, u):
-    """The device's first FPDU, with markers at 0, 512, 1024 ... of its direction."""
+    """The device's first FPDU, with markers at octets 0, 512, 1024 ... of the device's direction."""
     want = marked_fpdu(x.value(u), 0)
     got = x.p.take(len(want))
     if got[:4] != b"\0\0\0\0":

@@ -131,7 +131,10 @@ refuse("read-response-unasked", "5040 7.2", "A Read Response that nobody asked f
 
 @step
 def reads(x, n, stag=99, to=4096):
-    """The application reads n bytes of ours; the Request's every octet is checked but the sink, the device's choice."""
+    """
+    The application reads n bytes from us. Each octet of the Request is checked, except the sink, which the device
+    chooses.
+    """
     x.t.tell(f"read {x.number} {n} {stag} {to}")
     u = x.get()
     x.sink = struct.unpack_from(">IQ", u, 18) if len(u) == 46 else (0, 0)
@@ -156,7 +159,8 @@ row("read-completes-segmented", "5040 5.2", "I", "A Response may have any number
     response(99, b"t")), DONE)
 row("read-msn", "5040 5.2.1", "I", "The MSNs of Read Requests count on their own: 1, 2 beside Sends 1",
     connected(), do("send {n} 4"), expects(lambda x: SEND_HEAD + x.content("rw", 0, 4)), reads(8),
-    put(response(0, b"a" * 8)), finished(2), reads(8))  # placed before another row looks at the memory
+    # waits until the bytes are placed, since another row checks that memory
+    put(response(0, b"a" * 8)), finished(2), reads(8))
 row("response-too-long", "5040 7.1", "I", "A Response longer than its Read is refused before it is placed",
     connected(), reads(100), put(response(0, b"r" * 101)), terminated(DDP, 1, 1, copies="ddp"))
 row("response-runs-on", "5040 7.1", "I", "A Response whose segments go beyond the Read is refused",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Why Linux siw (6.1) does not keep a row: what it does instead, the rule, and the rows that show it. A row of siw's that
-fails and stands in none of these is an unexplained one, and the matrix says so. "may": it depends on who is faster.
+Reasons why Linux siw (6.1) does not keep a row: what siw does instead, the rule, and the rows that show it. A row that
+siw does not keep and that is not listed here counts as unexplained in the matrix. "may": the result depends on timing.
 """
 
 MIRRORED = "the bits of its Terminate the wrong way round: layer and type, and M D R, change places (5040 4.8)"
@@ -47,7 +47,7 @@ WHY = (
 
 
 def why(r):
-    """What stands behind siw's FAILS in a row; None: nobody knows."""
+    """The reason why siw fails a row. None: no reason is known."""
     for text, names in WHY:
         if r.name in names.split():
             return text

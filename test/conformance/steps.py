@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What a row of the table is made of: steps that say and expect exact bytes on one connection between our peer
-(test/e2e/wire.py) and the device under test, in order. A step is a function of the Exchange; a bytes argument of a step
-may be a function of the Exchange too, for what is known only then (STags, addresses).
+The steps that make up a row of the table. Steps send and expect exact bytes on one connection between our peer
+(test/e2e/wire.py) and the device under test, in order. A step is a function of the Exchange. Where a step takes bytes,
+a function of the Exchange may stand in their place, for values that are known only at run time (STags, addresses).
 """
 import dataclasses
 import re
@@ -31,19 +31,21 @@ WC = re.compile(r"wc \d+ \d+ (.*) (\d+) [0-9a-f]+ [0-9a-f]+ ([0-9a-f]*)")
 
 
 class Differs(AssertionError):
-    """The device does something else; the text completes "rnicd ..."."""
+    """The device breaks the rule; the text continues "rnicd ..." or "siw ..."."""
 
 
 class Mirrored(Differs):
-    """It keeps the rule, but the Terminate's first octets have their bits the wrong way round (see rc_quirk.h)."""
+    """
+    The device keeps the rule, but the bits of the Terminate's first octets are in mirrored order (see rc_quirk.h).
+    """
 
 
 @dataclasses.dataclass
 class Row:
     name: str
-    section: str   # "5044 7.1.2"
+    section: str  # RFC and section, as "5044 7.1.2"
     level: str     # MUST, SHOULD, MAY
-    role: str      # of the device: responder or initiator
+    role: str  # the device's: responder or initiator
     text: str
     steps: tuple
     variant: str = "plain"
@@ -59,7 +61,7 @@ def row(name, section, role, text, *steps, level="MUST", variant="plain", note="
 
 
 def describe(u):
-    """An ULPDU in words."""
+    """Describes an ULPDU in words."""
     if len(u) < 14:
         return f"an FPDU of {len(u)} bytes"
     name = NAMES.get(u[1] & 15, f"opcode {u[1] & 15}")
@@ -119,7 +121,10 @@ class Exchange:
         self.adopt(Peer(port=self.port, addr=self.place.addr))
 
     def get(self):
-        """The next FPDU. An initiator's Writes of nothing are passed over: they may stand anywhere (dut: a nudge)."""
+        """
+        Receives the next FPDU. Empty Writes of an initiator are skipped: they may come at any time, as rc_quirk.h's
+        nudges do.
+        """
         while True:
             u = self.p.get()
             if not (self.row.role == "initiator" and self.row.variant != "p2p" and len(u) == 14 and u[1] & 15 == WRITE):
@@ -148,7 +153,7 @@ class Exchange:
         return self.t.mr[name]
 
     def content(self, name, off, n):
-        """What the target filled a region with."""
+        """The bytes with which the target has filled a region."""
         i = REGIONS.index(name)
         return bytes((b * 7 + i) & 0xFF for b in range(off, off + n))
 
@@ -157,14 +162,14 @@ class Exchange:
         return tagged(WRITE, stag, (addr + off) & 0xFFFFFFFFFFFFFFFF, data, **bits)
 
     def read(self, name, off, n, sink=(0x5151, 0x1000)):
-        """A Read Request, its MSN counted here."""
+        """A Read Request with the next MSN."""
         self.read_msn += 1
         stag, addr, _ = self.mr(name)
         return wire.read_req(self.read_msn, sink, n, (stag, (addr + off) & 0xFFFFFFFFFFFFFFFF))
 
 
 def step(f):
-    """Makes a maker of steps out of a function of (exchange, arguments)."""
+    """Decorator: calling the function with the arguments of a step returns the step, a function of the Exchange."""
     def make(*a, **k):
         def run(x):
             return f(x, *a, **k)
@@ -189,7 +194,7 @@ def request(x, **how):
 
 
 def trickle(x, data, size=None):
-    """Sends in one piece, or in pieces of `size` with a pause between them."""
+    """Sends the data in one piece, or in pieces of `size` bytes with a pause between them."""
     for i in range(0, len(data), size or len(data)):
         x.p.raw(data[i:i + (size or len(data))])
         if size:
@@ -199,8 +204,8 @@ def trickle(x, data, size=None):
 @step
 def reply(x, key=wire.REP, set_=0, clear=R, rev=None, ird=None, ord_=None, a=None, kinds=None, priv=None):
     """
-    The Reply: flags that must and must not be there; of the enhanced words the depths allowed (ird, ord_), the A bit,
-    and the sets of RTR kinds (B C D as 4 2 1) that may be chosen.
+    Receives the Reply and checks it. set_, clear: flags that must, and must not, be there. Of the enhanced words: the
+    values allowed as IRD and ORD (ird, ord_), the A bit, and the allowed sets of RTR kinds (B, C, D count as 4, 2, 1).
     """
     x.flags, x.rev, x.words = x.p.frame(key)
     if x.flags & set_ != set_:
@@ -232,7 +237,7 @@ def reply(x, key=wire.REP, set_=0, clear=R, rev=None, ird=None, ord_=None, a=Non
 
 @step
 def known(x):
-    """The application has heard of our request."""
+    """The application gets the event of our request."""
     x.number = x.t.event("CONNECT_REQUEST", x.at, x.how["priv"][:200])
 
 
@@ -242,7 +247,7 @@ def settled(x):
 
 
 def accepted(**how):
-    """Full Operation as a modest initiator: the beginning of most rows."""
+    """Set-up to Full Operation, with us as an initiator of small IRD and ORD: the beginning of most rows."""
     return then(request(**how), reply(), known(), settled())
 
 
@@ -257,7 +262,7 @@ def then(*steps):
 
 @step
 def called(x, priv=0):
-    """The target connects to us; reads its Request."""
+    """Makes the target connect to us, and receives its Request."""
     mark = x.at = x.t.mark()
     x.t.tell(f"connect {x.place.host} {x.place.s.getsockname()[1]} {priv}")
     x.number = x.t.event("ADDR_RESOLVED", mark)
@@ -268,7 +273,7 @@ def called(x, priv=0):
 
 @step
 def requested(x, clear, rev, priv=None, a=None):
-    """What the Request says."""
+    """Checks the Request."""
     if x.flags & clear:
         raise Differs(f"requests with flags {x.flags & clear:#04x} set")
     if x.rev not in rev:
@@ -283,7 +288,10 @@ def requested(x, clear, rev, priv=None, a=None):
 @step
 def answer(x, key=wire.REP, set_=0, flags=None, rev=None, plain=False, words=None, ird=DEPTH, ord_=DEPTH, a=None,
            rtr=0, priv=b"", pd_len=None, pieces=None):
-    """A Reply that takes what the Request asks for. plain: without the enhanced words; words: these instead."""
+    """
+    Sends a Reply that takes what the Request asks for. plain: without the enhanced words; words: other octets in their
+    place.
+    """
     enhanced = x.flags & S and x.rev >= 2 and not plain
     asked_a = x.words[0] >> 7 if enhanced else 0
     a = asked_a if a is None else a
@@ -303,7 +311,7 @@ def established(x):
 
 @step
 def told(x, *events, priv=None, patience=None):
-    """The application hears one of these."""
+    """The application gets one of these events."""
     line = x.said(tuple(f"cm {x.number} RDMA_CM_EVENT_{e}" for e in events), patience=patience,
                   what=f"application hears no {' or '.join(events)}")
     if priv is not None and priv.hex() not in line:
@@ -311,7 +319,7 @@ def told(x, *events, priv=None, patience=None):
 
 
 def connected(**how):
-    """Full Operation with the device as initiator."""
+    """Set-up to Full Operation, with the device as initiator."""
     return then(called(), answer(**how), established())
 
 
@@ -319,7 +327,7 @@ def connected(**how):
 
 @step
 def put(x, *ulpdus, **how):
-    """FPDUs, all in one write."""
+    """Sends FPDUs, all in one write."""
     us = []
     for u in ulpdus:
         u = x.value(u)
@@ -330,25 +338,25 @@ def put(x, *ulpdus, **how):
 
 @step
 def raw(x, data, pieces=None):
-    """Bytes as they are."""
+    """Sends bytes as they are."""
     trickle(x, x.value(data), pieces)
 
 
 @step
 def do(x, command):
-    """The application posts something; {n} is the connection."""
+    """The application carries out a command, as a post; {n} stands for the number of the connection."""
     x.t.tell(command.format(n=x.number))
 
 
 @step
 def tries(x, command):
-    """The application tries what it may not be able to."""
+    """The application tries a command that may be refused."""
     x.t.say(command.format(n=x.number))
 
 
 @step
 def expects(x, *ulpdus):
-    """Exactly these FPDUs, one after the other."""
+    """Receives exactly these FPDUs, in this order."""
     for u in ulpdus:
         want = x.value(u)
         got = x.get()
@@ -361,9 +369,10 @@ def expects(x, *ulpdus):
 @step
 def message(x, first, data, most=None):
     """
-    A message in one or more segments: `first` is the ULPDU header of the first. MO or TO must go on where the segment
-    before ended, L must stand on the last one only, everything else stays. most: an FPDU has at most so many octets
-    more than TCP's MSS as the kernel reports it (which is without the room for timestamps).
+    Receives a message of one or more segments; `first` is the ULPDU header of the first segment. MO or TO must continue
+    where the segment before ended, L must be set in the last segment only, and the other fields must not change. most:
+    an FPDU may be longer than TCP's MSS by at most so many octets. The kernel reports the MSS without the room for
+    timestamps.
     """
     first, data, have = x.value(first), x.value(data), b""
     head = 14 if first[0] & 0x80 else 18
@@ -388,9 +397,10 @@ def message(x, first, data, most=None):
 @step
 def terminated(x, layer, etype, code, copies="none", of=-1, also=(), answered=False):
     """
-    Exactly one Terminate, then the end of the stream. copies: which headers of the of-th segment sent go with it, or a
-    tuple of what is allowed; of None: of any segment. also: other (layer, type, code) that the RFC's text allows for
-    this. answered: Reads may be answered before. guard: no region may have changed over the whole row.
+    Receives exactly one Terminate, then the end of the stream. copies: the headers of the offending segment that the
+    Terminate must contain, or a tuple of the allowed choices. of: index of that segment among those sent; None: any of
+    them. also: other (layer, type, code) that the RFC's text allows. answered: Responses to Reads may come first.
+    guard: no region may have changed during the row.
     """
     u = x.get()
     while answered and u[1] & 15 == READ_RESP:
@@ -409,7 +419,7 @@ def copied(bad, copies):
 
 
 def judge(x, u, wants):
-    """A Terminate must be one of these, and the last word."""
+    """Checks that a Terminate is one of these, and that the stream ends after it."""
     if u[1] & 15 != TERMINATE:
         raise Differs(f"sends {describe(u)}; a Terminate was due")
     if u not in wants:
@@ -430,14 +440,17 @@ def judge(x, u, wants):
 
 
 def mirror(control):
-    """A Terminate's control octets as a compiler lays out C bit-fields on x86: nibbles change place, M D R as 1 2 4."""
+    """
+    A Terminate's control octets as a compiler for x86 lays out C bit-fields: nibbles are swapped, M, D and R are 1, 2,
+    4.
+    """
     bits = sum(m for n, m in ((0x80, 1), (0x40, 2), (0x20, 4)) if control[2] & n)
     return bytes([control[0] >> 4 | (control[0] & 15) << 4, control[1], bits, 0])
 
 
 @step
 def ends_somehow(x, *layers):
-    """A Terminate of one of these layers, whatever it says, then the end."""
+    """Receives a Terminate of one of these layers, with any code, then the end of the stream."""
     try:
         u = x.get()
     except Closed:
@@ -451,7 +464,7 @@ def ends_somehow(x, *layers):
 
 @step
 def closes_or_says(x, layer, etype, code):
-    """The end, with or without this Terminate."""
+    """The stream ends, with or without this Terminate."""
     try:
         u = x.get()
     except Closed:
@@ -466,7 +479,9 @@ def pause(_, seconds=0.2):
 
 @step
 def closes(x, reset=None):
-    """The stream ends without another byte but an initiator's nudges. reset: False asks for the orderly end."""
+    """
+    The stream ends and no further byte comes, except an initiator's nudges. reset: False asks for a FIN, not a reset.
+    """
     try:
         x.p.need(1)
         if x.row.role == "initiator":
@@ -481,7 +496,7 @@ def closes(x, reset=None):
 
 @step
 def silent(x, seconds=0.2):
-    """Nothing comes for a while."""
+    """For some time nothing comes."""
     end = time.monotonic() + seconds
     while x.p.buf or select.select([x.p.s], [], [], max(0, end - time.monotonic()))[0]:
         x.p.need(1)
@@ -505,7 +520,7 @@ def delivered(x, data, opcode=RECV):
 
 @step
 def undelivered(x, opcode=RECV):
-    """No (further) receive has completed with success."""
+    """No receive has completed with success, beyond those that were checked."""
     good = [s for s in x.lines(f"wc {x.number} {opcode} ") if "success" in s]
     if len(good) > x.taken.get(opcode, -1) + 1:
         raise Differs("delivers it")
@@ -521,13 +536,13 @@ def completed(x, opcode, status="success"):
 
 @step
 def finished(x, opcode):
-    """Among other work requests of the application one of this kind completes with success."""
+    """A work request of this kind completes with success; other completions may come before it."""
     x.said(f"wc {x.number} {opcode} success", what="does not complete it")
 
 
 @step
 def holds(x, name, off, data):
-    """The memory has these bytes; read by a Read of ours."""
+    """The region has these bytes; checked by an RDMA Read of ours."""
     data = x.value(data)
     sink = (0x7777, 0x4000)
     x.p.put(x.read(name, off, len(data), sink))
@@ -536,12 +551,12 @@ def holds(x, name, off, data):
 
 @step
 def shuts(x):
-    """We send no more."""
+    """We end our direction of the stream."""
     x.p.s.shutdown(socket.SHUT_WR)
 
 
 @step
 def listens(x, how):
-    """This row's connection goes to a listener of its own: accept, reject or hold."""
+    """From now on this row's connections go to a new listener of the target. how: accept, reject or hold."""
     x.place.listen(how)
     x.port, x.altered = x.place.port, True
