@@ -29,7 +29,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* Bit by bit, from the definition: shares no table with the library. */
+/* CRC32C bit by bit, from the definition: shares no table with the library. */
 static uint32_t reference(uint32_t crc, const uint8_t *p, size_t n)
 {
 	crc = ~crc;
@@ -41,7 +41,7 @@ static uint32_t reference(uint32_t crc, const uint8_t *p, size_t n)
 	return ~crc;
 }
 
-/* RFC 3720 appendix B.4, and the check value of the catalogues. */
+/* Vectors of RFC 3720, appendix B.4, and the check value of the CRC catalogues. */
 static void published_vectors(void **state)
 {
 	static const uint8_t read_pdu[48] = {
@@ -92,7 +92,7 @@ static void table_equals_the_definition(void **state)
 				 reference((uint32_t)n * 77, noise + n % 16, n));
 }
 
-/* Every implementation at every length and alignment against the definition, computed along the way. */
+/* Every implementation at every length and alignment, compared with the definition, which is computed along the way. */
 static void every_length_and_alignment(void **state)
 {
 	static uint32_t want[MAX_LEN + 1];
@@ -127,7 +127,7 @@ static void long_buffers(void **state)
 	}
 }
 
-/* Source and destination at all distances from a word's boundary; nothing around the destination changes. */
+/* Source and destination at every offset from a word boundary; no byte around the destination changes. */
 static void copy_copies_and_sums(void **state)
 {
 	static uint8_t dst[MAX_LEN + 256];
@@ -154,7 +154,7 @@ static void copy_copies_and_sums(void **state)
 	assert_memory_equal(dst, noise, 2000);
 }
 
-/* A copy with words in between, in two calls, against one made byte by byte. */
+/* A copy that inserts words, made in two calls, compared with one made byte by byte. */
 static void copy_puts_words_in_between(void **state)
 {
 	static uint8_t want[12000], dst[12064];
@@ -194,7 +194,7 @@ static void copy_puts_words_in_between(void **state)
 	}
 }
 
-/* Buffers that begin or end at an unmapped page: no implementation reads or writes a byte outside. */
+/* Buffers that begin or end at an unmapped page: an implementation that reads or writes a byte outside them faults. */
 static void never_outside_the_buffer(void **state)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -263,12 +263,14 @@ static void combine_joins_two_sums(void **state)
 
 		assert_int_equal(crc32c_combine(crc_a, crc_b, b), crc32c(0, noise, a + b));
 	}
-	/* A length that no buffer has: moving up by 2^33 in one step or in two is the same. */
+	/*
+	 * Lengths larger than any buffer: moving a CRC on by 2^32 bytes twice equals moving it on by 2^33 bytes once.
+	 */
 	assert_int_equal(crc32c_combine(crc32c_combine(0xDEADBEEF, 0, UINT64_C(1) << 32), 0, UINT64_C(1) << 32),
 			 crc32c_combine(0xDEADBEEF, 0, UINT64_C(1) << 33));
 }
 
-/* What a CRC is for: every single-bit error and every burst up to 32 bits changes it. */
+/* The errors that a CRC must detect: every single-bit error, and every burst of up to 32 bits. */
 static void errors_show(void **state)
 {
 	static uint8_t b[1500];

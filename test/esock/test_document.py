@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-doc/extended-sockets.md says what lib/esock does: the vectors of the document are built anew from their fields, and are
-the octets that test_esk.c reads and writes.
+doc/extended-sockets.md agrees with lib/esock: this script builds the document's vectors from their fields, and compares
+them with the octets that test_esk.c reads and writes.
 
 usage: test_document.py SOURCE_ROOT
 """

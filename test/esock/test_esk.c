@@ -11,7 +11,7 @@
 #include "base/rn_rng.h"
 #include "esock/esk.h"
 
-/* Those of doc/extended-sockets.md. */
+/* The vectors of doc/extended-sockets.md. */
 static const struct {
 	const char *name, *hex;
 } vectors[] = {
@@ -71,7 +71,7 @@ static void a_hello_is_the_documents(void **state)
 	assert_int_equal(got.version, 1);
 	assert_int_equal(got.slots, 32);
 	assert_int_equal(got.size, 16384);
-	more[5] = 0xff; /* flags are of later versions */
+	more[5] = 0xff; /* flags are left to later versions, so a reader ignores them */
 	assert_int_equal(esk_hello_parse(more, sizeof(more), &got), ESK_HELLO_OK);
 }
 
@@ -201,7 +201,7 @@ static void the_last_credit_is_for_a_credit(void **state)
 
 struct side {
 	struct esk e;
-	uint8_t wire[64][ESK_HEAD_LEN + 1]; /* to the other one */
+	uint8_t wire[64][ESK_HEAD_LEN + 1]; /* messages on their way to the other end */
 	uint32_t len[64];
 	uint32_t head, tail, unread, sent, got;
 };
@@ -253,7 +253,10 @@ static bool any_step(struct side s[2], uint32_t most)
 	return false;
 }
 
-/* In any order of steps, with slots of any number; and no more messages are under way than the receiver has slots. */
+/*
+ * The steps of both ends come in random order, with random numbers of slots. No more messages are under way than the
+ * receiver has slots.
+ */
 static void two_ends_that_read_never_wait_for_each_other(void **state)
 {
 	const uint32_t most = 200;
@@ -266,7 +269,7 @@ static void two_ends_that_read_never_wait_for_each_other(void **state)
 		const uint16_t a = (uint16_t)(4 + rn_rng_below(&r, 20)), b = (uint16_t)(4 + rn_rng_below(&r, 20));
 		s[0].e = two_ends(a, b);
 		s[1].e = two_ends(b, a);
-		say(&s[0], ESK_CREDIT); /* the initiator's first message */
+		say(&s[0], ESK_CREDIT); /* the initiator's first message is a CREDIT */
 		while (s[0].got < most || s[1].got < most) {
 			const uint32_t i = rn_rng_below(&r, 2);
 			if (!step(&s[i], &s[1 - i], rn_rng_below(&r, 4), most) && !any_step(s, most))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The configuration file with anything in it. What is read without a mistake keeps to the limits of the tables it
+ * Any text as the configuration file. A file that is read without a mistake keeps to the limits of the tables that it
  * fills.
  */
 #include <stdlib.h>

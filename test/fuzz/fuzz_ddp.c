@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A stream of DDP headers from a hostile peer through the parser and the trackers: 20 octets each (header, then two of
- * payload length). Whatever comes, what is permitted to be placed lies inside its buffer or its Read, messages only
- * grow to their buffer's end, and queues never hold more than they may.
+ * A stream of DDP headers from a hostile peer, through the parser and the trackers: 20 octets each (header, then two
+ * octets of payload length). For any input: bytes may be placed only inside their buffer or their Read; a message grows
+ * no longer than its buffer; queues never hold more than their limit.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		enum ddp_verdict v = ddp_parse(exact, ulpdu_len, &h);
 		if (v == DDP_OK) {
 			check(h.hdr_len + h.payload_len == ulpdu_len && ddp_build(again, &h) == h.hdr_len);
-			again[0] |= exact[0] & 0x3c; /* reserved bits are not kept */
+			again[0] |= exact[0] & 0x3c; /* the parser drops reserved bits */
 			again[1] |= exact[1] & 0x30;
 			check(memcmp(again, exact, h.hdr_len) == 0);
 			if (rdmap_op_of(h.opcode)->takes_recv)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receive path of datagram queue pairs: Sends, segments of Sends and of Write-Records and requests for Read-Records
- * from several senders, whose numbers, lengths and order the input chooses, some of them bent, and time that passes
- * between them. What each octet of a good datagram must be follows from its place, so whatever a completion names can
- * be looked at. Nothing may be written outside the receives and the region that records may be written to, each receive
- * completes once, and an answer is whole. The input's length says whether incomplete records have maps.
+ * The receive path of datagram queue pairs: Sends, segments of Sends and of Write-Records, and requests for
+ * Read-Records from several senders. The input chooses their numbers, lengths and order, corrupts some of them, and
+ * lets time pass between them. Each octet of a good datagram follows from its place, so everything that a completion
+ * names can be checked. No byte may be written outside the receives and the region that records may be written to, each
+ * receive completes once, and an answer is complete. The length of the input chooses whether incomplete records have
+ * maps.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,21 +22,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define MAX     4096u
 #define RECVS   8u
 #define RECV_AT 65536u
-#define REC_AT  (2u << 20) /* the region that records may be written to */
+#define REC_AT  (2u << 20) /* offset of the region that records may be written to */
 #define REC_LEN 8192u
 #define FILL    0xeeu
-#define TAG     7u /* of a group, bound to the region of records */
+#define TAG     7u /* the group's tag, which is bound to the region of records */
 
 #define MAPS 2u /* entries of the ring of maps, when there is one */
 
 static struct dgram_msgs msgs;
 
 struct play {
-	struct spsc_cons maps; /* slots NULL: records tell of ranges */
+	struct spsc_cons maps; /* slots NULL: without maps, completions of records name ranges */
 	struct rig *r;
 	uint32_t rkey;
 	uint32_t posted, completed;
-	bool bent; /* a datagram with a good CRC has had other headers than its octets belong to */
+	bool bent; /* the header of a datagram with a good CRC was changed, so its octets may lie at a wrong place */
 };
 
 static struct rig_node *target(const struct play *y) { return &y->r->n[1]; }
@@ -100,7 +101,7 @@ static void give_maps(struct play *y)
 	must(dgram_msgs_maps(&msgs, &at) == SPSC_OK && spsc_cons_attach(&y->maps, &at) == SPSC_OK);
 }
 
-/* The completion's map, and what each of its bits names. */
+/* Checks the completion's map, and the octets that each of its bits names. */
 static void look_map(struct play *y, const struct qp_cqe *c)
 {
 	struct qp_record_map m;
@@ -124,7 +125,7 @@ static void look_map(struct play *y, const struct qp_cqe *c)
 	must(valid == m.valid);
 }
 
-/* What a completion names is what was sent. */
+/* Checks that the octets that a completion names are those that were sent. */
 static void look(struct play *y, const struct qp_cqe *c)
 {
 	const uint8_t *mem = target(y)->mem;
@@ -169,7 +170,7 @@ static void arrive(struct play *y, const uint8_t *p, uint32_t len, uint8_t src)
 {
 	struct udpl_hdr h;
 	struct dgram_rx rx = { .len = len, .h = &h, .src = { [15] = src } };
-	uint8_t *exact = malloc(len); /* so that ASan sees an octet too far */
+	uint8_t *exact = malloc(len); /* exactly as long as the datagram, so that ASan sees a read beyond it */
 
 	memcpy(exact, p, len);
 	rx.p = exact;
@@ -178,7 +179,10 @@ static void arrive(struct play *y, const uint8_t *p, uint32_t len, uint8_t src)
 	free(exact);
 }
 
-/* A datagram as the step's octets say; those behind the header are what belongs to their place. Returns its length. */
+/*
+ * Builds a datagram as the step's octets say. The octets behind the header are those that belong to their place.
+ * Returns the length.
+ */
 static uint32_t build(const struct play *y, const uint8_t *s, uint8_t *p)
 {
 	const uint32_t src = s[0] >> 3 & 3, id = s[1] & 7, unit = (s[2] % 3 + 1) * UDPL_UNIT;
@@ -216,7 +220,7 @@ static uint32_t build(const struct play *y, const uint8_t *s, uint8_t *p)
 	return n + len;
 }
 
-/* A request for a Read-Record, as the step's octets say. */
+/* Builds a request for a Read-Record as the step's octets say. */
 static uint32_t build_read(const struct play *y, const uint8_t *s, uint8_t *p)
 {
 	const struct udpl_hdr h = {
@@ -234,7 +238,10 @@ static uint32_t build_read(const struct play *y, const uint8_t *s, uint8_t *p)
 	return UDPL_HDR_LEN + DDP_UNTAGGED_HDR_LEN + RDMAP_READ_REQ_LEN;
 }
 
-/* What it owes, as a worker takes it: a datagram that is whole and carries no octet of other memory. */
+/*
+ * Takes the answers that the device owes, as a worker does: each is a whole datagram and has no octet from outside the
+ * region.
+ */
 static void take_answers(struct play *y, uint32_t most)
 {
 	uint8_t p[UDPL_HDR_LEN + DGRAM_INNER_MAX + UDPL_UNIT + UDPL_CRC_LEN];
@@ -263,7 +270,7 @@ static void step(struct play *y, const uint8_t *s)
 	}
 	udpl_crc_put(p, len, crc32c(0, p, len));
 	if ((s[0] & 0x60) == 0x20 && s[9] != 0)
-		p[len] ^= 1; /* the wire has bent it: the CRC tells */
+		p[len] ^= 1; /* a corrupted datagram, which the CRC detects */
 	arrive(y, p, len + UDPL_CRC_LEN, s[0] >> 3 & 3);
 	n->ctx.rc.qp.now += s[10] & 0x3f;
 	for (uint32_t i = 0; i < DGRAM_OPEN && dgram_timer(&n->dgram); i++)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Any private data and any messages: counts stay within what was advertised; what is refused changes nothing. */
+/*
+ * Any private data and any messages: counts stay within the advertised numbers, and a refused message changes no state.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +29,7 @@ static void hello(const uint8_t *p, uint32_t len, struct esk_hello *h)
 	check(again.version == h->version && again.slots == h->slots && again.size == h->size);
 }
 
-/* A length, then that many octets. */
+/* Takes a length from the input, then so many octets. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct esk_hello own = { .version = 1, .slots = 8, .size = 64 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * IPv4 fragments of the input's making through pkt_parse and pkt_frag: a record is two bytes of time, source and
+ * IPv4 fragments that the input describes, through pkt_parse and pkt_frag. A record is two bytes of time, source and
  * identification, then the fragment field, then two bytes of length. Every reference comes back once, the table is
- * bounded, and what is whole is whole: without a hole or an overlap, with a header that reads back.
+ * bounded, and a datagram that is reported whole has no hole, no overlap, and a header that reads back.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define RECORD 7u
 #define MOST   4096u
 
-/* A fragment that the table may have; its address is the reference. */
+/* A fragment that the table may hold; the reference is the address of this struct. */
 struct buffer {
 	struct pkt_frag f;
 	uint8_t frame[PKT_ETH_LEN + 60];
@@ -69,7 +69,7 @@ static void take_whole(struct pkt_frag_table *t)
 	must(p.l4_len == end || p.kind == PKT_KIND_UDP);
 }
 
-/* A frame with this fragment's header; the bytes behind it are nobody's. False: pkt_parse does not take it. */
+/* Makes a frame with the header of this fragment and without payload. False: pkt_parse refuses it. */
 static bool make(struct buffer *b, const uint8_t *r)
 {
 	const uint32_t hdr = 20u + (r[6] >> 5) % 4u * 4u, len = (uint32_t)(r[5] << 8 | r[6]) % 8192u;

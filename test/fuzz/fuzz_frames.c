@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The whole receive path with a connection that has had a good handshake: Ethernet frames whose headers, TCP options
- * and payload the input chooses go through pkt_parse, checksum, TCP, MPA, DDP and RDMAP, as in a worker. Each record: a
- * word of HOW bits, TCP flags, window, lengths, then what the bits ask for. Fragments must be refused, nothing may be
- * written outside the regions that the peer may write to, and everything that went in must come back.
+ * The whole receive path with an established connection: Ethernet frames, whose headers, TCP options and payload the
+ * input chooses, go through pkt_parse, checksum, TCP, MPA, DDP and RDMAP, as in a worker. A record is a word of HOW
+ * bits, TCP flags, window and lengths, then the octets that the bits ask for. Fragments must be refused, no byte may be
+ * written outside the regions that the peer may write to, and every packet must come back.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +15,17 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define GUARD (1u << 20) /* memory below this and above `small` belongs to nobody */
+#define GUARD (1u << 20) /* memory below this offset and above the region `small` must never change */
 
 enum how {
-	HOW_SEQ = 1 << 0,   /* not the next octet but one near it */
-	HOW_ACK = 1 << 1,   /* not all that was sent */
+	HOW_SEQ = 1 << 0,   /* the sequence number is not the next one, but one near it */
+	HOW_ACK = 1 << 1,   /* the ACK number is not the newest one, but one near it */
 	HOW_FRAG = 1 << 2,  /* the fragment field of the IP header is set */
-	HOW_PATCH = 1 << 3, /* one octet of the headers changes behind the checksum's back */
+	HOW_PATCH = 1 << 3, /* one octet of the headers changes without a change of the checksum */
 	HOW_FPDU = 1 << 4,  /* the payload is a ULPDU to be framed, with its CRC */
-	HOW_TIME = 1 << 5,  /* time passes first */
+	HOW_TIME = 1 << 5,  /* time passes before the frame */
 	HOW_READ = 1 << 6,  /* the device posts a Read */
-	HOW_RECV = 1 << 7,  /* and a receive */
+	HOW_RECV = 1 << 7,  /* the device posts a receive */
 };
 
 struct input {
@@ -48,10 +48,10 @@ static uint16_t u16(struct input *in)
 	return (uint16_t)(lo | u8(in) << 8);
 }
 
-/* What a worker does with a frame. */
+/* Handles a frame as a worker does. */
 static void arrive(const uint8_t *frame, uint32_t len, bool fragment)
 {
-	uint8_t *exact = malloc(len); /* so that ASan sees an octet too far */
+	uint8_t *exact = malloc(len); /* exactly as long as the frame, so that ASan sees a read beyond it */
 	struct pkt p;
 
 	memcpy(exact, frame, len);
@@ -157,7 +157,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	cfg.recs = 128;
 	cfg.chunks = 64;
 	open_bench(0, &cfg);
-	/* Of all that memory the peer may write to `small` only. */
+	/* The peer may write to the region `small` only. */
 	if (qp_mr_dereg(&dev()->dev, dev()->rkey) != QP_MR_OK)
 		abort();
 	dev()->lkey = rig_reg(dev(), 0, RIG_MEM, QP_ACC_LOCAL_WRITE, RIG_PD);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Any text as a specification: it is refused with a sentence and the place, or each rule of it can come true. */
+/*
+ * Any text as a specification of failures: it is refused with a sentence and a place, or each of its rules can take
+ * effect.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPA frames from any octets: first octet which frame is due and the policy, then the stream. Fed whole and octet by
- * octet it must give the same verdict; a whole frame builds again to the same octets and is never over-read; whatever
- * it says, both sides' decisions end in a verdict and our Reply can be read back.
+ * MPA frames from any octets. The first octet chooses the expected frame and the policy; the rest is the stream. Fed
+ * whole and octet by octet the stream gives the same verdict. A complete frame builds again to the same octets, and no
+ * octet behind it is read. Both sides' decisions about any frame end in a verdict, and our Reply can be read back.
  */
 #include <stdlib.h>
 #include <string.h>

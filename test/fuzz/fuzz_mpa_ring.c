@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The walk over a ring whose octets anybody may have written: first octet markers and their spacing, four octets where
- * Full Operation begins, then what lies in the ring. The walk moves by whole FPDUs, never past the end of what was put,
- * changes nothing but the CRC fields of what it has passed, and takes back what it has summed itself.
+ * The walk over FPDUs in a ring whose octets may be anything. The first octet chooses markers and their spacing, four
+ * octets where Full Operation begins, the rest is the content of the ring. The walk moves by whole FPDUs, never passes
+ * the end of the bytes, changes only the CRC fields of FPDUs that it has passed, and accepts the sums that it has made
+ * itself.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The deframer over any octets: first octet markers and CRC, two octets the offset in Full Operation, then the stream.
- * Fed whole, in odd pieces and octet by octet it must give the same FPDUs and the same end; views lie inside what was
- * fed; what mpa_find finds in any segment is an FPDU of which every octet lies in that segment.
+ * The deframer over any octets. The first octet chooses markers and CRC, two octets the offset in Full Operation, the
+ * rest is the stream. Fed whole, in odd pieces and octet by octet the stream gives the same FPDUs and the same end.
+ * Views lie inside the input. An FPDU that mpa_find finds in a segment lies in that segment with all its octets.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static void note(struct seen *s, const struct mpa_view *v)
 		check(h.hdr_len + h.payload_len == v->ulpdu_len);
 }
 
-/* One piece, copied to memory of exactly its length. False when the stream has come to its end. */
+/* Feeds one piece from memory of exactly its length. False: the stream has ended. */
 static bool feed(struct mpa_rx *rx, const uint8_t *p, uint32_t n, struct seen *s)
 {
 	struct rn_iov iov = { .base = malloc(n ? n : 1), .len = n };

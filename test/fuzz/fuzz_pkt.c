@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pkt_parse over any bytes, with any split between contiguous part and rest. What it accepts must lie inside the frame,
- * an echo reply and a finished checksum must stay inside it, and a rebuilt TCP header must read back the same.
+ * pkt_parse over any bytes, with any split between the contiguous part and the rest. All parts of an accepted frame
+ * must lie inside the frame, an echo reply and a finished checksum must stay inside it, and a TCP header that is built
+ * again must read back the same.
  */
 #include <stdlib.h>
 
@@ -45,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	uint32_t len = (uint32_t)size - 2;
 	uint32_t contiguous = rn_min_u32(len, (uint32_t)data[0] | (uint32_t)data[1] << 8);
-	uint8_t *frame = malloc(contiguous + 1); /* exact, so that ASan sees a byte too far */
+	uint8_t *frame = malloc(contiguous + 1); /* exactly as long as the frame, so that ASan sees a read beyond it */
 	struct pkt p;
 
 	memcpy(frame, data + 2, contiguous);

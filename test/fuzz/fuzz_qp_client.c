@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two connected devices, and a client of one that writes anything over its queues at any time. Records of one octet and
- * what it needs: 0 a slot for the send queue, 1 one for the receive queue (64 octets each), 2 a doorbell, 3 a step of
- * time, 4 an index (one octet which, four octets the value), 5 any slot of the send queue again (one octet which, 64),
- * 6 a state (one octet), 7 a completion is taken. The other client's connection must go on working.
+ * Two connected devices; a client of one writes anything over its queues at any time. A record is one octet and its
+ * operands: 0 a slot for the send queue, 1 a slot for the receive queue (64 octets each), 2 a doorbell, 3 a step of
+ * time, 4 an index (one octet chooses it, four octets are its value), 5 any slot of the send queue again (one octet
+ * chooses it, 64 octets), 6 a state (one octet), 7 a completion is taken. The other client's connection must go on
+ * working.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	rig_defaults(&cfg);
 	cfg.recs = 160;
-	cfg.p2p = true; /* so that the passive side may send first */
+	cfg.p2p = true; /* one message, so that the passive side may send */
 	cfg.chunks = 64;
 	struct rig *r = rig_new(&cfg);
 	rig_connect(r, 0);
@@ -91,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (in.left > 0)
 		step(r, &in);
 	rig_settle(r);
-	/* The neighbour: node 1 writes over the second connection. */
+	/* The other client: node 1 writes over the second connection. */
 	struct qp_sge s = rig_sge(&r->n[1], 0, 3000);
 	const struct rig_wr w = { .wr_id = 77,
 				  .op = QP_WR_WRITE,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connected device and a peer that says anything. First octet: bit 0 packets in several slices, bit 1 a bad link, bit
- * 3 messages wait for receives, bit 4 not for good. Then records: two octets little endian, low 12 bits a length, bit
- * 15 plain octets instead of an FPDU with its CRC, bit 14 the device posts a Read, with bit 12 an Atomic instead, bit
- * 13 the client posts a receive; then the octets. Nothing may be written outside the two regions that the peer may
- * write to, and everything that went in must come back.
+ * A connected device and a peer that sends anything. First octet: bit 0 packets in several slices, bit 1 a bad link,
+ * bit 3 messages wait for receives, bit 4 the wait is limited. Then records: two octets, little endian. Their low 12
+ * bits are a length; bit 15 plain octets instead of an FPDU with its CRC; bit 14 the device posts a Read, or with bit
+ * 12 an Atomic; bit 13 the client posts a receive. Then the octets. No byte may be written outside the two regions that
+ * the peer may write to, and every packet must come back.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define GUARD (1u << 20) /* memory below this and above `small` belongs to nobody */
+#define GUARD (1u << 20) /* memory below this offset and above the region `small` must never change */
 
 static void record(const uint8_t *p, uint32_t len, uint32_t flags)
 {
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	cfg.chunks = 64;
 	cfg.split = data[0] & 1;
 	open_bench(0, &cfg);
-	/* Of all that memory the peer may write to `small` only. */
+	/* The peer may write to the region `small` only. */
 	if (qp_mr_dereg(&dev()->dev, dev()->rkey) != QP_MR_OK)
 		abort();
 	dev()->lkey = rig_reg(dev(), 0, RIG_MEM, QP_ACC_LOCAL_WRITE, RIG_PD);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reliable datagrams (dgram/rd.h) between any packets of a peer and any moves of a client. Nothing is touched that is
- * not there, and when the queue pairs are gone all pairs, held segments and work requests have come back.
+ * Reliable datagrams (dgram/rd.h) between a peer that sends any packets and a client that makes any calls. No memory is
+ * touched out of bounds, and when the queue pairs have ended, all pairs, held segments and work requests have come
+ * back.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,7 @@ static void make_rd(uint32_t i)
 		check(rd_modify(&d, qp_at(i), (enum qp_state)s) == QP_OK);
 }
 
-/* A peer's run, or ours: those that there are, and some that there are not. */
+/* The number of a run, ours or the peer's: one that exists, or one that does not. */
 static uint32_t run_of(uint8_t b) { return b < 128 ? d.run - b % 4 : b; }
 
 static void packet(void)
@@ -79,7 +80,7 @@ static void packet(void)
 	free(exact);
 }
 
-/* The client writes any octets into its send queue, most of them as a work request has them. */
+/* The client writes any octets into its send queue; most of them look like a work request. */
 static void post(void)
 {
 	const uint8_t what = octet(), to = octet();

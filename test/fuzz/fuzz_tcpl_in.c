@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A TCP connection under a peer that sends anything: the input is a list of commands (segments, time, what the owner
- * does). Whatever comes, calls end, the scoreboard stays whole, slices lie inside their packets, the delivered stream
- * has no gap, and each reference comes back exactly once.
+ * A TCP connection with a peer that sends anything: the input is a list of commands (segments, time, actions of the
+ * owner). For any input: calls return, the scoreboard is consistent, slices lie inside their packets, the delivered
+ * stream has no gap, and each reference comes back exactly once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ struct world {
 	struct tcpl_hold hold[8];
 	uint64_t now;
 	uint64_t chunks_in, chunks_out;
-	uint32_t next_seq; /* of the delivered stream */
+	uint32_t next_seq; /* sequence number of the next byte of the delivered stream */
 	bool synced;
 	uint32_t len_of[REFS];
 	bool held[REFS];
@@ -116,7 +116,7 @@ static void segment(struct world *w, struct input *in)
 	struct tcpl_seg s = { .flags = u8(in), .ref = ++w->n_refs, .opt = opt };
 	struct tcpl_ev ev;
 
-	/* Near the truth, where the interesting cases are, or anywhere. */
+	/* Numbers near the valid ones, where the interesting cases are, or anywhere. */
 	s.seq = w->c.rcv_nxt + (how & 1 ? (uint32_t)u16(in) << 16 : 0) + (how & 2 ? (uint32_t)(int16_t)u16(in) : 0);
 	s.ack = (how & 4 ? w->c.snd_nxt : w->c.snd_una) + (how & 8 ? (uint32_t)(int16_t)u16(in) : 0);
 	s.len = how & 16 ? u16(in) % 9000 : 0;
@@ -125,7 +125,7 @@ static void segment(struct world *w, struct input *in)
 		s.optlen = u8(in) % (TCPL_OPT_MAX + 1);
 		for (uint32_t i = 0; i < s.optlen; i++)
 			opt[i] = u8(in);
-	} else if (how & 128) { /* a SACK block near the truth, behind timestamps if they are in use */
+	} else if (how & 128) { /* a SACK block with nearly valid numbers, behind timestamps if they are in use */
 		if (w->c.flags & F_TS)
 			s.optlen = tcpl_opt_ts(w->c.ts_recent + u8(in), tcpl_tsval(&w->c, w->now) - u8(in), opt);
 		rn_store_be32(opt + s.optlen, 0x0101050a);
@@ -184,7 +184,7 @@ static void command(struct world *w, struct input *in)
 	default:
 		segment(w, in);
 		if (op >> 4 & 1)
-			return; /* the turn goes on */
+			return; /* without the end of the turn */
 	}
 	tcpl_timer(&w->c, w->now, &ev);
 	turn(w);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Terminate payloads from any octets: read without a step too far, and what is read can be written and read again. */
+/*
+ * Terminate payloads from any octets: the parser reads no octet outside, and what it has read can be built and read
+ * again.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams from any octets: read without a step too far, and what is good can be written again to the same octets. */
+/*
+ * Datagrams from any octets: the parser reads no octet outside, and a good datagram can be built again to the same
+ * octets.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(exact, data, size);
 	if (udpl_parse(exact, len, &h) == UDPL_OK) {
 		check(h.body_len + UDPL_HDR_LEN + UDPL_CRC_LEN == len);
-		/* no fuzzer finds a CRC: it is put in, and then it must be good */
+		/* a fuzzer does not guess a CRC: the right one is put in, after which the datagram must be good */
 		udpl_crc_put(exact, len - UDPL_CRC_LEN, crc32c(0, exact, len - UDPL_CRC_LEN));
 		check(udpl_crc_good(exact, len));
 		udpl_build(out, &h);

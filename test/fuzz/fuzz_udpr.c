@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagrams of the reliable transport from any octets: read without a step too far, written again to the same octets,
- * and believed by neither end of a flow when they say what can not be.
+ * Datagrams of the reliable transport from any octets: the parser reads no octet outside, a good datagram can be built
+ * again to the same octets, and neither end of a flow accepts impossible values.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static void check(bool ok)
 		abort();
 }
 
-/* A flow with four packets in flight hears the datagram under its own flow and token. */
+/* A flow with four packets in flight receives the datagram, with the flow's own number and token. */
 static void to_sender(struct udpr_hdr h)
 {
 	static const struct udpr_cfg cfg = { .target = 100000, .patience = RN_NS_PER_S, .ack_delay = 100000 };
@@ -43,7 +43,8 @@ static void to_sender(struct udpr_hdr h)
 	udpr_tx_tick(&t, now + 2 * RN_NS_PER_S);
 	while (udpr_tx_done(&t, &user, &ok))
 		told++;
-	check(told == 4 && !udpr_tx_busy(&t)); /* after `patience` every packet's fate is known, once */
+	/* after `patience` each packet has been told, delivered or failed, once */
+	check(told == 4 && !udpr_tx_busy(&t));
 }
 
 static void to_receiver(struct udpr_hdr h)
@@ -72,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(h.body + h.body_len + UDPL_CRC_LEN == size);
 		len = udpr_build(out, &h);
 		check(len == h.body);
-		if (h.kind != UDPR_HELLO) /* whose body means nothing */
+		if (h.kind != UDPR_HELLO) /* the body of a HELLO has no meaning */
 			check(memcmp(out + 1, exact + 1, len - 1) == 0);
 		to_sender(h);
 		if (h.kind == UDPR_DATA) {

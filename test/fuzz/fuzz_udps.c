@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Questions and answers of datagram sockets from any octets, heard by a table between datagrams: what is good is
- * written again to the same octets, nobody is spoken to without an answer, and no datagram makes two questions.
+ * Questions and answers of datagram sockets from any octets, received by a table of peers between datagrams. A good
+ * message can be built again to the same octets, a peer that has not answered gets plain datagrams only, and one
+ * datagram causes at most one question.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ static void check(bool ok)
 		abort();
 }
 
-/* True: it is a word for the table. */
+/* Parses a message. True: the table is to take it. */
 static bool look_word(const uint8_t *p, uint32_t len, struct udps_msg *m)
 {
 	uint8_t *exact = malloc(len ? len : 1), out[UDPS_LEN];
@@ -69,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			continue;
 		}
 		if (look_word(data, len, &m)) {
-			if ((op & 2) != 0 && p != NULL) { /* no fuzzer finds a nonce or a Q_Key */
+			if ((op & 2) != 0 && p != NULL) { /* a fuzzer does not guess a nonce or a Q_Key */
 				m.nonce = m.nonce != 0 ? p->nonce : 0;
 				m.qkey = m.nonce != 0 ? m.qkey : p->qkey;
 			}

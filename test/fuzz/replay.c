@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs one fuzz target over the files of its corpus, in any compiler: replay_NAME FOLDER. One TAP case per file. */
+/*
+ * Runs one fuzz target over the files of its corpus, with any compiler: replay_NAME FOLDER. One TAP case for each file.
+ */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +21,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: replay_NAME FOLDER, with at least one file in it\n");
 		return 2;
 	}
-	setvbuf(stdout, NULL, _IOLBF, 0); /* what was running when it aborts must be in the log */
+	setvbuf(stdout, NULL, _IOLBF, 0); /* line by line: after an abort the log must name the file that was running */
 	printf("1..%d\n", n);
 	for (int i = 0; i < n; i++) {
 		char path[4096];

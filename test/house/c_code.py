@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""C as the checks of this folder read it: comments, functions with their lengths and arguments, names."""
+"""Reads C sources for the checks of this folder: comments, names, and functions with their lengths and arguments."""
 
 import re
 
@@ -11,24 +11,26 @@ KEYWORDS = {'if', 'for', 'while', 'switch', 'return', 'sizeof', '__attribute__',
 
 
 def blank(text):
-    """The same number of characters and lines, with nothing on them."""
+    """The text with every character but newlines replaced by a blank."""
     return re.sub(r'[^\n]', ' ', text)
 
 
 def comments(text):
-    """(line, text) of each comment; line: of its first character, from 1 on."""
+    """(line, text) of each comment; line is that of the comment's first character, counted from 1."""
     return [(text.count('\n', 0, m.start()) + 1, m.group()) for m in COMMENT_OR_TEXT.finditer(text)
             if m.group().startswith('/')]
 
 
 def code_only(text, directives=True):
-    """Without comments, texts and (unless told otherwise) preprocessor lines; all else stands where it stood."""
+    """
+    The code without comments, string literals and (unless told otherwise) preprocessor lines; the rest keeps its place.
+    """
     text = COMMENT_OR_TEXT.sub(lambda m: blank(m.group()), text)
     return DIRECTIVE.sub(lambda m: blank(m.group()), text) if directives else text
 
 
 def matching(code, at, opens, closes):
-    """Where the bracket at `at` is closed; the end of the text when it is not."""
+    """The place of the bracket that closes the one at `at`; the end of the text if there is none."""
     depth = 0
     for i in range(at, len(code)):
         if code[i] == opens:
@@ -41,7 +43,7 @@ def matching(code, at, opens, closes):
 
 
 def outermost(code):
-    """Without what stands inside braces."""
+    """The code without everything inside braces."""
     out, depth = [], 0
     for ch in code:
         depth -= ch == '}'
@@ -51,7 +53,7 @@ def outermost(code):
 
 
 def arguments(inside):
-    """How many arguments the text between a function's parentheses names; `...` is none."""
+    """The number of arguments in the text between a function's parentheses; `...` does not count."""
     depth, parts = 0, ['']
     for ch in inside:
         depth += ch in '([{'
@@ -79,7 +81,7 @@ def functions(text):
         if m.group() in ';}':
             at = declared = m.end()
             continue
-        if m.group() == '{':  # a structure, a table
+        if m.group() == '{':  # the body of a structure, or the values of a table
             at = matching(code, m.start(), '{', '}') + 1
             continue
         close = matching(code, m.end() - 1, '(', ')')
@@ -96,5 +98,5 @@ def functions(text):
 
 
 def columns(line):
-    """The width of a line; tabs stop at every eighth column."""
+    """The width of a line in columns; a tab stops at every eighth column."""
     return len(line.expandtabs(8))

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What broke a rule when the rule became a test. An entry is (rule, name): value; it may shrink or leave, never grow,
-and it leaves as soon as the rule holds without it. Names are of files without their folder, or of functions, so a file
-that moves keeps its entry. `python3 test/house/test_sizes.py --ratchet .` prints the entries that are needed today."""
+"""Exceptions for what already broke a rule when the rule became a test. An entry is (rule, name): value. A value may
+shrink but never grow; an entry is to be deleted as soon as the rule holds without it. Names are those of files
+without their folder, or of functions, so a file that moves keeps its entry. `python3 test/house/test_sizes.py
+--ratchet .` prints the entries that are needed today."""
 
 import os
 import re
 
 
 def read(folder=os.path.dirname(os.path.abspath(__file__))):
-    """{rule: {name: value}} of ratchet.txt."""
+    """{rule: {name: value}}, from ratchet.txt."""
     out = {}
     with open(os.path.join(folder, 'ratchet.txt'), encoding='utf-8') as h:
         for line in h:
@@ -19,7 +20,7 @@ def read(folder=os.path.dirname(os.path.abspath(__file__))):
 
 
 def held(rule, found, allowed, limit):
-    """Problems of a rule: found is {name: (value, where)} of all that breaks it, allowed {name: value}."""
+    """The problems of one rule. found: {name: (value, where)}, all that breaks the rule; allowed: {name: value}."""
     out = []
     for name, (value, where) in sorted(found.items()):
         if value > allowed.get(name, limit):

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table of rooms of ARCHITECTURE.md, as the checks of this folder read it, and their TAP output."""
+"""The table of rooms of ARCHITECTURE.md for the checks of this folder, and their TAP output."""
 
 import os
 
-# What each wing of rnicd may include from lib/.
+# The rooms of lib/ that each wing of rnicd may include.
 BELOW_RNICD = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'iwarp', 'qp', 'dgram', 'rc', 'conn', 'ipc']
 WINGS = ['border', 'plane', 'sockets', 'control']
 
-# room: the rooms it may include
+# room: the rooms that it may include
 MAY_INCLUDE = {
     'version': [],
     'base': [],
@@ -25,7 +25,7 @@ MAY_INCLUDE = {
     'rc': ['base', 'ring', 'wqe', 'iwarp', 'qp'],
     'conn': ['base', 'tcp_lite', 'rc'],
     'ipc': ['base', 'ring'],
-    # librnic: what lies in its folder itself is below its rooms.
+    # The rooms of librnic; files in librnic's own folder are below these rooms.
     'rnic': ['base', 'inject', 'ring', 'ipc'],
     'rnic/mem': ['base', 'ring', 'ipc', 'rnic'],
     'rnic/verbs': ['base', 'inject', 'ring', 'wqe', 'ipc', 'rnic', 'rnic/mem'],
@@ -33,7 +33,7 @@ MAY_INCLUDE = {
     'rnic/rsock': ['base'],
     'rnic/esock': ['base', 'esock'],
     'rnic/sock': ['base', 'ipc'],
-    # The wings of rnicd: the two planes and control include the border, never each other.
+    # The wings of rnicd. The two planes and control include border, and never each other.
     'border': BELOW_RNICD,
     'plane': BELOW_RNICD + ['border', 'esock'],
     'sockets': BELOW_RNICD + ['border', 'rnic/sock'],
@@ -45,19 +45,20 @@ MAY_INCLUDE = {
     'examples': [],
 }
 
-# No allocation, no system call, no clock, no output, no state of their own.
+# Pure rooms: without allocation, system calls, clock, output and state of their own.
 PURE = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'esock', 'iwarp', 'qp', 'dgram', 'rc',
         'conn']
 
-# The rooms that may include what other devices do not have; each says so where the device has it not.
+# Rooms that may include headers of extensions that other RDMA devices lack; such a room says so when it meets another
+# device.
 DEVICE_OWN = {'rnic/rnicdv.h': ['rnic', 'rnic/verbs', 'rnic/cm', 'rnic/esock', 'testpmd-rdma', 'examples']}
 
-# The only room that knows DPDK.
+# The only room that may include DPDK.
 DPDK = ['rnicd', 'border', 'plane', 'control']
 
 
 def closure(room):
-    """The rooms that a room may lean on, directly or through others."""
+    """The rooms that a room may depend on, directly or through others."""
     seen, todo = set(), list(MAY_INCLUDE[room])
     while todo:
         r = todo.pop()
@@ -98,7 +99,7 @@ class Tap:
         self.failed = 0
 
     def case(self, name, problems):
-        """One case: passes when the list of problems is empty."""
+        """One case, which passes if the list of problems is empty."""
         self.count += 1
         for p in problems:
             print('# ' + p)

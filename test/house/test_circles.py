@@ -22,7 +22,9 @@ SYMBOL = re.compile(r'^(.*?): *(?:[0-9a-f]+ )?([A-Za-z]) (\S+)$')
 
 
 def objects(root, build):
-    """{source, relative to the root: its object file}; of a source that is built twice, one of them."""
+    """
+    {source, relative to the root: its object file}; for a source that is built more than once, one of the object files.
+    """
     out = {}
     with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as h:
         for c in json.load(h):
@@ -34,7 +36,7 @@ def objects(root, build):
 
 
 def program_of(source):
-    """Functions are looked for in a file's own program, then in the libraries."""
+    """Finds the file that defines a function: first in the caller's own program, then in the libraries."""
     parts = source.split('/')
     return 'lib' if parts[0] == 'lib' else '/'.join(parts[:2])
 
@@ -59,7 +61,7 @@ def calls(nm_lines, source_of):
 
 
 def circles(graph):
-    """The strongly connected components of more than one file (Tarjan's way, without recursion)."""
+    """The strongly connected components of more than one file (Tarjan's algorithm, without recursion)."""
     index, low, stack, on, out = {}, {}, [], set(), []
     for start in graph:
         if start in index:
@@ -94,7 +96,7 @@ def circles(graph):
 
 
 def too_large(found):
-    """{rooms: (files, which)} of the circles that cross a room or are larger than a room bears."""
+    """{rooms: (number of files, their names)} of circles that cross a room or are larger than a room allows."""
     out = {}
     for ring in found:
         rooms = sorted({room_of(f) for f in ring})
@@ -115,7 +117,7 @@ def look(root, build):
 
 def self_tests(tap):
     with tempfile.TemporaryDirectory() as d:
-        # b stores the address of c's function; that counts.
+        # b stores the address of c's function, which counts as a call.
         text = {'a': 'void b(void); void a(void) { b(); }', 'b': 'void c(void); void (*p)(void) = c; void b(void) { p(); }',
                 'c': 'void a(void); void c(void) { a(); }', 'd': 'void a(void); void d(void) { a(); }'}
         source_of = {}

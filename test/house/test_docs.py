@@ -17,13 +17,13 @@ LINK = re.compile(r'\]\(([^)\s]+)\)')
 
 
 def anchors(text):
-    """What a heading of Markdown is called in links."""
+    """The anchor that links use for a heading of Markdown."""
     heads = re.findall(r'^#+ (.*)$', text, re.M)
     return {re.sub(r'[^\w\- ]', '', h).strip().lower().replace(' ', '-') for h in heads}
 
 
 def bad_links(path, text, read):
-    """read(path): the text of a file, None when there is none."""
+    """Problems of the links. read(path): the text of a file, None if there is none."""
     out = []
     for link in LINK.findall(text):
         if re.match(r'[a-z]+:', link):

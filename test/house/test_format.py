@@ -17,7 +17,7 @@ TOOL = 'clang-format-14'
 
 
 def changed(text, path, root):
-    """How many lines of the text the formatter would change."""
+    """The number of lines of the text that the formatter would change."""
     want = subprocess.run([TOOL, '--assume-filename', os.path.join(root, path)], input=text, check=True,
                           capture_output=True, text=True).stdout
     if want == text:

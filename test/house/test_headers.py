@@ -15,7 +15,7 @@ from rooms import Tap
 
 
 def commands(build):
-    """{source file: (its compiler's words without input and output)}"""
+    """{source file: (words of its compile command without input and output)}"""
     out = {}
     with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as h:
         for c in json.load(h):
@@ -32,7 +32,10 @@ def commands(build):
 
 
 def candidates(header, known):
-    """The commands for the header: of source files that share the longest path with it; one folder most often."""
+    """
+    The compile commands to try for a header: those of the source files that share the longest path with the header,
+    which most often lie in the same folder.
+    """
     shared = {path: len(os.path.commonpath([header, path])) for path in known}
     most = max(shared.values())
     return list({tuple(w for w in known[p] if w.startswith(('-I', '-i', '-D', '-std')) or w == known[p][0]):
@@ -40,7 +43,7 @@ def candidates(header, known):
 
 
 def compiles(command, header, build):
-    """What the compiler says, when it refuses."""
+    """The compiler's messages if it refuses the header."""
     r = subprocess.run(command + ['-fsyntax-only', '-include', header, '-x', 'c', '/dev/null'], cwd=build,
                        capture_output=True, text=True, check=False)
     return r.stderr if r.returncode != 0 else None

@@ -13,17 +13,17 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 CONDITION = re.compile(r'^\s*#\s*(if|ifdef|ifndef|elif|else)\b', re.M)
 SPDX = 'SPDX-License-Identifier: BSD-3-Clause'
 
-# What a pure room may take from outside: types, memory functions, the processor's own instructions.
+# The headers that a pure room may include: types, memory functions, intrinsics of the processor.
 PURE_HEADERS = {
     'limits.h', 'stdalign.h', 'stdatomic.h', 'stdbool.h', 'stddef.h', 'stdint.h', 'string.h',
     'immintrin.h', 'cpuid.h', 'arm_acle.h', 'arm_neon.h',
 }
-# The processor's abilities are not in an instruction on Arm.
+# On Arm the processor's features cannot be read by an instruction, so this header is needed.
 PURE_EXCEPTIONS = {('lib/crc32c/crc32c_dispatch.c', 'sys/auxv.h')}
 
 
 def include_problems(path, text, here):
-    """`here`: names of the files in the same folder, which may be included without a room."""
+    """Checks the includes of one file. here: names of the files in its folder, which may be included without a room."""
     room = room_of(path)
     out = []
     for kind, name in INCLUDE.findall(text):
@@ -33,7 +33,7 @@ def include_problems(path, text, here):
         if name in DEVICE_OWN and room not in DEVICE_OWN[name]:
             out.append('%s: %s may not include <%s>' % (path, room, name))
         if target in MAY_INCLUDE and '/' in name:
-            public = (target, kind) == ('rnic', '<')  # <rnic/rnic.h>, the extension's public header
+            public = (target, kind) == ('rnic', '<')  # <rnic/rnic.h>, the public header of the extension
             if target != room and target not in MAY_INCLUDE[room] and not public:
                 out.append('%s: %s may not include "%s"' % (path, room, name))
         elif kind == '"' and (name not in here or '/' in name):
@@ -45,7 +45,7 @@ def include_problems(path, text, here):
     return out
 
 
-# The message engine knows no carrier, the reliable connection no stream: no name of theirs occurs in the code.
+# The message engine knows no carrier and the reliable connection no stream: their code contains none of these names.
 CARRIERS = {'qp': re.compile(r'\b(tcpl|mpa|udpl|rc|dgram)_\w+'), 'rc': re.compile(r'\b(tcpl|rc_tcp|udpl|dgram)_\w+')}
 COMMENT = re.compile(r'/\*.*?\*/', re.S)
 
@@ -57,14 +57,14 @@ def carrier_problems(path, text):
     return ['%s: %s belongs to another room' % (path, m.group(0)) for m in names.finditer(COMMENT.sub('', text))]
 
 
-# What stands below the line "private" of qp.h is for lib/qp and the carriers: rnicd calls functions. A QP that is in
-# none of the engine's lists may be put into one of its owner's by `link`.
+# Members below the line "private" in qp.h are for lib/qp and the carriers only; rnicd calls functions instead.
+# Exception: a QP that is in none of the engine's lists may be put into a list of its owner by `link`.
 QP_HEADER = 'lib/qp/qp.h'
 QP_OPEN = {'link'}
 
 
 def private_members(header):
-    """Members of struct qp."""
+    """The members of struct qp."""
     body = COMMENT.sub('', header).split('struct qp {', 1)[1].split('};', 1)[0]
     return {n for line in body.split(';') for n in re.findall(r'(\w+)\s*(?:,|$)', line.strip())} - QP_OPEN
 
@@ -87,7 +87,7 @@ def licence_problems(path, text):
 
 
 def self_tests(tap):
-    """The check itself must be able to say no."""
+    """Proves that the check finds violations."""
     bad = [
         ('lib/crc32c/x.c', '#include "qp/qp.h"\n'),
         ('lib/tcp_lite/x.c', '#include "iwarp/ddp.h"\n'),

@@ -18,16 +18,16 @@ from rooms import Tap, room_of, sources
 FILE_NAME = re.compile(r'(?<![\w.>/-])[\w/-]+\.(?:c|h|py|sh)\b(?!\()')
 INCLUDE = re.compile(r'#\s*include\s*[<"]([^>"]+)')
 PRIVATE = re.compile(r'^/\* ---- private to (\S+) ---- \*/$', re.M)
-# Files of others: DPDK's telemetry client, headers of the kernel.
+# Files that are not in this tree: DPDK's telemetry client, a header of the kernel.
 ELSEWHERE = {'dpdk-telemetry.py', 'fs.h'}
 MACRO = re.compile(r'^[ \t]*#[ \t]*define[ \t]+(\w+)', re.M)
-# At the outermost level: a tag that is defined, a function behind its type.
+# Names at the outermost level: the tag of a struct, enum or union, and the name of a function behind its type.
 OUTERMOST = re.compile(r'\b(?:struct|enum|union)\s+(\w+)\s*\{|[\w*]\s+\**([A-Za-z_]\w*)\s*\(')
 WORD = re.compile(r'[A-Za-z_]\w*')
 
 
 def lost_files(files, known):
-    """{name of a file that a comment names and that is not known: (how often, where first)}"""
+    """{name of an unknown file that a comment mentions: (how often, where first)}"""
     out = {}
     for path, text in files:
         for line, c in comments(text):
@@ -56,7 +56,7 @@ def doubles(files):
 
 
 def private_names(text):
-    """(the room that is named, what the header defines below the line)."""
+    """(the room that the line names, the names that the header defines below the line)."""
     m = PRIVATE.search(text)
     if m is None:
         return None, set()
@@ -91,7 +91,10 @@ def included(files):
 
 
 def trespasses(files):
-    """Uses of private names. A name counts where its header is in reach: elsewhere it is another thing's."""
+    """
+    Uses of private names outside their room. A name counts only in files that include its header: elsewhere the same
+    name means another thing.
+    """
     out, includes = [], included(files)
     private = {}
     for path, text in files:

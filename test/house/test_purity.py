@@ -13,9 +13,9 @@ OUTSIDE = re.compile(
     r'^(memcpy|memmove|memset|memcmp|memchr|bcmp|strlen|strnlen|strcmp|strncmp'
     r'|__(memcpy|memmove|memset)_chk|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_'
     r'|__aarch64_(cas|swp|ldadd|ldclr|ldset|ldeor)\w+)$')
-# The processor's abilities are not in an instruction on Arm.
+# On Arm the processor's features cannot be read by an instruction, so this function is needed.
 EXCEPTIONS = {('crc32c', 'getauxval')}
-# Which implementation runs: written before main().
+# The choice of an implementation; it is written before main() runs.
 STATE_EXCEPTIONS = {('crc32c', 'crc32c_impls')}
 
 
@@ -24,7 +24,7 @@ def run(*cmd):
 
 
 def symbols(nm_output):
-    """(defined global, undefined) of `nm -A`-less output: lines 'value type name' or 'type name'."""
+    """(defined globals, undefined symbols), from lines of `nm`: 'value type name' or 'type name'."""
     defined, undefined = set(), set()
     for line in nm_output.splitlines():
         f = line.split()

@@ -68,7 +68,7 @@ def programs_are_chosen_by_name_and_strange_names_are_told():
 
 
 class System:
-    """A made-up /sys and /proc."""
+    """A folder that stands for /sys and /proc."""
 
     def __init__(self, total, free, available_gib):
         self.dir = tempfile.TemporaryDirectory()
@@ -89,7 +89,7 @@ def only_missing_hugepages_are_reserved_and_given_back():
     s = System(total=200, free=100, available_gib=20)
     s.pages.begin(512)
     assert s.total() == 612, s.total()
-    s.pages.write(s.total() + 7)  # somebody else's
+    s.pages.write(s.total() + 7)  # hugepages that another process has reserved
     s.pages.end()
     assert s.total() == 207, s.total()
     s.pages.end()

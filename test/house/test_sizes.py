@@ -18,14 +18,14 @@ def long_files(files):
 
 
 def wide_lines(files):
-    """How many lines of all files are too wide, and which."""
+    """(number of lines that are too wide, in all files; which lines)."""
     wide = ['%s:%d' % (path, i) for path, text in files for i, line in enumerate(text.split('\n'), 1)
             if columns(line) > COLUMNS]
     return {'all': (len(wide), ', '.join(wide))} if wide else {}
 
 
 def large_functions(files):
-    """Those of too many lines and those of too many arguments."""
+    """(functions with too many lines, functions with too many arguments)."""
     lines, args = {}, {}
     for path, text in files:
         if not path.endswith(('.c', '.h')):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Failures that a program asks for: how they are written, and which call or completion fails. */
+/* Failures that a program asks for: the syntax of rules, and which call or completion they make fail. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -122,7 +122,7 @@ static void what_comes_at_a_time_counts_nothing(void **state)
 		assert_null(hit(&rules, INJECT_ASYNC, IBV_WC_SEND, 7));
 }
 
-/* Those that a seed makes fail: bit i is set for the call i. */
+/* The calls that a seed makes fail: bit i is set for call i. */
 static uint64_t drawn(const char *spec)
 {
 	struct inject_rules rules;

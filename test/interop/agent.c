@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The guest's end of the test: each TCP connection to PORT brings one line, a shell command. Its output goes back, then
- * "[exit N]". When the host closes its end the command's input ends, and 3 s later it is killed with all it started.
+ * The agent in the guest: each TCP connection to PORT brings one line, a shell command. The command's output goes back,
+ * then "[exit N]". When the host closes its end, the command's input ends; 3 s later the command and everything that it
+ * has started are killed.
  */
 #include <arpa/inet.h>
 #include <poll.h>

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 A batch: one daemon, one configuration, one capture, and a list of scenarios (peer.h) between rnicd and siw. Each
-scenario is a test case of its own: both sides must be content. One more case judges the capture.
+scenario is a test case of its own, which passes if both sides report success. One more case judges the capture.
 """
 import os
 import shutil
 import tempfile
 
-from guest import GUEST, RNIC, VETH, Guest  # first: it puts test/e2e on the path
+from guest import GUEST, RNIC, VETH, Guest  # imported first, since it puts test/e2e on the path
 import wire_check
 from rig import BUILD, CASES, PATIENCE, Daemon, Foreign, Skip, case, until
 from shark import shark
@@ -18,7 +18,7 @@ world = {"number": 1}
 
 
 def guest():
-    """The one guest of this run."""
+    """The guest of this run; boots it at the first call."""
     if "error" in world:
         raise world["error"]
     if "guest" not in world:
@@ -31,7 +31,9 @@ def guest():
 
 
 def autopsy():
-    """To be called after a failure: Foreign when the guest is dead; the next call of guest() boots a new one."""
+    """
+    To be called after a failure: raises Foreign if the guest has crashed; the next call of guest() boots a new one.
+    """
     try:
         guest().autopsy()
     except Foreign:
@@ -40,7 +42,7 @@ def autopsy():
 
 
 def with_guest(run):
-    """What run() returns. When it fails because the guest has died, that is said instead: Foreign."""
+    """Calls run() and returns its result. If it fails because the guest has crashed, raises Foreign instead."""
     try:
         return run()
     except (AssertionError, OSError):
@@ -64,7 +66,7 @@ verify-checksums = yes
 
 
 class Capture:
-    """What was on the port while `with` lasted, as an independent checker and tshark see it."""
+    """The frames of the port while the daemon ran, as an independent checker and tshark read them."""
 
     def __init__(self, daemon, holes):
         self.holes = holes
@@ -73,10 +75,10 @@ class Capture:
         shutil.copyfile(os.path.join(daemon.dir, "port.pcapng"), self.path)
 
     def judge(self, complete=True):
-        """Returns the connections; raises when the bytes are wrong."""
+        """Returns the connections; raises if an octet on the wire is wrong."""
         conns = wire_check.check(self.path, complete=complete)
         ports = [c.key.split("->")[0] for c in conns]
-        # tshark takes a second connection between the same ports for the first one going on
+        # tshark takes a second connection between the same ports for the continuation of the first one
         twice = {p for p in ports if ports.count(p) > 1}
         known = "".join(f" && tcp.port != {p}" for p in twice)
         told = shark(self.path, "-o", "tcp.check_checksum:TRUE", "-o", "tcp.reassemble_out_of_order:TRUE", "-O", "iwarp_mpa",
@@ -85,7 +87,7 @@ class Capture:
             at = told.find(bad)
             assert at < 0, f"tshark: {bad}:\n{told[max(0, at - 1500):at + 200]}"
         good = sum(c.crc_good for c, p in zip(conns, ports) if p not in twice)
-        seen = told.count("Good CRC32")  # all, but that it may lose its place where pieces of several segments come again
+        seen = told.count("Good CRC32")  # tshark may miss CRCs when parts of several segments are retransmitted
         assert seen >= 0.9 * good, f"tshark checked {seen} of {good} CRCs:\n{shark(self.path, '-c', '12')}"
         return conns
 
@@ -94,7 +96,7 @@ class Capture:
 
 
 def end(daemon):
-    """Ends a daemon in order; returns what it captured."""
+    """Stops a daemon in order; returns its capture."""
     try:
         holes = daemon.telemetry("/rnic/ports,rnic0")["capture_drops"] if daemon.alive() else 0
         daemon.end()
@@ -104,7 +106,10 @@ def end(daemon):
 
 
 def whole(run):
-    """The capture that run() returns. On a busy machine it may have holes, and says so: once more then."""
+    """
+    The capture that run() returns. A busy machine may drop frames of a capture, which is counted; run() is repeated
+    then.
+    """
     for _ in range(5):
         capture = run()
         if not capture.holes:
@@ -115,9 +120,9 @@ def whole(run):
 
 class Batch:
     """
-    out: rnicd's client is the initiator. siw: knobs of siw; port: lines of rnicd's [port]; host, guest: options of
-    peer. wire(conns) looks at the connections of the capture. excused: what siw is known to fail,
-    {(scenario, side): words}. counters: what the daemon must have counted. netem: the guest's network, as tc says it.
+    out: rnicd's client is the initiator. siw: siw's knobs; port: lines of rnicd's [port]; host, guest: options of peer.
+    wire(conns) checks the connections of the capture. excused: known failures of siw, {(scenario, side): words}.
+    counters: counts that the daemon must have. netem: impairment of the guest's network, in tc's words.
     """
 
     def __init__(self, name, out, scenarios, *, siw=None, port="", mtu=1500, host="", guest_opts="", wire=None, excused=None,
@@ -142,7 +147,7 @@ class Batch:
             try:
                 self.capture = with_guest(lambda: whole(self.go))
             except Foreign:
-                self.ran = False  # all of it once more, in a new guest
+                self.ran = False  # the guest has crashed: all scenarios once more, in a new guest
                 raise
             except BaseException as e:  # pylint: disable=broad-except
                 self.error = e
@@ -172,10 +177,10 @@ class Batch:
             try:
                 server.wait_line(last)
             except AssertionError:
-                pass  # the case of that scenario will say so
+                pass  # the case of that scenario reports the failure
             server.stop()
             self.lines = {"client": client.out, "server": server.out}
-            # the capture and the counters have all when each connection has had its last FIN
+            # capture and counters are complete when the last FIN of each connection has come
             until(lambda: all(" TIME_WAIT " in line for line in d.telemetry("/rnic/conns")),
                   lambda: f"connections that do not end: {d.telemetry('/rnic/conns')}")
             self.counted = {k: v for k, v in d.telemetry("/rnic/counters").items() if k in self.counters}
@@ -213,7 +218,7 @@ class Batch:
 
 
 def select(pattern):
-    """Keeps the cases whose name contains pattern."""
+    """Keeps only the cases whose name contains pattern."""
     CASES[:] = [c for c in CASES if pattern in c.__name__]
 
 

@@ -39,7 +39,7 @@ def possible():
 
 
 def network():
-    """This process and all that it starts move into a namespace of their own."""
+    """Moves this process, and all that it will start, into a network namespace of its own."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET) != 0:
         raise Skip(f"no network namespace: {os.strerror(ctypes.get_errno())}")
@@ -54,14 +54,14 @@ def network():
     for dev in (TAP, FAR):
         sh("ip", "link", "set", dev, "mtu", "9000", "master", BRIDGE, "up")
     for dev in (VETH, FAR):
-        # rnicd and siw both check TCP checksums: nobody between them may leave a sum to hardware
+        # rnicd and siw both verify TCP checksums, so no device between them may leave a checksum to hardware
         sh("ethtool", "-K", dev, "tx", "off", "rx", "off", "tso", "off", "gso", "off", "gro", "off")
     sh("ip", "link", "set", VETH, "mtu", "9000", "up")
     sh("ip", "link", "set", BRIDGE, "mtu", "9000", "up")
 
 
 def newc(files):
-    """A cpio archive: (path, mode, data) each."""
+    """Builds a cpio archive of (path, mode, data) entries."""
     out = b""
     for ino, (path, mode, data) in enumerate([*files, ("TRAILER!!!", 0, b"")], 1):
         name = path.encode() + b"\0"
@@ -74,7 +74,7 @@ def newc(files):
 
 
 class GuestProcess:
-    """A command in the guest; looks like rig.Process where tests use it."""
+    """A command in the guest, with the methods of rig.Process that tests use."""
 
     def __init__(self, command):
         self.command, self.out, self.code = command, [], None
@@ -126,7 +126,7 @@ class GuestProcess:
         return self.stdout()
 
     def stop(self):
-        """Ends its input; what does not end by that is killed by the agent."""
+        """Ends the command's input; if the command does not end by that, the agent kills it."""
         try:
             self.s.shutdown(socket.SHUT_WR)
         except OSError:
@@ -136,7 +136,7 @@ class GuestProcess:
 
 
 def built(*names):
-    """Programs of the build for the guest's /usr/bin, by their paths in the build; -verbs and -siw are cut off their
+    """{name in the guest's /usr/bin: path here} of programs of the build; the endings -verbs and -siw are cut off the
     names."""
     return {os.path.basename(n).removesuffix("-verbs").removesuffix("-siw"): os.path.join(BUILD, n) for n in names}
 
@@ -146,7 +146,7 @@ PEERS = {**built("test/interop/peer-siw", "examples/hello-verbs", "examples/ones
 
 
 class Guest:
-    """programs: {name in /usr/bin: file here}"""
+    """Boots the guest. programs: {name in /usr/bin: file here}"""
 
     def __init__(self, programs=None):
         possible()
@@ -189,13 +189,16 @@ class Guest:
         return GuestProcess(command).ok(timeout)
 
     def siw(self, **knobs):
-        """Sets siw's knobs; those not named go back to what stock siw has."""
+        """Sets siw's knobs; knobs that are not named get the values of stock siw."""
         stock = {"mpa_version": 2, "peer_to_peer": 0, "mpa_crc_required": 0, "mpa_crc_strict": 0, "rtr_type": 192}
         self.sh("cd /sys/module/siw/parameters && " +
                 " && ".join(f"echo {v} >{k}" for k, v in {**stock, **knobs}.items()))
 
     def netem(self, spec):
-        """The guest's network as tc netem makes it, out and in; "": as it is. By path: busybox has a tc of its own."""
+        """
+        Impairs the guest's network by tc netem, out and in; "": no impairment. tc is called by its path, since busybox
+        has a tc of its own.
+        """
         tc, link = "/usr/bin/tc", "/usr/bin/ip link"
         self.sh(f"{tc} qdisc del dev eth0 root; {tc} qdisc del dev eth0 ingress; {link} del ifb1; true")
         if spec:
@@ -205,8 +208,8 @@ class Guest:
 
     def refuse(self, heard):
         """
-        heard=False: in the guest's network nobody hears that nobody listens, as behind a firewall (the RST in answer to
-        a SYN, which alone has no sequence number, is dropped both ways). Whoever connects too early asks again in a
+        heard=False: nobody learns that a port is closed, as behind a firewall: the RST in answer to a SYN, which alone
+        has the sequence number 0, is dropped both ways. A client that connects too early repeats its SYN after a
         second.
         """
         tc, rst = "/usr/bin/tc", "match ip protocol 6 0xff match u8 4 4 at 33 match u32 0 0xffffffff at 24"
@@ -214,7 +217,7 @@ class Guest:
             f" && {tc} filter add dev eth0 {way} protocol ip u32 {rst} action drop" for way in ("ingress", "egress")))
 
     def autopsy(self):
-        """After a failure: Foreign, with the evidence, when siw has brought the guest's kernel down."""
+        """After a failure: raises Foreign, with the evidence, if siw has crashed the guest's kernel."""
         try:
             bug = self.sh("dmesg | grep -A1 -E 'kernel BUG|Oops:' || true")
         except (AssertionError, OSError) as e:

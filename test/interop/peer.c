@@ -37,7 +37,7 @@ static bool parse_scenario(struct peer_scenario *sc, const char *text)
 
 static bool prepare(struct peer_conn *c)
 {
-	/* a region that was invalidated is made anew */
+	/* the last connection may have invalidated the region: register it again */
 	if (strstr(c->sc.kind, "inv") != NULL) {
 		ibv_dereg_mr(c->p->inv_mr);
 		c->p->inv_mr = ibv_reg_mr(c->p->pd, c->p->inv, 4096,
@@ -156,7 +156,7 @@ static int serve(struct peer *p, struct sockaddr_in *sa)
 			rdma_ack_cm_event(e);
 			continue;
 		}
-		/* the event holds the private data until it is acknowledged */
+		/* the private data belongs to the event until the event is acknowledged */
 		c.id = e->id;
 		bool ok = serve_one(&c, e);
 		rdma_ack_cm_event(e);
@@ -216,7 +216,7 @@ static int client(struct peer *p, struct sockaddr_in *sa, uint32_t number, char 
 			printf("DIE scenario %s\n", *names);
 			return 2;
 		}
-		if (strcmp(sc.kind, "many") == 0) { /* many:SIZE:COUNT: so many connections, one after the other */
+		if (strcmp(sc.kind, "many") == 0) { /* many:SIZE:COUNT: COUNT connections, one after the other */
 			times = sc.count;
 			p->quiet = true;
 			snprintf(sc.kind, sizeof(sc.kind), "send:%u", sc.size);

@@ -19,25 +19,25 @@
 #define PEER_MAGIC    0x70656572u
 #define PEER_NAME_MAX 32
 #define PEER_CTL      16u        /* bytes of a control message */
-#define PEER_AREA     (2u << 20) /* bytes of the areas tx, win, sink; rx has two */
-#define PEER_STEP_MS  60000      /* a step that takes longer hangs */
+#define PEER_AREA     (2u << 20) /* bytes of each of the areas tx, win and sink; rx is twice as large */
+#define PEER_STEP_MS  60000      /* ms; a step that takes longer counts as a hang */
 #define PEER_DEPTH    64u
 
 /* Private data of both sides, big-endian; padded to the length that a scenario asks for. */
 struct peer_hello {
 	uint32_t magic;
 	uint32_t id;
-	uint32_t rkey;     /* of win */
-	uint32_t inv_rkey; /* of a region to invalidate */
+	uint32_t rkey;     /* of the area win */
+	uint32_t inv_rkey; /* of the region that a Send with Invalidate may invalidate */
 	uint64_t addr;
 	uint32_t len;
-	uint32_t ro_rkey; /* of a region without remote access */
+	uint32_t ro_rkey; /* of the region without remote access */
 	uint64_t ro_addr;
 	char name[PEER_NAME_MAX];
 };
 
 struct peer_scenario {
-	char name[PEER_NAME_MAX]; /* as on the command line: [r.]kind[:size[:count]] */
+	char name[PEER_NAME_MAX]; /* the words of the command line: [r.]kind[:size[:count]] */
 	char kind[PEER_NAME_MAX];
 	bool reverse;
 	uint32_t size, count;
@@ -46,7 +46,7 @@ struct peer_scenario {
 /* The process: one event channel, one device. */
 struct peer {
 	struct rdma_event_channel *ch;
-	struct rdma_cm_event *stash; /* a connection request that came while another connection was served */
+	struct rdma_cm_event *stash; /* a connection request that arrived while another connection was served */
 	bool server, quiet;
 	uint8_t ird, ord;
 	struct ibv_context *verbs;
@@ -62,14 +62,14 @@ struct peer_conn {
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
 	uint32_t number;
-	uint32_t rx_off; /* of the next receive buffer in rx */
+	uint32_t rx_off; /* offset in rx of the next receive buffer */
 	bool established, gone;
-	uint32_t spare_sends, spare_recvs; /* completions seen and not yet waited for */
-	struct peer_hello far;             /* host byte order */
-	char why[160];                     /* first failure, empty: none */
+	uint32_t spare_sends, spare_recvs; /* good completions that no peer_wait() has counted yet */
+	struct peer_hello far;             /* the other side's hello, in host byte order */
+	char why[160];                     /* the first failure; empty: none */
 };
 
-/* peer_ep.c: everything returns false after it has noted why. */
+/* peer_ep.c: functions that return false have noted the reason in why. */
 bool peer_fail(struct peer_conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void peer_say(const struct peer_conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void peer_setup(struct peer *p, struct ibv_context *verbs);

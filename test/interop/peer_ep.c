@@ -50,7 +50,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Memory and regions are made once, when the first id has a device. */
+/* Allocates and registers memory once, when the first id has a device. */
 void peer_setup(struct peer *p, struct ibv_context *verbs)
 {
 	const int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
@@ -112,7 +112,7 @@ void peer_hello(struct peer_conn *c, uint8_t *buf)
 	memcpy(buf, &h, sizeof(h));
 }
 
-/* Private data of the other side: the hello, and the rest of it as filled in above. */
+/* Reads the other side's private data: the hello, then filling bytes that must be those of the function above. */
 bool peer_far(struct peer_conn *c, const struct rdma_cm_event *e)
 {
 	const uint8_t *d = e->param.conn.private_data;
@@ -139,7 +139,7 @@ bool peer_far(struct peer_conn *c, const struct rdma_cm_event *e)
 	return true;
 }
 
-/* The next event of this connection, NULL after ms. A request of another client is put aside. */
+/* Returns the next event of this connection; NULL after ms. Another client's connection request is put aside. */
 struct rdma_cm_event *peer_event(struct peer_conn *c, int ms)
 {
 	struct pollfd pfd = { .fd = c->p->ch->fd, .events = POLLIN };
@@ -190,11 +190,12 @@ bool peer_expect(struct peer_conn *c, enum rdma_cm_event_type type, struct rdma_
 
 bool peer_gone(struct peer_conn *c) { return c->gone || peer_expect(c, RDMA_CM_EVENT_DISCONNECTED, NULL); }
 
-/* Receive buffers lie one behind the other in rx, each exactly as long as the message that is to come. */
+/* Posts a receive buffer of exactly the length of the coming message; the buffers lie one behind the other in rx. */
 bool peer_recv(struct peer_conn *c, uint32_t len)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)c->p->rx + c->rx_off, .length = len, .lkey = c->p->mr->lkey };
-	struct ibv_recv_wr wr = { .wr_id = c->rx_off, .sg_list = &sge, .num_sge = 1 }, *bad; /* libsiw refuses 0 */
+	/* libsiw refuses a num_sge of 0 */
+	struct ibv_recv_wr wr = { .wr_id = c->rx_off, .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	if (c->rx_off + len > 2 * PEER_AREA)
 		return peer_fail(c, "the scenario is too large");
@@ -238,7 +239,8 @@ bool peer_wc(struct peer_conn *c, struct ibv_wc *wc, int ms)
 }
 
 /*
- * So many completions of send requests and of receives, all good; others that come meanwhile count for the next wait.
+ * Waits for this number of completions of sends and of receives, all with success. Further completions count for the
+ * next wait.
  */
 bool peer_wait(struct peer_conn *c, uint32_t sends, uint32_t recvs)
 {
@@ -264,7 +266,10 @@ static void say_wc(const struct peer_conn *c, const struct ibv_wc *wc)
 	peer_say(c, "wc %s opcode %d", ibv_wc_status_str(wc->status), wc->opcode);
 }
 
-/* The next completion, printed. false: the connection has ended, or nothing has come for the time of a step. */
+/*
+ * Takes and prints the next completion. False: the connection has ended, or no completion has come within a step's
+ * time.
+ */
 bool peer_next(struct peer_conn *c, struct ibv_wc *wc)
 {
 	for (uint64_t end = now_ms() + PEER_STEP_MS; !c->gone && now_ms() < end;) {

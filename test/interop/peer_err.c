@@ -4,8 +4,9 @@
 #include <string.h>
 
 /*
- * What the client does wrong, with the prefix r. the server. Before that both sides are known to be established: the
- * client has said GO and has heard READY. siw's kernel does not survive an error that reaches it earlier (rc_quirk.h).
+ * The client makes an error (with the prefix r.: the server). Before that both sides know that the connection is
+ * established: the client has sent GO and received READY. siw's kernel crashes on an error that arrives earlier
+ * (rc_quirk.h).
  */
 enum err {
 	ERR_WRITE_STAG,
@@ -48,7 +49,7 @@ bool peer_err_prepare(struct peer_conn *c)
 	c->rx_off = 0;
 	memset(c->p->win, 0xee, c->sc.size + 64);
 	memset(c->p->ro, 0xee, 4096);
-	if (!peer_recv(c, PEER_CTL)) /* GO, or READY */
+	if (!peer_recv(c, PEER_CTL)) /* the receive for GO, or for READY */
 		return false;
 	if (!victim || k == ERR_SEND_NORECV)
 		return true;
@@ -76,7 +77,8 @@ static bool offend(struct peer_conn *c)
 		wr.opcode = IBV_WR_RDMA_READ;
 		data = c->p->sink;
 		/* fall through */
-	case ERR_WRITE_BOUNDS: /* the first half is inside: a receiver that checks whole segments places none of it */
+	case ERR_WRITE_BOUNDS:
+		/* the first half is inside the region: a receiver that checks whole segments places none of it */
 		wr.wr.rdma.remote_addr += 4ull * PEER_AREA - c->sc.size / 2;
 		break;
 	case ERR_READ_PERM:
@@ -103,7 +105,7 @@ static bool offend(struct peer_conn *c)
 		return false;
 	if (k != ERR_WRITE_INVALIDATED)
 		return true;
-	/* the region is gone now; its address is inv's, which the victim did not tell: any will do */
+	/* the Send has invalidated the region; its address is not in the hello, and any address will do */
 	struct ibv_send_wr late = { .opcode = IBV_WR_RDMA_WRITE };
 	late.wr.rdma.rkey = c->far.inv_rkey;
 	late.wr.rdma.remote_addr = c->far.ro_addr + 4096;
@@ -127,7 +129,10 @@ static bool both_ready(struct peer_conn *c)
 	return peer_send(c, m, PEER_CTL) && peer_wait(c, 0, 1);
 }
 
-/* Prints what comes until the connection has ended. Who ends it: the victim, or who learns that nothing will happen. */
+/*
+ * Prints completions until the connection has ended. The victim ends it, or the side that knows that no more will
+ * happen.
+ */
 static bool until_end(struct peer_conn *c, bool offender)
 {
 	enum err k = kind_of(c->sc.kind);
@@ -135,8 +140,8 @@ static bool until_end(struct peer_conn *c, bool offender)
 
 	while (peer_next(c, &wc)) {
 		/*
-		 * siw says nothing of an STag that cannot be invalidated until its QP is closed: its program must do
-		 * that
+		 * siw reports an STag that cannot be invalidated only when the QP is closed, so the program must close
+		 * it
 		 */
 		if (!offender && k == ERR_SENDINV_STAG && (wc.opcode & IBV_WC_RECV) != 0)
 			rdma_disconnect(c->id);

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-/* Seeds of the patterns: what each area holds. */
+/* Seeds of the patterns with which the areas are filled. */
 enum { SEED_SEND = 1, SEED_WRITE = 2, SEED_READ = 3 };
 
-/* Control messages lie at the end of tx, each in its own place while it is under way. */
+/* Kinds of control messages. Each has a place of its own at the end of tx while it is under way. */
 enum ctl { CTL_GO = 1, CTL_DONE, CTL_VERDICT };
 
 static bool is(const struct peer_conn *c, const char *kind) { return strcmp(c->sc.kind, kind) == 0; }
@@ -37,7 +37,7 @@ static bool ctl_send(struct peer_conn *c, enum ctl k)
 	return peer_send(c, m, PEER_CTL);
 }
 
-/* Memory as the scenario wants it, and all the receives that it will need, before the connection is there. */
+/* Before the connection exists: fills the memory for the scenario and posts all receives that the scenario needs. */
 bool peer_prepare(struct peer_conn *c)
 {
 	struct peer *p = c->p;
@@ -84,7 +84,7 @@ static bool act_one(struct peer_conn *c, uint32_t i)
 	}
 	if (ok && writes(c)) {
 		wr.opcode = IBV_WR_RDMA_WRITE;
-		/* with Reads around, the window is what they read: the same bytes are written to it */
+		/* in scenarios with Reads win is the source of the Reads: the Write writes the same bytes there */
 		ok = peer_post(c, &wr, (reads(c) ? c->p->win : c->p->tx) + off, c->sc.size);
 	}
 	if (ok && sends(c)) {
@@ -93,7 +93,7 @@ static bool act_one(struct peer_conn *c, uint32_t i)
 		wr.send_flags = strncmp(c->sc.kind, "sendse", 6) == 0 ? IBV_SEND_SOLICITED : 0;
 		if (inv) {
 			wr.invalidate_rkey = c->far.inv_rkey;
-			wr.wr.rdma.rkey = c->far.inv_rkey; /* where libsiw of rdma-core 44 takes it from */
+			wr.wr.rdma.rkey = c->far.inv_rkey; /* libsiw of rdma-core 44 takes the STag from here */
 		}
 		ok = peer_post(c, &wr, c->p->tx + off, c->sc.size);
 	}
@@ -115,12 +115,12 @@ static bool act(struct peer_conn *c)
 			return false;
 		open += per;
 	}
-	/* DONE may overtake the answers to Reads: whoever hears it is free to close */
+	/* DONE may overtake the Responses to Reads, and the side that receives DONE may close */
 	uint32_t before = is(c, "fence") ? 0 : reads(c) ? open : open == PEER_DEPTH;
 	if (!peer_wait(c, before, 0))
 		return false;
 	open -= before;
-	if (is(c, "fence")) { /* the Send may not overtake the Reads: it says that they are done */
+	if (is(c, "fence")) { /* the Send says that the Reads are done, so it is fenced */
 		struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_FENCE };
 		memset(ctl_place(c, CTL_DONE), 0, PEER_CTL);
 		ctl_place(c, CTL_DONE)[0] = CTL_DONE;
@@ -173,7 +173,7 @@ static bool transfer(struct peer_conn *c)
 	return peer_wait(c, 0, (sends(c) ? c->sc.count : 0) + 1) && give_verdict(c);
 }
 
-/* After ESTABLISHED, to the end of the connection. */
+/* The client's part from ESTABLISHED to the end of the connection. */
 bool peer_run(struct peer_conn *c)
 {
 	bool ok = true;

@@ -20,7 +20,7 @@ NONE_CRC = "crc = off"
 
 
 def says(frame, **want):
-    """A check of one MPA frame of every connection; a reject may say what it likes."""
+    """Makes a check of one MPA frame of every connection; a Reply that rejects is not checked."""
     def check(conns):
         for c in conns:
             f = getattr(c, frame)
@@ -45,7 +45,7 @@ def crc_used(yes):
     return check
 
 
-# ---- what both have by default: rnicd asks for CRC and offers peer-to-peer, siw asks for neither ----
+# ---- the defaults of both: rnicd asks for CRC and offers peer-to-peer, siw asks for neither ----
 
 Batch("out", True, SET_UP + ["connect"] * 10 + DATA + MORE + ["first"] * 3,
       wire=both(says("req", rev=2, C=True, M=False, S=True, A=True), says("rep", rev=2, C=True, S=True, A=True), crc_used(True)))
@@ -58,7 +58,7 @@ Batch("no CRC out", True, FEW, port="crc = off", wire=both(says("req", C=False),
 Batch("no CRC in", False, FEW, port="crc = off", wire=both(says("req", C=False), says("rep", C=False), crc_used(False)))
 Batch("siw wants CRC, in", False, FEW, port="crc = off", siw={"mpa_crc_required": 1},
       wire=both(says("req", C=True), says("rep", C=True)))
-# siw's fault: as responder it does not ask for the CRC that it requires
+# a fault of siw: as responder it requires CRC without asking for it in its Reply
 Batch("siw wants CRC, out", True, FEW, port="crc = off", siw={"mpa_crc_required": 1},
       wire=both(says("req", C=False), says("rep", C=False), crc_used(False)))
 Batch("both want CRC, out", True, FEW, port="crc = required", siw={"mpa_crc_required": 1}, wire=says("rep", C=True))
@@ -69,9 +69,9 @@ Batch("both want CRC, in", False, FEW, port="crc = required", siw={"mpa_crc_requ
 Batch("rev 1 out", True, FEW, port="mpa-revision = 1\npeer-to-peer = off", wire=both(says("req", rev=1, S=False), says("rep", rev=1)))
 Batch("rev 1 in", False, FEW, siw={"mpa_version": 1}, wire=both(says("req", rev=1, S=False), says("rep", rev=1, S=False)))
 
-# ---- peer-to-peer: who offers it, and which RTR ----
+# ---- peer-to-peer mode: who offers it, and the kind of RTR ----
 
-# siw prefers the Write and takes a Read when nothing else is offered; there is no Send as RTR with it: see FINDINGS.md
+# siw chooses the Write, or the Read if only that is offered; it has no Send as RTR: see FINDINGS.md
 Batch("p2p RTR Read, out", True, FEW + ["first"] * 3 + ["r.send:64"], port="rtr = read", wire=says("rep", A=True, C_=False, D=True))
 Batch("no p2p out", True, FEW, port="peer-to-peer = off", wire=says("rep", A=False))
 for rtr, name in ((128, "Write"), (64, "Read"), (192, "both")):
@@ -95,7 +95,7 @@ Batch("depth 8 and 2 in", False, DEPTHS, host="-i 8 -o 2", guest_opts="-i 3 -o 8
 Batch("depth 32 out", True, DEPTHS, host="-i 32 -o 32", guest_opts="-i 32 -o 32")
 Batch("depth 32 in", False, DEPTHS, host="-i 32 -o 32", guest_opts="-i 32 -o 32")
 
-# ---- the kernel's TCP on a bad network: tc netem in the guest, out and in; rnicd's counters tell that it was bad ----
+# ---- a bad network: tc netem in the guest, out and in; rnicd's counters prove that it was bad ----
 
 BAD = ["connect", "disc", "reject", "send:33", "send:65536", "write:65536:8", "read:65536:8", "send:1048576", "write:1048576",
        "read:1048576", "mixed:8192:20", "bidir:20000:20"]

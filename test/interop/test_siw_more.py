@@ -46,7 +46,7 @@ def terminates(victim_is_rnicd):
     return check
 
 
-SERVED = {("err_read_perm", "client"): "the Read was served"}  # and its program ends the connection
+SERVED = {("err_read_perm", "client"): "the Read was served"}  # and the client's program ends the connection
 Batch("siw errs", False, list(ERRORS), wire=terminates(True))
 Batch("siw judges", True, list(ERRORS), wire=terminates(False), excused=SERVED,
       counters={"terms_rcvd": sum(1 for _, t in ERRORS.values() if t)})
@@ -93,7 +93,7 @@ def a_thousand_connections_in():
     with_guest(lambda: many(False))
 
 
-# ---- programs that others wrote, librnic preloaded on our side ----
+# ---- programs that others wrote, with librnic preloaded on our side ----
 
 CLOSING = "Failed to close connection between server and client"
 CHANNEL = "rdma_get_cm_event: Bad file descriptor"
@@ -101,9 +101,9 @@ CHANNEL = "rdma_get_cm_event: Bad file descriptor"
 
 def race(failed, other, ours_failed):
     """
-    Each end of perftest sends a last message, and closes when the other's has come. siw may fail a Send that has
-    arrived when the peer's answer to that Send is to close: our end is content then, and siw's, after its last line of
-    figures, is not.
+    Each end of perftest sends a last message, and closes when the other end's has come. siw may fail a Send that has
+    arrived if the peer answers it by closing. Then our end succeeds and siw's end fails, after its last line of
+    figures.
     """
     if not ours_failed and CLOSING in failed.tail() and other.wait() == 0:
         raise Foreign(f"siw fails a Send that has arrived when the answer to it is to close (perftest there: {CLOSING})")
@@ -113,8 +113,8 @@ def race(failed, other, ours_failed):
 
 def programs(title, server, client, *, out, siw=None, own=(), excused=None):
     """
-    server and client are command lines with {a} for the server's address; own: their files on our side; excused: what
-    the server on siw may say when it fails although the client is content.
+    server and client are command lines with {a} for the server's address. own: paths of their programs on our side.
+    excused: what the server on siw may print when it fails although the client succeeds.
     """
     def once():
         g = guest()
@@ -126,7 +126,8 @@ def programs(title, server, client, *, out, siw=None, own=(), excused=None):
         mine = dict(zip(("s", "c"), own))
         s = c = None
         try:
-            g.refuse(False)  # nobody says that he listens; perftest does so twice, and its client cannot bear a refusal
+            # a closed port stays silent: perftest connects twice, and its client gives up when the port refuses
+            g.refuse(False)
             s = g.run(" ".join(s_cmd)) if out else d.run(mine.get("s", s_cmd[0]), *s_cmd[1:], **pre)
             c = d.run(mine.get("c", c_cmd[0]), *c_cmd[1:], **pre) if out else g.run(" ".join(c_cmd))
             rc = c.wait()
@@ -160,17 +161,17 @@ for way in (True, False):
     programs("rping", "rping -s -a {a} -C 5", "rping -c -a {a} -C 5", out=way)
     programs("rping -V -S 4000", "rping -s -a {a} -C 10 -V -S 4000", "rping -c -a {a} -C 10 -V -S 4000", out=way)
     programs("rdma_client", "rdma_server -s {a} -p 7472", "rdma_client -s {a} -p 7472", out=way)
-    # the servers of ucmatose and ib_write_lat speak first: that needs peer-to-peer mode (RFC 6581), which siw as
-    # initiator must be told to offer
+    # the servers of ucmatose and ib_write_lat send first: that needs peer-to-peer mode (RFC 6581), which siw as
+    # initiator offers only when its knob says so
     p2p = {"peer_to_peer": 1}
     programs("ucmatose", "ucmatose -b {a} -p 7473 -C 50 -S 3000", "ucmatose -s {a} -p 7473 -C 50 -S 3000", out=way, siw=p2p)
-    # stock rsockets in the guest, librnic's here: their messages and credits are librdmacm's
+    # stock rsockets in the guest and librnic's on our side: the messages and credits are those of librdmacm
     programs("rstream", "rstream -b {a} -p 7474 -T v -S 5000 -C 20 -I 10", "rstream -s {a} -p 7474 -T v -S 5000 -C 20 -I 10", out=way,
              siw=p2p)
     for op in ("write", "read", "send"):
         programs(f"ib_{op}_bw -R", f"ib_{op}_bw -R -F -s 16384 -n 100 -t 16", f"ib_{op}_bw -R -F -s 16384 -n 100 -t 16 {{a}}", out=way)
         programs(f"ib_{op}_lat -R", f"ib_{op}_lat -R -F -s 64 -n 100", f"ib_{op}_lat -R -F -s 64 -n 100 {{a}}", out=way, siw=p2p)
-    # siw fails a Send that has arrived when the peer's answer to it is to close, and that comes before siw looks again
+    # siw fails a Send that has arrived if the peer answers it by closing before siw has seen the acknowledgement
     programs("hello", "hello -s {a}", "hello {a}", out=way, own=(example("hello"), example("hello")),
              excused="sending: local QP operation error")
     programs("onesided", "onesided -s {a}", "onesided {a}", out=way, own=(example("onesided"), example("onesided")))
@@ -184,7 +185,7 @@ def the_benchmark_measures_siw_beside_the_kernels_tcp():
     names = ("kernel TCP, 64 KiB, guest to itself", "Write 64 KiB, siw, guest to itself",
              "Send latency, 64 B, rnicd to siw")
     for row in rows.values():
-        if row.device == "siw":  # a busy machine may complete nothing in a time
+        if row.device == "siw":  # fixed iterations: on a busy machine a run of fixed time may complete nothing
             at = row.argv.index("--seconds")
             row.argv[at:at + 2] = ["--iters", "20", "--warmup", "2"]
 

@@ -63,7 +63,7 @@ static void a_message_arrives_whole(void **state)
 	assert_int_equal(r.type, IPC_REG_MR);
 	assert_int_equal(r.len, IPC_MSG_LEN(reg_mr));
 	assert_memory_equal(&r.reg_mr, &m.reg_mr, sizeof(m.reg_mr));
-	for (size_t i = r.len; i < sizeof(r); i++) /* nothing of an earlier message shows through */
+	for (size_t i = r.len; i < sizeof(r); i++) /* no bytes of an earlier message are left */
 		assert_int_equal(((uint8_t *)&r)[i], 0);
 }
 
@@ -116,7 +116,7 @@ static void descriptors_without_room_for_them_leave_the_message(void **state)
 
 	assert_int_equal(ipc_send(p->a, &m, fds, 3), 0);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
-	int next = dup(p->a); /* the lowest that is free */
+	int next = dup(p->a); /* the lowest free descriptor */
 	close(next);
 	few = (struct rlimit){ .rlim_cur = (rlim_t)next + 1, .rlim_max = old.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
@@ -209,7 +209,7 @@ static void the_end_of_the_other_side_is_epipe(void **state)
 
 	shutdown(p->a, SHUT_RDWR);
 	assert_int_equal(ipc_recv(p->b, &r, NULL, NULL), -EPIPE);
-	assert_int_equal(ipc_send(p->b, &m, NULL, 0), -EPIPE); /* and no SIGPIPE */
+	assert_int_equal(ipc_send(p->b, &m, NULL, 0), -EPIPE); /* an error, not SIGPIPE */
 }
 
 static void a_full_socket_says_eagain(void **state)
@@ -224,7 +224,10 @@ static void a_full_socket_says_eagain(void **state)
 	assert_true(n > 0);
 }
 
-/* A change of a message changes a line here, and with it the version, unless no release has that version yet. */
+/*
+ * A change of a message changes a line of this table. It needs a new version, unless the present version is in no
+ * release yet.
+ */
 static void the_messages_are_those_of_this_version(void **state)
 {
 #define LEN(member) #member, sizeof(((struct ipc_msg *)0)->member)

@@ -142,7 +142,7 @@ static uint64_t free_hugepages(void)
 	return n;
 }
 
-/* A hugetlb memfd can be made on a machine that has no hugepages; it is the first touch that fails. */
+/* On a machine without hugepages a hugetlb memfd can be created; only the first touch fails. */
 static void huge_pages_are_checked_and_missing_ones_are_enomem(void **state)
 {
 	uint8_t *p;
@@ -160,7 +160,7 @@ static void huge_pages_are_checked_and_missing_ones_are_enomem(void **state)
 	rc = ipc_region_prefault(p, 4096);
 	if (before == 0 && free_hugepages() == 0)
 		assert_int_equal(rc, -ENOMEM);
-	else /* others on this machine may take the last one at any time */
+	else /* other processes of the machine may take the last hugepage at any time */
 		assert_true(rc == 0 || rc == -ENOMEM);
 	munmap(p, IPC_HUGE_SIZE);
 	close(fd);
@@ -175,7 +175,7 @@ static void prefaulted_pages_are_present(void **state)
 	(void)state;
 	assert_int_equal(ipc_region_create(IPC_REGION_ARENA, MIB, &fd), 0);
 	assert_int_equal(ipc_region_map(fd, MIB, &p), 0);
-	assert_int_equal(ipc_region_prefault(p + 4096 + 4000, 200), 0); /* odd bounds: two pages */
+	assert_int_equal(ipc_region_prefault(p + 4096 + 4000, 200), 0); /* unaligned bounds that touch two pages */
 	assert_int_equal(mincore(p, 4 * 4096, in), 0);
 	assert_int_equal(in[0] & 1, 0);
 	assert_int_equal(in[1] & 1, 1);

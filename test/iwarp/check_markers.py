@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What lib/iwarp sends, judged from outside: check_markers.py GEN_MARKED.
+"""What lib/iwarp sends, judged by other decoders: check_markers.py GEN_MARKED.
 
 A capture of a synthetic connection is made for each pair of marker directions. A decoder written here from RFC 5044
 (markers, pad, CRC) reads it octet by octet; tshark dissects it. Both must see the FPDUs that were meant. tshark 4.0
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-# The payload is random: dissectors of upper protocols that guess at it are off.
+# The payload is random, so dissectors of upper protocols, which guess, are switched off.
 TSHARK = ['tshark', '--disable-protocol', 'rpcordma', '--disable-protocol', 'smb_direct']
 TABLE = []
 for n in range(256):
@@ -43,7 +43,10 @@ def segments(path):
 
 
 def fpdus(stream, markers):
-    """(ULPDU, markers in it) of each FPDU in one direction of Full Operation; raises on any broken rule."""
+    """
+    [(length of the ULPDU, number of markers)] of each FPDU in one direction of Full Operation; raises if a rule is
+    broken.
+    """
     at = 0
     while at < len(stream):
         start, plain, seen, len_at = at, b'', 0, None
@@ -70,12 +73,12 @@ def fpdus(stream, markers):
 
 
 def check_own(path, want, marked):
-    """marked: source address -> does it send markers."""
+    """marked: {source address: whether that end sends markers}."""
     streams, got = {}, []
     for number, src, body in segments(path):
         streams.setdefault(src, []).append((number, body))
     for src, parts in streams.items():
-        whole = b''.join(body for _, body in parts[1:])  # the first is the MPA frame
+        whole = b''.join(body for _, body in parts[1:])  # the first segment is the MPA frame
         ends, total = [], 0
         for number, body in parts[1:]:
             total += len(body)

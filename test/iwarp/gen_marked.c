@@ -19,9 +19,9 @@
 #define N_SEGMENTS 300
 
 struct end {
-	uint32_t ip, seq, stream; /* stream: offset in Full Operation */
+	uint32_t ip, seq, stream; /* stream: offset in the direction's Full Operation */
 	uint16_t port;
-	bool markers; /* it sends them */
+	bool markers; /* this end sends markers */
 	uint32_t msn[3];
 };
 
@@ -53,7 +53,7 @@ static void packet(struct end *from, const struct end *to, uint8_t flags, const 
 	from->seq += len + (flags & 2 ? 1 : 0);
 }
 
-/* Appends one FPDU to seg and says so. */
+/* Appends one FPDU to seg and prints its line. */
 static uint32_t fpdu(struct end *from, const struct ddp_hdr *h, const uint8_t *data, uint32_t n, uint8_t *seg)
 {
 	struct rn_iov iov[MPA_TX_IOV(1, MPA_TX_MARKERS)], pay = { (uint8_t *)data, n };
@@ -166,7 +166,7 @@ int main(int argc, char **argv)
 		struct end *from = k > 0 && (ref_rand(&rng) & 1) ? &r : &i;
 		uint32_t room = mpa_mulpdu(mss, from->markers ? MPA_MARKER_STEP : 0), n;
 
-		if (!easy && ref_rand(&rng) % 4 == 0) { /* two in one segment */
+		if (!easy && ref_rand(&rng) % 4 == 0) { /* two FPDUs in one segment */
 			n = any_fpdu(from, room / 2 - 20, easy, &rng, seg);
 			n += any_fpdu(from, room / 2 - 20, easy, &rng, seg + n);
 		} else {

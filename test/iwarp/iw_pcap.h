@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads a little-endian Ethernet pcap and puts its TCP/IPv4 octets in order: what the capture tests stand on. */
+/* Reads a little-endian Ethernet pcap file and puts its TCP/IPv4 octets in order, for tests that use captures. */
 #ifndef IW_PCAP_H
 #define IW_PCAP_H
 
@@ -8,11 +8,11 @@
 #include <stdint.h>
 
 struct iw_pcap {
-	uint8_t *data; /* whole file, malloc'ed */
+	uint8_t *data; /* the whole file, from malloc() */
 	size_t size, off;
 };
 
-/* One TCP segment; body points into the file's memory. */
+/* One TCP segment; body points into the memory of the file. */
 struct iw_seg {
 	uint32_t src, dst; /* IPv4 */
 	uint16_t sport, dport;
@@ -28,7 +28,7 @@ bool iw_pcap_open(struct iw_pcap *p, const char *path);
 bool iw_pcap_next(struct iw_pcap *p, struct iw_seg *s);
 void iw_pcap_close(struct iw_pcap *p);
 
-/* One direction of one connection. Segments ahead of the stream wait; what was seen already is cut off. */
+/* One direction of one connection. Segments ahead of the stream are held; repeated octets are cut off. */
 struct iw_flow {
 	uint32_t src, dst;
 	uint16_t sport, dport;

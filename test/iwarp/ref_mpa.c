@@ -38,7 +38,7 @@ void ref_init(struct ref_stream *s, uint32_t base, bool markers, bool crc)
 	s->n_fpdu = 0;
 }
 
-/* len_at: where the length field of this FPDU stands in buf, -1 when it is still to come. */
+/* len_at: offset in buf of the length field of this FPDU; -1 when the field is still to come. */
 static void put(struct ref_stream *s, uint8_t b, int64_t *len_at)
 {
 	if (s->len + 8 > REF_MAX)

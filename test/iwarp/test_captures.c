@@ -23,7 +23,7 @@
 #include "iwarp/rdmap_wire.h"
 
 #define MAX_CASES 200
-#define MAX_SIDES 512 /* directions of connections in one capture */
+#define MAX_SIDES 512 /* directions of all connections of one capture */
 
 enum feeding { WHOLE, OCTETS, CHAINS, NUM_FEEDINGS };
 
@@ -39,13 +39,13 @@ struct side {
 	struct mpa_neg_rx neg;
 	struct mpa_frame frame;
 	bool operating;
-	bool broken; /* a refusing verdict came: the rest of the stream means nothing */
+	bool broken; /* a verdict has refused the stream, so its rest means nothing */
 	struct mpa_rx rx;
 	uint8_t stage[MPA_STAGE_SIZE];
 };
 
 struct run {
-	const struct capture *cap; /* NULL: no lines expected */
+	const struct capture *cap; /* NULL: no lines are expected */
 	struct side *side[MAX_SIDES];
 	uint32_t n_sides;
 	enum feeding feeding;
@@ -109,7 +109,7 @@ static void see_frame(struct run *r, struct side *s)
 
 /* ---- FPDUs ---- */
 
-/* Builds the FPDU again from what was parsed; pad octets are the only ones a sender may choose (siw leaves rubbish). */
+/* Builds the FPDU again from its parsed fields. Only pad octets may differ: siw does not clear them. */
 static void build_again(const struct mpa_view *v, const struct ddp_hdr *h, const uint8_t *ulpdu, const uint8_t *pad)
 {
 	struct rn_iov iov[MPA_TX_IOV(1, 0)];
@@ -132,7 +132,7 @@ static void build_again(const struct mpa_view *v, const struct ddp_hdr *h, const
 	assert_int_equal(sum, v->crc_field);
 }
 
-#define HAND_MADE_PEER 254 /* last octet of its address; it writes Terminates as the RFC has them */
+#define HAND_MADE_PEER 254 /* last octet of the IP address of the peer that writes Terminates as the RFC says */
 
 static void see_terminate(struct run *r, const struct side *s, const uint8_t *body, uint32_t len)
 {
@@ -209,7 +209,7 @@ static void see_fpdu(struct run *r, struct side *s, const struct mpa_view *v, co
 		build_again(v, &h, ulpdu, pad);
 }
 
-/* The pad of a view stands behind the ULPDU, in the stage or in the input. */
+/* Copies the pad of a view: it follows the ULPDU, in the stage or in the input. */
 static void find_pad(const struct mpa_view *v, uint8_t pad[4])
 {
 	uint8_t raw[MPA_STAGE_SIZE];
@@ -363,7 +363,7 @@ static void capture_decodes(void **state)
 	}
 }
 
-/* What siw means by each of its Terminates. */
+/* The meanings of siw's Terminates. */
 static const struct {
 	const char *test;
 	struct iw_err err;
@@ -398,7 +398,10 @@ static void terminates_of_siw_are_understood(void **state)
 	}
 }
 
-/* A hand-made peer that sent every kind of nonsense: nothing may break, and siw's answers are all understood. */
+/*
+ * A hand-made peer that sent every kind of malformed input: the parsers survive it, and all answers of siw are
+ * understood.
+ */
 static void raw_probes_do_no_harm(void **state)
 {
 	static const char *const probes[] = { "raw_probes_siw_responder", "raw_probes_siw_initiator",
@@ -424,7 +427,7 @@ static void raw_probes_do_no_harm(void **state)
 	assert_true(terms >= 3 * 15);
 }
 
-/* ---- the expected text ---- */
+/* ---- the expected lines ---- */
 
 static struct capture caps[MAX_CASES];
 static uint32_t n_caps;

@@ -8,7 +8,7 @@
 
 #include "iwarp/ddp.h"
 
-/* Headers as siw put them on the wire (test/captures: err_04 frame 8, err_08 frame 8, nocrc_10 frame 9). */
+/* Headers that siw sent (test/captures: err_04 frame 8, err_08 frame 8, nocrc_10 frame 9). */
 static const uint8_t wire_write[] = {
 	0xc1, 0x40, 0x74, 0x37, 0xa7, 0x00, 0x00, 0x00, 0x7f, 0xc6, 0x95, 0xc5, 0x40, 0x00
 };
@@ -87,7 +87,7 @@ static void every_opcode_there_and_back(void **state)
 	}
 }
 
-/* The ULPDU ends inside its header: no octet behind it may be read (the copy is exactly as long). */
+/* A ULPDU that ends inside its header: no octet behind it is read (the copy is exactly as long as the ULPDU). */
 static void shorter_than_its_header(void **state)
 {
 	(void)state;
@@ -155,7 +155,7 @@ static void tagged_offset_at_the_end_of_the_world(void **state)
 	(void)state;
 	ddp_build(b, &h);
 	assert_int_equal(ddp_parse(b, 14, &back), DDP_OK);
-	assert_int_equal(ddp_parse(b, 15, &back), DDP_OK); /* the last octet there is */
+	assert_int_equal(ddp_parse(b, 15, &back), DDP_OK); /* the segment ends at the last tagged offset */
 	assert_int_equal(ddp_parse(b, 16, &back), DDP_TO_WRAP);
 	EXPECT_ERR(ddp_verdict_err(DDP_TO_WRAP, &back), 1, 1, 3, 0xc0);
 	h.to = UINT64_MAX - 99;

@@ -19,7 +19,7 @@ static void begin(struct mpa_find *f, struct rn_iov *iov, uint32_t n, uint32_t o
 	mpa_find_init(f, &rx, ref.base + off, iov, n);
 }
 
-/* Which FPDU of the reference the view is; fails when it is none or differs. */
+/* The number of the FPDU of the reference that equals the view; fails if there is none. */
 static uint32_t which(const struct mpa_view *v)
 {
 	for (uint32_t k = 0; k < ref.n_fpdu; k++) {
@@ -40,8 +40,8 @@ static uint32_t which(const struct mpa_view *v)
 }
 
 /*
- * Any segment [a, b) of a marked stream: what is found are whole FPDUs, one behind the other up to the last whole one;
- * and every FPDU behind the first marker that points into the segment is found.
+ * In any segment [a, b) of a stream with markers: mpa_find finds only whole FPDUs, one directly behind the other, up to
+ * the last whole one. It finds every FPDU behind the first marker of the segment that points into the segment.
  */
 static void any_segment(uint32_t a, uint32_t b)
 {
@@ -169,7 +169,7 @@ static void lying_markers(void **state)
 		ref.buf[256 + 2] = (uint8_t)(ptr >> 8);
 		ref.buf[256 + 3] = (uint8_t)ptr;
 		begin(&f, &iov, 1, 8);
-		if (mpa_find_next(&f, &v)) { /* what it claims must at least lie inside */
+		if (mpa_find_next(&f, &v)) { /* whatever it finds must lie inside the segment */
 			assert_true(v.pos >= 256 + 8);
 			assert_true(v.pos + v.raw_len <= 256 + ref.len);
 		}

@@ -34,7 +34,7 @@ static uint32_t raw(uint8_t *b, bool reply, uint8_t flags, uint8_t rev, uint16_t
 	return 20u + pd_len;
 }
 
-/* Both sides' functions against each other: the initiator's policy, the responder's, what each ends with. */
+/* Runs the functions of both sides against each other with the policies i and r; ai and ar are the results. */
 static enum mpa_neg_verdict talk(const struct mpa_policy *i, const struct mpa_policy *r, struct mpa_agreed *ai,
 				 struct mpa_agreed *ar, enum mpa_neg_verdict *accept)
 {
@@ -165,7 +165,8 @@ static void private_data_of_513_octets(void **state)
 	raw(b, false, 0, 1, 512);
 	assert_int_equal(parse(&rx, false, b, 532, &f), MPA_NEG_OK);
 	rn_store_be16(b + 18, 513);
-	assert_int_equal(parse(&rx, false, b, 20, &f), MPA_NEG_PD_TOO_LONG); /* at once, not after 513 octets */
+	/* refused at once, not only after 513 octets */
+	assert_int_equal(parse(&rx, false, b, 20, &f), MPA_NEG_PD_TOO_LONG);
 	rn_store_be16(b + 18, 65535);
 	assert_int_equal(parse(&rx, false, b, 20, &f), MPA_NEG_PD_TOO_LONG);
 	assert_int_equal(mpa_neg_pd_max(&plain), 508);
@@ -186,11 +187,11 @@ static void enhanced_words_missing(void **state)
 	for (uint16_t n = 0; n < 4; n++) {
 		assert_int_equal(parse(&rx, false, b, raw(b, false, MPA_F_ENHANCED, 2, n), &f), MPA_NEG_PD_SHORT);
 		assert_int_equal(parse(&rx, true, b, raw(b, true, MPA_F_ENHANCED, 2, n), &f), MPA_NEG_PD_SHORT);
-		/* a reject is understood all the same */
+		/* a Reply that rejects is accepted nevertheless */
 		assert_int_equal(parse(&rx, true, b, raw(b, true, MPA_F_ENHANCED | MPA_F_REJECT, 2, n), &f),
 				 MPA_NEG_OK);
 		assert_int_equal(mpa_neg_finish(&plain, &f, &a), MPA_NEG_REJECTED);
-		/* and the bit means nothing in revision 1 */
+		/* in revision 1 the bit S has no meaning */
 		assert_int_equal(parse(&rx, false, b, raw(b, false, MPA_F_ENHANCED, 1, n), &f), MPA_NEG_OK);
 		assert_false(f.enhanced);
 		assert_int_equal(f.pd_len, n);
@@ -237,7 +238,7 @@ static void crc_asked_by_one_side_only(void **state)
 		}
 }
 
-/* A peer that drops the initiator's C in its Reply: CRC was asked for, so it is used; or the connection is refused. */
+/* A peer that drops the initiator's C in its Reply: CRC was asked for, so it is used, or the connection is refused. */
 static void reply_without_the_c_asked_for(void **state)
 {
 	struct mpa_policy p = plain;
@@ -366,7 +367,7 @@ static void each_rtr_kind(void **state)
 		}
 }
 
-/* A Read as RTR needs a Read: not picked where none may be outstanding. */
+/* A Read as RTR needs a place for a Read: it is not chosen where no Read may be outstanding. */
 static void read_rtr_needs_depth(void **state)
 {
 	struct mpa_policy pi = plain, pr = plain;
@@ -383,7 +384,7 @@ static void read_rtr_needs_depth(void **state)
 	pi.rtr = MPA_RTR_READ;
 	assert_int_equal(talk(&pi, &pr, &ai, &ar, &accept), MPA_NEG_NO_RTR);
 
-	/* A responder that picks it all the same, without a queue for it. */
+	/* A responder that chooses the Read although there is no place for it. */
 	struct mpa_frame rep = { .reply = true, .rev = 2, .enhanced = true, .p2p = true, .rtr = MPA_RTR_READ };
 	pi.ord = 4;
 	assert_int_equal(mpa_neg_finish(&pi, &rep, &ai), MPA_NEG_NO_RTR);
@@ -391,7 +392,7 @@ static void read_rtr_needs_depth(void **state)
 	assert_int_equal(mpa_neg_finish(&pi, &rep, &ai), MPA_NEG_OK);
 }
 
-/* A peer that answers with several kinds leaves the choice to the initiator. */
+/* A responder that chooses several kinds of RTR leaves the choice to the initiator. */
 static void reply_with_two_kinds(void **state)
 {
 	struct mpa_policy p = plain;
@@ -421,7 +422,7 @@ static void revision_1_on_either_side(void **state)
 	assert_int_equal(ai.rev, 1);
 	assert_false(ai.enhanced || ar.enhanced);
 	assert_int_equal(ar.ord, plain.ord);
-	agree(&plain, &one, &ai, &ar); /* a revision 2 initiator takes a revision 1 Reply */
+	agree(&plain, &one, &ai, &ar); /* an initiator of revision 2 accepts a Reply of revision 1 */
 	assert_int_equal(ai.rev, 1);
 	assert_int_equal(ai.ird, plain.ird);
 	agree(&one, &one, &ai, &ar);

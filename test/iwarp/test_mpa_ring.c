@@ -14,7 +14,7 @@
 static struct ref_stream ref;
 static uint8_t bytes[RING];
 
-/* FPDUs of many lengths, the longest and an empty one among them; not more than the ring holds. */
+/* FPDUs of many lengths, the longest and an empty one among them; together no longer than the ring. */
 static void make(bool markers)
 {
 	static const uint16_t lens[] = { 14, 18, 0, 1460, 508, 506, 65535, 20, 1, 16000, 510, 30000, 14 };
@@ -39,7 +39,7 @@ static struct mpa_ring ring_at(uint32_t base, bool markers)
 	};
 }
 
-/* Where fields lie across the ring's end, and where indices wrap. */
+/* Indices at which fields lie across the ring's end, or at which indices wrap. */
 static const uint32_t bases[] = { 0, 1, RING - 1, RING - 2, RING - 700, 0u - 1, 0u - 1000, 12345 };
 
 static void seal_gives_each_fpdu_the_sum_of_a_sender(bool markers)
@@ -100,7 +100,8 @@ static void one_wrong_bit_is_a_bad_crc(void **state)
 	for (uint32_t i = 0; i < 3; i++)
 		assert_int_equal(mpa_ring_check(&r, r.base + ref.len), MPA_RING_FPDU);
 	uint32_t at = r.at, size = ref.size[3];
-	for (uint32_t i = 8; i < size; i += 97) { /* behind the leading octets: a length is another FPDU */
+	/* from the ninth octet on: a changed length would make another FPDU */
+	for (uint32_t i = 8; i < size; i += 97) {
 		bytes[(at + i) & (RING - 1)] ^= 4;
 		assert_int_equal(mpa_ring_check(&r, r.base + ref.len), MPA_RING_BAD_CRC);
 		assert_int_equal(r.at, at);

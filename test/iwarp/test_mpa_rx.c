@@ -35,7 +35,7 @@ static void is_fpdu(const struct mpa_view *v, const struct ref_stream *s, uint32
 				fail_msg("FPDU %u differs at octet %u", k, i);
 }
 
-/* Feeds a list of slices; *k counts FPDUs. Returns the verdict that ended it. */
+/* Feeds a list of slices; *k counts FPDUs. Returns the last verdict. */
 static enum mpa_rx_verdict feed(struct mpa_rx *rx, const struct rn_iov *iov, uint32_t n, const struct ref_stream *s,
 				uint32_t *k)
 {
@@ -127,7 +127,7 @@ static void octet_by_octet(void **state)
 	}
 }
 
-/* The same FPDU in a chain of slices, cut at every pair of places, is never copied. */
+/* One FPDU in a chain of slices, cut at every pair of places, is never copied. */
 static void chains_are_views(void **state)
 {
 	(void)state;
@@ -154,7 +154,7 @@ static void chains_are_views(void **state)
 	}
 }
 
-/* More slices than a view holds: the FPDU is staged instead. */
+/* An FPDU in more slices than a view holds is copied to the stage. */
 static void crumbs_are_staged(void **state)
 {
 	static struct rn_iov iov[REF_MAX];
@@ -201,7 +201,7 @@ static void random_streams(void **state)
 	}
 }
 
-/* 65,535 octets: the stage holds it, and with markers FPDUPTR passes 16 bits without harm. */
+/* FPDUs of up to 65,535 octets, which the stage holds. With markers, FPDUPTR may exceed 16 bits without harm. */
 static void markers_that_stand_elsewhere(void **state)
 {
 	for (ref_step = 1024; ref_step <= MPA_MARKER_STEP_MAX; ref_step *= 2) {
@@ -214,7 +214,7 @@ static void markers_that_stand_elsewhere(void **state)
 	ref_step = MPA_MARKER_STEP;
 }
 
-/* Each spacing that a sender may have is found by a receiver with each other one; those that look the same, too. */
+/* A receiver that expects any spacing finds the spacing of the sender, among all that fit. */
 static void the_spacing_of_a_sender_is_found(void **state)
 {
 	static const uint32_t lens[] = { 1400, 3000, 6000 };
@@ -223,7 +223,7 @@ static void the_spacing_of_a_sender_is_found(void **state)
 	for (uint32_t s = 0; s < MPA_SPACINGS; s++) {
 		for (uint32_t k = 0; k < RN_ARRAY_LEN(lens); k++) {
 			ref_step = mpa_spacings[s];
-			ref_init(&ref, 4000, ref_step != 0, true); /* a marker of each spacing lies ahead */
+			ref_init(&ref, 4000, ref_step != 0, true); /* a marker of each spacing is still to come */
 			ref_fpdu(&ref, 20, 1);
 			ref_fpdu(&ref, lens[k], 2);
 			for (uint32_t r = 0; r < MPA_SPACINGS; r++) {
@@ -235,7 +235,7 @@ static void the_spacing_of_a_sender_is_found(void **state)
 				assert_int_equal(fit >> r & 1, 0);
 				if (lens[k] == 6000)
 					assert_int_equal(fit & ~(1u << s), 0);
-				/* not whole, or with a wrong octet: nothing fits */
+				/* an FPDU that is not whole, or has a wrong octet, fits no spacing */
 				iov[1].len -= 1;
 				assert_int_equal(mpa_fitting(&rx, ref.base + ref.first[1], iov, 2, ref.first[1]), 0);
 				iov[1].len += 1;
@@ -324,7 +324,7 @@ static void empty_fpdu_has_its_own_verdict(void **state)
 	}
 }
 
-/* Every octet of the stream is under the CRC, markers too: one changed bit never passes as good. */
+/* The CRC covers every octet of the stream, also markers: no single changed bit passes. */
 static void any_changed_octet_is_noticed(void **state)
 {
 	(void)state;
@@ -354,7 +354,10 @@ static void any_changed_octet_is_noticed(void **state)
 	}
 }
 
-/* FPDUPTR must point at the length field, its low two bits aside (RFC 5044 section 4.3). CRC off: markers alone. */
+/*
+ * FPDUPTR must point at the length field, its low two bits ignored (RFC 5044, section 4.3). CRC is off, so markers are
+ * the only protection.
+ */
 static void marker_rules(void **state)
 {
 	(void)state;
@@ -370,11 +373,11 @@ static void marker_rules(void **state)
 
 			ref.buf[mark + bit / 8] ^= (uint8_t)(0x80 >> bit % 8);
 			start(&rx, &ref);
-			r = feed(&rx, iov, 2, &ref, &k); /* as a view */
+			r = feed(&rx, iov, 2, &ref, &k); /* the FPDU as a view */
 			assert_int_equal(r, want);
 			start(&rx, &ref);
 			k = 0;
-			r = feed(&rx, iov, 1, &ref, &k); /* staged */
+			r = feed(&rx, iov, 1, &ref, &k); /* the FPDU by the stage */
 			if (r == MPA_RX_MORE)
 				r = feed(&rx, iov + 1, 1, &ref, &k);
 			assert_int_equal(r, want);
@@ -435,7 +438,7 @@ static void stage_is_lent_and_returned(void **state)
 	assert_int_equal(mpa_rx_next(&rx, &in, &v), MPA_RX_MORE);
 	assert_false(mpa_rx_idle(&rx));
 	assert_null(mpa_rx_take_stage(&rx));
-	assert_false(mpa_rx_give_stage(&rx, stage, sizeof(stage))); /* not in the middle */
+	assert_false(mpa_rx_give_stage(&rx, stage, sizeof(stage))); /* not in the middle of an FPDU */
 	mpa_rx_input(&in, &b, 1);
 	assert_int_equal(mpa_rx_next(&rx, &in, &v), MPA_RX_FPDU);
 	assert_true(v.staged);
@@ -446,7 +449,7 @@ static void stage_is_lent_and_returned(void **state)
 static void head_of_a_view(void **state)
 {
 	(void)state;
-	ref_init(&ref, 500, true, true); /* the marker falls into the DDP header */
+	ref_init(&ref, 500, true, true); /* a marker falls into the DDP header */
 	ref_fpdu(&ref, 100, 4);
 	struct rn_iov all = { ref.buf, ref.len };
 	uint8_t scratch[DDP_MAX_HDR_LEN];

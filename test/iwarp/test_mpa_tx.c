@@ -11,10 +11,10 @@
 #include "ref_mpa.h"
 
 static struct ref_stream ref;
-static uint8_t memory[70000]; /* the registered memory: ULPDU octets as ref_octet makes them */
+static uint8_t memory[70000]; /* the registered memory: octets of ULPDUs as ref_octet() makes them */
 static uint8_t out[80000];
 
-/* Builds with the library the FPDU that the reference would build at stream offset pos, payload in n slices. */
+/* Builds with the library the FPDU that the reference builds at stream offset pos, with the payload in n slices. */
 static void same_as_reference(uint32_t pos, uint32_t ulpdu_len, uint32_t hdr_len, uint32_t slices, bool markers,
 			      bool crc)
 {
@@ -37,7 +37,7 @@ static void same_as_reference(uint32_t pos, uint32_t ulpdu_len, uint32_t hdr_len
 	assert_int_equal(f.len, mpa_fpdu_len(ulpdu_len));
 	if (markers)
 		assert_int_equal(mpa_tx_mark(&f, pos, ref_step), MPA_TX_OK);
-	if ((ulpdu_len ^ slices ^ pos >> 2) & 1) { /* the sum by the way of the copy */
+	if ((ulpdu_len ^ slices ^ pos >> 2) & 1) { /* the CRC is computed while the bytes are copied */
 		memset(out, 0xee, ref.len + 1);
 		mpa_tx_copy(&f, crc, out);
 		assert_memory_equal(out, ref.buf, ref.len);
@@ -105,7 +105,7 @@ static void every_phase_of_markers_that_stand_elsewhere(void **state)
 	ref_step = MPA_MARKER_STEP;
 }
 
-/* The header is the inline part: markers fall into it at every place. */
+/* Markers fall at every place of the header, which is the inline part. */
 static void markers_inside_header(void **state)
 {
 	(void)state;
@@ -152,7 +152,7 @@ static void mark_verdicts(void **state)
 	(void)state;
 	mpa_tx_begin(&f, iov, 4);
 	assert_int_equal(mpa_tx_frame(&f, 14, &payload, 1, 100), MPA_TX_OK);
-	assert_int_equal(mpa_tx_mark(&f, 4, MPA_MARKER_STEP), MPA_TX_OK); /* none falls in */
+	assert_int_equal(mpa_tx_mark(&f, 4, MPA_MARKER_STEP), MPA_TX_OK); /* no marker falls into this FPDU */
 	assert_int_equal(f.n_iov, 3);
 	assert_int_equal(mpa_tx_mark(&f, 500, MPA_MARKER_STEP), MPA_TX_NO_IOV);
 	mpa_tx_begin(&f, iov, RN_ARRAY_LEN(iov));
@@ -162,7 +162,10 @@ static void mark_verdicts(void **state)
 	assert_int_equal(mpa_tx_mark(&f, 0, MPA_MARKER_STEP), MPA_TX_TOO_LONG);
 }
 
-/* RFC 5044: an FPDU of MULPDU octets fits the segment at every phase, and a smaller unit would waste room. */
+/*
+ * RFC 5044: an FPDU with a ULPDU of MULPDU octets fits the segment at every offset, and a smaller MULPDU would waste
+ * room.
+ */
 static void mulpdu_fits(void **state)
 {
 	(void)state;
@@ -180,7 +183,7 @@ static void mulpdu_fits(void **state)
 		}
 		assert_true(worst + 8 > emss);
 	}
-	assert_int_equal(mpa_mulpdu(1448, 0), 1442); /* the figure siw reaches too: 1424 + 18 */
+	assert_int_equal(mpa_mulpdu(1448, 0), 1442); /* siw computes the same: 1424 + 18 */
 	assert_int_equal(mpa_mulpdu(6, 0), 0);
 	assert_int_equal(mpa_mulpdu(10, MPA_MARKER_STEP), 0);
 	assert_int_equal(mpa_mulpdu(70000, MPA_MARKER_STEP), MPA_ULPDU_MARKED_MAX);

@@ -24,7 +24,7 @@ static struct ddp_hdr resp_seg(uint32_t stag, uint64_t to, uint32_t len, bool la
 	return h;
 }
 
-/* Checks and, when the segment belongs, commits. */
+/* Checks a segment; if the segment is good, commits it. */
 static enum rdmap_verdict put(struct ddp_uq *q, struct ddp_hdr h, uint32_t posted, uint32_t buf_len)
 {
 	enum rdmap_verdict v = ddp_uq_check(q, &h, posted, buf_len);
@@ -81,7 +81,7 @@ static void message_verdicts(void **state)
 	assert_int_equal(put(&q, send_seg(1, 0, 11, true), 5, 10), RDMAP_TOO_LONG);
 	assert_int_equal(put(&q, send_seg(1, 0, 10, false), 5, 100), RDMAP_OK);
 	assert_int_equal(put(&q, send_seg(1, 0, 10, false), 5, 100), RDMAP_MO_WRONG);
-	/* the length is checked on every segment, not on the first alone */
+	/* the length is checked at every segment, not at the first only */
 	assert_int_equal(put(&q, send_seg(1, 10, 91, true), 5, 100), RDMAP_TOO_LONG);
 	h.opcode = RDMAP_SEND_SE;
 	assert_int_equal(put(&q, h, 5, 100), RDMAP_OP_CHANGED);
@@ -157,15 +157,16 @@ static void reads_in_order(void **state)
 	rdmap_readq_post(&q, 8, 0, 0, 12);
 	assert_false(rdmap_readq_full(&q));
 	rdmap_readq_post(&q, 9, UINT64_MAX - 9, 10, 13);
-	assert_true(rdmap_readq_full(&q)); /* ORD, not the ring's size */
+	assert_true(rdmap_readq_full(&q)); /* full at the limit ORD, not at the ring's size */
 	assert_int_equal(rdmap_readq_head(&q)->cookie, 11);
 	assert_int_equal(put_resp(&q, resp_seg(7, 1000, 200, false)), RDMAP_OK);
 	assert_int_equal(put_resp(&q, resp_seg(7, 1200, 100, true)), RDMAP_DONE);
 	assert_int_equal(rdmap_readq_head(&q)->cookie, 12);
-	assert_int_equal(put_resp(&q, resp_seg(0, 0, 0, true)), RDMAP_DONE); /* zero-length Read: sink not looked at */
+	/* zero-length Read: the sink is not checked */
+	assert_int_equal(put_resp(&q, resp_seg(0, 0, 0, true)), RDMAP_DONE);
 	assert_int_equal(put_resp(&q, resp_seg(9, UINT64_MAX - 9, 10, true)), RDMAP_DONE);
 	assert_int_equal(rdmap_readq_count(&q), 0);
-	for (uint32_t i = 0; i < 20; i++) { /* round the ring */
+	for (uint32_t i = 0; i < 20; i++) { /* more Reads than the ring has places */
 		rdmap_readq_post(&q, i, i, 1, i);
 		assert_int_equal(put_resp(&q, resp_seg(i, i, 1, true)), RDMAP_DONE);
 	}
@@ -182,7 +183,8 @@ static void read_response_verdicts(void **state)
 	assert_int_equal(put_resp(&q, h), RDMAP_READ_NONE);
 	rdmap_readq_post(&q, 7, 1000, 300, 0);
 	rdmap_readq_post(&q, 8, 5000, 300, 0);
-	assert_int_equal(put_resp(&q, resp_seg(8, 5000, 300, true)), RDMAP_READ_STAG); /* not the oldest */
+	/* not the sink of the oldest Read */
+	assert_int_equal(put_resp(&q, resp_seg(8, 5000, 300, true)), RDMAP_READ_STAG);
 	assert_int_equal(put_resp(&q, resp_seg(7, 999, 10, false)), RDMAP_READ_TO);
 	assert_int_equal(put_resp(&q, resp_seg(7, 1001, 10, false)), RDMAP_READ_TO);
 	assert_int_equal(put_resp(&q, resp_seg(7, 1000, 301, true)), RDMAP_READ_OVERRUN);
@@ -190,7 +192,8 @@ static void read_response_verdicts(void **state)
 	assert_int_equal(put_resp(&q, resp_seg(7, 1000, 299, true)), RDMAP_READ_LAST);
 	assert_int_equal(put_resp(&q, resp_seg(7, 1000, 300, false)), RDMAP_READ_LAST);
 	assert_int_equal(put_resp(&q, resp_seg(7, 1000, 200, false)), RDMAP_OK);
-	assert_int_equal(put_resp(&q, resp_seg(7, 1200, 101, true)), RDMAP_READ_OVERRUN); /* also on later segments */
+	/* checked at later segments, too */
+	assert_int_equal(put_resp(&q, resp_seg(7, 1200, 101, true)), RDMAP_READ_OVERRUN);
 	assert_int_equal(put_resp(&q, resp_seg(7, 1200, 100, true)), RDMAP_DONE);
 
 	assert_err(RDMAP_READ_NONE, h, 0, 2, 6);

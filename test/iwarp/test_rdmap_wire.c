@@ -65,7 +65,7 @@ static void siw_terminates(void **state)
 	assert_false(t.has_read_req);
 }
 
-/* Bare control words: siw's as seen on the wire, and the RFC's form of the same. */
+/* Control words alone: siw's as captured, and the form of the RFC with the same meaning. */
 static void bare_terminates(void **state)
 {
 	static const struct {
@@ -79,7 +79,7 @@ static void bare_terminates(void **state)
 		{ { 0x20, 0x01, 0, 0 }, RDMAP_TERM_RFC, { 2, 0, 1, 0 } },
 		{ { 0x21, 0x06, 0, 0 }, RDMAP_TERM_SWAPPED, { 1, 2, 6, 0 } },
 		{ { 0x12, 0x06, 0, 0 }, RDMAP_TERM_RFC, { 1, 2, 6, 0 } },
-		/* both readings have a meaning: the RFC's is given, and the form says that it is a guess */
+		/* both readings have a meaning: the RFC's is returned, and the form says that it is a guess */
 		{ { 0x20, 0x06, 0, 0 }, RDMAP_TERM_EITHER, { 2, 0, 6, 0 } },
 		{ { 0x02, 0x07, 0, 0 }, RDMAP_TERM_EITHER, { 0, 2, 7, 0 } },
 		{ { 0x11, 0x01, 0, 0 }, RDMAP_TERM_EITHER, { 1, 1, 1, 0 } },
@@ -116,7 +116,7 @@ static void short_unknown_and_cut(void **state)
 	assert_string_equal(iw_err_text(t.err), "unknown");
 }
 
-/* Every error an RFC names: built, and read back as the RFC's form. */
+/* Every error that an RFC names is built, and reads back in the RFC's form. */
 static void build_and_read_back(void **state)
 {
 	uint8_t seg[46];

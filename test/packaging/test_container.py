@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Containers without docker: what packaging/container's files tell docker and Kubernetes to do is done in namespaces of an
-ordinary user. An installed tree is the image; a container has mount, PID, IPC and network namespaces of its own, the
-volumes that the file names, and no capability but those that it adds.
+Containers without docker: the instructions of packaging/container's files for docker and Kubernetes are carried out in
+namespaces of an ordinary user. An installed tree is the image. A container has mount, PID, IPC and network namespaces
+of its own, the volumes that the file names, and only the capabilities that the file adds.
 """
 import json
 import os
@@ -16,11 +16,12 @@ from rig import BUILD, Skip, case, main, need
 
 SOURCE = os.environ["RNIC_SOURCE"]
 HERE = os.path.join(SOURCE, "packaging", "container")
-HANG = 300  # seconds: what takes longer hangs
+HANG = 300  # seconds; a step that takes longer counts as a hang
 NOBODY = 65534
 
-# In a user namespace, where the user is root. A network namespace is a host or a container of its own; all hosts hang
-# on one bridge. `box NETWORK VOLUME CAPABILITIES COMMAND...` becomes one container, in a shell of its own.
+# Runs in a user namespace in which the user is root. Each host, and each container with a network of its own, has a
+# network namespace; all hosts are on one bridge. `box NETWORK VOLUME CAPABILITIES COMMAND...` runs a command in a new
+# container.
 BEGIN = """
 set -eu
 mount -t tmpfs none /run
@@ -60,7 +61,7 @@ healthy() {
 
 
 def yaml(name):
-    """A file of packaging/container as Python has it; Debian's own interpreter knows the format."""
+    """Parses a YAML file of packaging/container with Debian's own Python interpreter, which has the parser."""
     program = "import json,sys,yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))"
     p = subprocess.run(["/usr/bin/python3", "-c", program, os.path.join(HERE, name)], capture_output=True, text=True,
                        check=False)
@@ -79,7 +80,7 @@ def bounding(add):
 
 
 def run_as_user(script):
-    """Runs the script in an installed tree as an ordinary user; returns what it printed."""
+    """Runs the script in an installed tree as an ordinary user; returns its output."""
     for program in ("unshare", "setpriv", "nsenter", "ip", "rping", "ibv_devinfo"):
         need(program)
     with tempfile.TemporaryDirectory(prefix="rnic-box-") as place:

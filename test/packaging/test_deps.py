@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""scripts/deps.sh: what it installs, that it asks at a terminal, and what it says where there are no Debian packages.
-apt-get and dpkg-query are stand-ins that write down how they were called; nothing is installed."""
+"""scripts/deps.sh: what it installs, its question at a terminal, and its message on systems without Debian packages.
+Stand-ins for apt-get and dpkg-query record how they were called; nothing is installed."""
 import os
 import pty
 import shutil
@@ -13,12 +13,15 @@ from rig import case, main
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 DEPS = os.path.join(SOURCE, "scripts", "deps.sh")
-TOOLS = ("sh", "cat", "grep", "id", "mktemp", "rm")  # what the script itself calls
+TOOLS = ("sh", "cat", "grep", "id", "mktemp", "rm")  # the commands that the script calls
 HANG = 60  # seconds
 
 
 class Place:
-    """A PATH with the script's own tools, stand-ins for Debian's if asked for, and nothing else."""
+    """
+    A folder for PATH with the commands that the script calls, stand-ins for Debian's tools if asked for, and nothing
+    else.
+    """
 
     def __init__(self, debian=True, installed=()):
         self.dir = tempfile.mkdtemp(prefix="rnic-test-")
@@ -44,7 +47,7 @@ class Place:
                               capture_output=True, text=True, timeout=HANG, check=False)
 
     def at_terminal(self, answer, *groups):
-        """(status, what the terminal shows)"""
+        """Runs the script; returns (exit status, what the terminal shows)."""
         ours, theirs = pty.openpty()
         with subprocess.Popen(["/bin/sh", DEPS, *groups], env={"PATH": self.dir}, stdin=theirs, stdout=theirs,
                               stderr=theirs, start_new_session=True) as p:
@@ -54,7 +57,7 @@ class Place:
             try:
                 while more := os.read(ours, 4096):
                     shown += more
-            except OSError:  # how Linux tells that the other side is closed
+            except OSError:  # Linux reports in this way that the other side is closed
                 pass
             status = p.wait(HANG)
         os.close(ours)

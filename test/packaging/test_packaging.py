@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Installing. The Debian packages are built from the committed tree, then installed, used and removed in a copy of this
+Installation. The Debian packages are built from the committed tree, then installed, used and removed in a copy of this
 machine's root file system (an overlay; nothing outside it changes), in namespaces of their own. `meson install` puts
-everything under its prefix and `ninja uninstall` takes everything away.
+everything under its prefix, and `ninja uninstall` removes all of it.
 """
 import glob
 import json
@@ -15,9 +15,10 @@ import tempfile
 from rig import BUILD, Skip, case, main, need
 
 SOURCE = os.environ["RNIC_SOURCE"]
-HANG = 900  # seconds: what takes longer hangs
+HANG = 900  # seconds; a step that takes longer counts as a hang
 
-# A root file system in $1: this machine's, and what is written goes to memory. Mounts vanish with the namespace.
+# Makes $1 a root file system: this machine's, with an overlay in memory for what is written. The mounts vanish with the
+# namespace.
 ENTER = """
 set -eu
 mount -t tmpfs none "$1"
@@ -64,7 +65,7 @@ def debian_packages_are_clean_install_work_and_leave_nothing():
 
 
 def option(name):
-    """A build option of meson."""
+    """The value of a build option of meson."""
     options = json.loads(run("meson", "introspect", "--buildoptions", BUILD))
     return next(o["value"] for o in options if o["name"] == name)
 
@@ -97,7 +98,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 def offers(name, *words):
-    """What bash offers for the last of the words behind a program's name."""
+    """The words that bash offers as completions of the last word on a program's command line."""
     return set(run("bash", "-c", COMPLETE, "bash", os.path.join(BUILD, "doc", name), name, *words).split())
 
 
@@ -117,7 +118,7 @@ def shells_complete_every_option_that_help_names():
 
 @case
 def shells_complete_every_command_that_help_names():
-    """As the first word that is no option, and what may stand behind it as it is."""
+    """Commands are completed as the first word that is no option, and their fixed arguments behind them."""
     if not os.path.exists(os.path.join(BUILD, "doc", "rnicctl")):
         raise Skip("an instrumented program makes no completions")
     said = run(os.path.join(BUILD, "app", "rnicctl", "rnicctl"), "--help")

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-systemd's units. No systemd runs here: what a unit denies is compared with what a daemon does. The daemon has the unit's
-capabilities and its view of /proc and /sys, and every system call of it is traced while clients of another user work.
+systemd's units. No systemd runs here: a unit's restrictions are compared with the actions of a daemon. The daemon gets
+the unit's capabilities and its view of /proc and /sys; all its system calls are traced while clients of another user
+work.
 """
 import contextlib
 import os
@@ -15,17 +16,19 @@ from nets import netns, sh
 from rig import BUILD, TESTPMD, Daemon, Skip, case, helper, main, need, on_ordinary_pages, pair_conf
 
 UNITS = ("rnicd.service", "rnicd@.service", "rnicd-unprivileged@.service")
-EXPOSURE = 30  # tenths: systemd's own scale ends at 100
+EXPOSURE = 30  # highest permitted exposure in tenths; systemd's scale ends at 100
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-OFTEN = {"sched_yield", "clock_nanosleep", "futex"}  # looked up in the filter, not traced: they come by the million
+# not traced, since there are millions of these calls; the filter must contain them
+OFTEN = {"sched_yield", "clock_nanosleep", "futex"}
 NAMESPACES = re.compile(r"\b(?:unshare|setns)\(|CLONE_NEW")
 WRITABLE_CODE = re.compile(r"PROT_WRITE\|PROT_EXEC|mprotect\([^)]*PROT_EXEC|SHM_EXEC")
-# What DPDK tries at its start and does without: ports of the CPU, its clock's rate, DMA engines.
+# What DPDK tries when it starts, and can do without: I/O ports, the CPU's clock rate, DMA engines.
 TRIED = re.compile(r"iopl\(|\"/dev/cpu/0/msr\"|\"/dev/dsa\"")
 CALL = re.compile(r"^\d+ +(\w+)\(")
-PSEUDO = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx"}  # no unit's
+# allowed by every unit
+PSEUDO = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx"}
 
-# behind the two ports of a pair
+# appended to the configuration of a pair of ports
 KERNEL = """
 [port t]
 device = tap:rt0
@@ -35,12 +38,12 @@ device = af_packet:v0
 address = 10.79.2.1/24
 """
 
-# /proc and /sys as ProtectProc=invisible and ProtectKernelTunables=yes show them.
+# Shows /proc and /sys as ProtectProc=invisible and ProtectKernelTunables=yes do.
 VIEW = 'mount -t proc -o hidepid=2 none /proc; mount -o remount,ro,bind /sys; exec "$@"'
 
 
 def unit(name):
-    """The [Service] section: key to its values, in order."""
+    """The [Service] section of a unit: each key's values, in order."""
     keys = {}
     with open(os.path.join(BUILD, "config", name), encoding="utf-8") as f:
         for key, value in re.findall(r"^(\w+)=(.*)$", f.read().split("[Service]")[1].split("[Install]")[0], re.M):
@@ -49,7 +52,7 @@ def unit(name):
 
 
 def filter_of(group):
-    """The system calls of one of systemd's groups."""
+    """The system calls of one of systemd's groups of calls."""
     calls = set()
     for word in sh("systemd-analyze", "--no-pager", "syscall-filter", group).stdout.split("\n")[1:]:
         word = word.strip()
@@ -61,7 +64,7 @@ def filter_of(group):
 
 
 def denied(keys, trace, rundir):
-    """What the traced daemon did that the unit does not allow, as lines of the trace."""
+    """The lines of the trace that show an action that the unit does not allow."""
     (group,) = keys["SystemCallFilter"]
     calls, families = filter_of(group), set(keys["RestrictAddressFamilies"][0].split())
     devices = PSEUDO | {d.split()[0] for d in keys.get("DeviceAllow", [])}
@@ -69,7 +72,7 @@ def denied(keys, trace, rundir):
     wrong = []
     for line in trace:
         call = CALL.match(line)
-        if call is None:  # a signal, an exit, the end of an interrupted call
+        if call is None:  # not a call: a signal, an exit, or the end of an interrupted call
             continue
         family = re.search(r" socket(?:pair)?\((AF_\w+)", line)
         opened = re.search(r" open(?:at)?\((?:AT_FDCWD, )?\"([^\"]+)\", ([\w|]+)", line)
@@ -86,7 +89,7 @@ def denied(keys, trace, rundir):
 
 @contextlib.contextmanager
 def confined(name, conf, as_user=(), ns=None):
-    """A daemon as the unit has it, and a function that returns its trace."""
+    """A traced daemon with the restrictions of a unit, and a function that returns the trace."""
     for program in ("strace", "setpriv", "unshare", "systemd-analyze"):
         need(program)
     if os.geteuid() != 0:
@@ -119,7 +122,7 @@ def a_write(d, *user):
 
 @case
 def units_are_as_systemd_wants_them():
-    """The program that they start is another: the verifier wants it installed."""
+    """systemd's verifier wants the started program to be installed, so another program stands in for it."""
     need("systemd-analyze")
     with tempfile.TemporaryDirectory(prefix="rnic-unit-") as folder:
         names = []
@@ -139,7 +142,9 @@ def units_are_as_systemd_wants_them():
 
 @case
 def the_daemon_does_nothing_that_its_unit_denies():
-    """With ports of each kind that needs rights; and memory that a client of another user shares with others."""
+    """
+    The daemon has ports of each kind that needs rights, and registers memory that a client of another user shares.
+    """
     with netns() as ns:
         if not os.path.exists("/dev/net/tun"):
             raise Skip("this kernel has no tun")

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads a little-endian microsecond pcap file of Ethernet frames whole into static memory: enough for golden files. */
+/*
+ * Reads a pcap file of Ethernet frames (little-endian, microseconds) into static memory, for tests with golden files.
+ */
 #ifndef TEST_PCAP_FILE_H
 #define TEST_PCAP_FILE_H
 
@@ -19,7 +21,7 @@ struct pcap_file {
 	} rec[PCAP_FRAMES_MAX];
 };
 
-/* Number of frames, 0 when the file is not one of these. */
+/* Returns the number of frames; 0 if the file has another format. */
 static inline uint32_t pcap_file_load(struct pcap_file *f, const char *path)
 {
 	uint32_t magic, rec[4];

@@ -31,7 +31,7 @@ static struct pkt_flow flow_of(const uint8_t *frame, const struct pkt *p)
 	return f;
 }
 
-/* Builds what was parsed: byte for byte what the other implementation sent. */
+/* Builds the headers again from the parsed ones: byte for byte those of the other implementation. */
 static void rebuild_tcp(uint32_t i, enum pkt_csum mode)
 {
 	const uint8_t *frame = cap.rec[i].frame;
@@ -63,7 +63,7 @@ static void rebuild_tcp(uint32_t i, enum pkt_csum mode)
 	assert_int_equal(hdr, pkt_tcp_hdr_len(&t, s.opt_len));
 	for (uint32_t k = hdr; k < sizeof(out); k++)
 		assert_int_equal(out[k], 0x5a);
-	/* the kernel gives IPv6 flows a label: nothing the parser keeps */
+	/* the kernel's flow label of IPv6, which the parser does not return */
 	if (p.ip_version == 6)
 		memcpy(out + p.l3_off + 1, frame + p.l3_off + 1, 3);
 	assert_memory_equal(out, frame, hdr);
@@ -82,7 +82,7 @@ static void tcp_is_rebuilt_byte_for_byte(void **state)
 		rebuild_tcp(i, PKT_CSUM_FULL);
 }
 
-/* With transmit offload the kernel writes the pseudo header's sum; so do we. */
+/* With transmit offload the kernel writes the sum of the pseudo header into the checksum field, as we do. */
 static void tcp_pseudo_sum_is_the_kernels(void **state)
 {
 	(void)state;
@@ -107,7 +107,7 @@ static void udp_is_rebuilt_byte_for_byte(void **state)
 		if (p.ip_version == 6) {
 			memcpy(out + p.l3_off + 1, frame + p.l3_off + 1, 3);
 		} else {
-			/* identification is the kernel's choice; its checksum with it */
+			/* the identification is the kernel's choice, and the header's checksum depends on it */
 			memcpy(out + p.l3_off + 4, frame + p.l3_off + 4, 2);
 			memset(out + p.l3_off + 10, 0, 2);
 			uint16_t v = (uint16_t)~pkt_sum_fold(pkt_sum(out + p.l3_off, 20));
@@ -126,7 +126,7 @@ static void udp_zero_sum_becomes_ones(void **state)
 			      .sport = 1,
 			      .dport = 2 };
 	uint8_t frame[PKT_HDR_MAX + 2];
-	/* the two payload bytes that make the whole sum all ones */
+	/* two payload bytes that make the sum all ones */
 	uint32_t hdr = pkt_udp_build(frame, &f, 2, 0, PKT_CSUM_FULL);
 	memcpy(frame + hdr, frame + hdr - 2, 2);
 	hdr = pkt_udp_build(frame, &f, 2, pkt_sum(frame + hdr, 2), PKT_CSUM_FULL);
@@ -189,7 +189,7 @@ static void vlan_headers(void **state)
 	assert_memory_equal(out, mac, 6);
 }
 
-/* The kernel's request becomes the kernel's reply, but for the identification it chose. */
+/* The kernel's echo request becomes the kernel's echo reply, except for the identification, which the kernel chose. */
 static void echo_reply_is_the_kernels(void **state)
 {
 	(void)state;
@@ -207,10 +207,11 @@ static void echo_reply_is_the_kernels(void **state)
 		assert_int_equal(p.kind, PKT_KIND_ICMP_ECHO);
 		pkt_icmp_echo_reply(frame, &p);
 		if (p.ip_version == 4) {
-			memcpy(want + 18, frame + 18, 8); /* id, DF, TTL is the same, header sum */
+			/* identification, DF and header checksum differ; TTL is the same */
+			memcpy(want + 18, frame + 18, 8);
 			assert_int_equal(pkt_sum_fold(pkt_sum(frame + 14, 20)), 0xffff);
 		} else {
-			memcpy(want + 15, frame + 15, 3); /* flow label */
+			memcpy(want + 15, frame + 15, 3); /* the flow label differs */
 		}
 		assert_memory_equal(frame, want, len);
 	}

@@ -20,7 +20,10 @@ static int fill(void **state)
 	return 0;
 }
 
-/* The definition, word by word (RFC 1071, section 4.1), in network order; returned in memory order. */
+/*
+ * The checksum by its definition, word by word (RFC 1071, section 4.1): summed in network order, returned in memory
+ * order.
+ */
 static uint16_t slow(const uint8_t *p, uint32_t len)
 {
 	uint32_t sum = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernel_frags.pcap: six datagrams that Linux has cut, payload byte i is i * 7 + i / 256: of 1,473 octets (2
- * fragments), 4,000 (3), 65,507 (45) at an MTU of 1,500; of 2,000 at an MTU of 576 (4); of 3,000 with eight NOP options
- * (3); of 2,000 with ECT(0) (2). Checksums are summed, the identifications are those of one counter.
+ * kernel_frags.pcap has six datagrams that Linux has fragmented. Payload byte i is i * 7 + i / 256. Lengths and numbers
+ * of fragments: at an MTU of 1,500, 1,473 octets (2), 4,000 (3), 65,507 (45), 3,000 with eight NOP options (3), 2,000
+ * with ECT(0) (2); at an MTU of 576, 2,000 octets (4). Checksums are complete; identifications are counted up.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static const uint32_t first_of[] = { 0, 2, 5, 50, 54, 57, FRAMES }, octets[] = {
 
 static struct pkt_frag_table table;
 static struct pkt_frag_counts counts;
-static uint8_t out[REFS]; /* the table has it */
+static uint8_t out[REFS]; /* true: the table holds this reference */
 static uint32_t n_refs;
 
 static void begin(void)
@@ -92,7 +92,7 @@ static enum pkt_frag_verdict put(uint32_t off, uint32_t end, bool more)
 	return give(&f, 0);
 }
 
-/* ---- what another implementation has made ---- */
+/* ---- fragments made by another implementation ---- */
 
 static struct pkt_frag linux_made(uint32_t i, struct pkt *p)
 {
@@ -104,7 +104,7 @@ static struct pkt_frag linux_made(uint32_t i, struct pkt *p)
 	return f;
 }
 
-/* Puts the datagram together whose last missing fragment is frame `last`, and reads it. */
+/* Reassembles the datagram whose last missing fragment is frame `last`, and parses it. */
 static uint32_t read_whole(uint8_t *whole, struct pkt *p)
 {
 	uint32_t len = 0, i;
@@ -128,7 +128,7 @@ static uint32_t read_whole(uint8_t *whole, struct pkt *p)
 	return p->payload_len;
 }
 
-/* Frames in this order, each named by its number; every datagram becomes whole with its last one. */
+/* Gives frames in this order, each named by its number; each datagram is complete with its last frame. */
 static void in_order(const uint32_t *order)
 {
 	static uint8_t whole[LONGEST];
@@ -207,11 +207,13 @@ static void a_fragment_that_is_wrong_in_itself_is_dropped_alone(void **state)
 		uint32_t off, end, hdr_len;
 		bool more;
 	} wrong[] = {
-		{ 800, 800, 20, false },                          /* without bytes */
-		{ 800, 1601, 20, true },                          /* no multiple of 8, and not the last */
-		{ 65528, 65536, 20, false },                      /* beyond what a length can say */
-		{ 65480, 65516, 20, false },                      /* with its header */
-		{ 65472, 65480, 60, true },  { 0, 40, 20, true }, /* a first one that no link makes so short */
+		{ 800, 800, 20, false }, /* no payload */
+		/* length no multiple of 8, and not the last fragment */
+		{ 800, 1601, 20, true },
+		{ 65528, 65536, 20, false }, /* end beyond the largest IP length */
+		{ 65480, 65516, 20, false }, /* end beyond the largest IP length with the header */
+		{ 65472, 65480, 60, true },
+		{ 0, 40, 20, true }, /* first fragments shorter than any link makes them */
 		{ 0, 8, 28, true },
 	};
 	(void)state;
@@ -227,10 +229,14 @@ static void a_fragment_that_is_wrong_in_itself_is_dropped_alone(void **state)
 	assert_int_equal(put(800, 801, false), PKT_FRAG_WHOLE);
 	begin();
 	const struct pkt_frag options = { .src = 9, .hdr_len = 60, .more = true, .len = 8 };
-	assert_int_equal(give(&options, 0), PKT_FRAG_HELD); /* as short as 68 octets have it */
+	/* the shortest first fragment that an MTU of 68 octets allows */
+	assert_int_equal(give(&options, 0), PKT_FRAG_HELD);
 }
 
-/* Three fragments are there; a fourth breaks a rule: all go, and what still comes goes too until the time is over. */
+/*
+ * Three fragments are held; a fourth breaks a rule. All four are dropped, and so are later fragments of the datagram
+ * until its time is over.
+ */
 static void spoils(uint32_t off, uint32_t end, bool more, bool last_is_there)
 {
 	begin();
@@ -266,11 +272,11 @@ static void two_ends_and_bytes_behind_the_end_spoil_the_datagram(void **state)
 	(void)state;
 	spoils(2400, 3001, false, true);
 	spoils(2400, 2999, false, true);
-	spoils(800, 900, false, true);   /* another end, inside */
-	spoils(3000, 3100, false, true); /* and outside */
+	spoils(800, 900, false, true);   /* another end inside the datagram */
+	spoils(3000, 3100, false, true); /* another end beyond it */
 	spoils(3200, 3208, true, true);
-	spoils(800, 900, false, false);   /* the end lies before what is there */
-	spoils(2400, 3200, false, false); /* what had more behind it is the last */
+	spoils(800, 900, false, false);   /* an end before fragments that are held */
+	spoils(2400, 3200, false, false); /* a held fragment with more fragments behind it becomes the last one */
 }
 
 static void the_same_fragment_again_is_dropped_alone(void **state)
@@ -317,7 +323,7 @@ static void a_whole_that_no_length_can_say_is_spoilt(void **state)
 	(void)state;
 
 	begin();
-	first.hdr_len = 60; /* the header of the whole is the first one's */
+	first.hdr_len = 60; /* the header of the whole datagram is that of the first fragment */
 	assert_int_equal(give(&last, 0), PKT_FRAG_HELD);
 	assert_int_equal(give(&first, 0), PKT_FRAG_HELD);
 	assert_int_equal(held(), 0);
@@ -341,7 +347,7 @@ static void congestion_marks_are_joined(void **state)
 	pkt_frag_join(&table, ip);
 	assert_int_equal(ip[1] & 3, 3);
 	begin();
-	a.ecn = 0; /* not capable, and marked */
+	a.ecn = 0; /* not ECN-capable, and congestion marked: a contradiction */
 	assert_int_equal(give(&a, 0), PKT_FRAG_HELD);
 	assert_int_equal(give(&b, 0), PKT_FRAG_HELD);
 	assert_int_equal(held(), 0);
@@ -362,7 +368,7 @@ static void a_datagram_that_does_not_become_whole_in_time_is_given_up(void **sta
 	assert_int_equal(pkt_frag_due(&table), PKT_FRAG_NS);
 	assert_int_equal(pkt_frag_expire(&table, PKT_FRAG_NS - 1), PKT_FRAG_NS);
 	assert_int_equal(held(), 3);
-	/* a later fragment does not make its time longer */
+	/* a later fragment does not prolong the datagram's time */
 	const struct pkt_frag late = of(9, 0, 800, 1600, true), end = of(9, 0, 1600, 1601, false);
 	assert_int_equal(give(&late, PKT_FRAG_NS - 1), PKT_FRAG_HELD);
 	assert_int_equal(give(&end, PKT_FRAG_NS), PKT_FRAG_HELD);
@@ -403,14 +409,14 @@ static void the_oldest_go_when_many_sources_flood(void **state)
 	begin();
 	flood(1, 3000, true);
 	assert_int_equal(held(), PKT_FRAG_GRAMS);
-	/* what is newer than a few of them is put together */
+	/* a newer datagram is reassembled nevertheless */
 	const struct pkt_frag first = of(7, 1, 0, 800, true), last = of(7, 1, 800, 900, false);
 	assert_int_equal(give(&first, 0), PKT_FRAG_HELD);
 	flood(123456, 100, true);
 	assert_int_equal(give(&last, 0), PKT_FRAG_WHOLE);
 }
 
-/* Datagrams of many fragments: pieces run out before places for datagrams do. */
+/* Datagrams of many fragments use up the places for fragments before the places for datagrams. */
 static void pieces_are_bounded_and_the_newest_datagram_is_never_the_one_to_go(void **state)
 {
 	(void)state;

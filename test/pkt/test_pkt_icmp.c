@@ -10,7 +10,9 @@
 
 static const uint8_t a_mac[6] = { 2, 0, 0, 0, 0, 1 }, b_mac[6] = { 2, 0, 0, 0, 0, 2 };
 
-/* Captured of two Linux hosts: 192.0.2.1:47445 sends "hi" to 192.0.2.2:9, where nobody listens, and is told so. */
+/*
+ * Captured from two Linux hosts: 192.0.2.1:47445 sends "hi" to 192.0.2.2:9, where nobody listens; the answer says so.
+ */
 static const uint8_t datagram[] = { 0x02, 0x00, 0x00, 0x00, 0x00, 0x02, 0x02, 0x00, 0x00, 0x00, 0x00,
 				    0x01, 0x08, 0x00, 0x45, 0x00, 0x00, 0x1e, 0x47, 0x00, 0x40, 0x00,
 				    0x40, 0x11, 0x6f, 0xcb, 0xc0, 0x00, 0x02, 0x01, 0xc0, 0x00, 0x02,
@@ -47,7 +49,7 @@ static void a_refusal_is_built_as_linux_does(void **state)
 
 	assert_int_equal(told(out), sizeof(answer));
 	assert_memory_equal(out, answer, 18);
-	(void)parsed(out, sizeof(answer)); /* the header's sum: its identification is not Linux's */
+	(void)parsed(out, sizeof(answer)); /* the header's checksum and identification differ from Linux's */
 	assert_memory_equal(out + 20, answer + 20, 4);
 	assert_memory_equal(out + 26, answer + 26, sizeof(answer) - 26);
 }
@@ -73,8 +75,8 @@ static void what_is_no_refusal_of_a_datagram_is_not_read_as_one(void **state)
 	struct pkt_refused r;
 	(void)state;
 
-	assert_false(pkt_icmp_refused(out, len - 1, &p, &r)); /* not all is there */
-	for (uint32_t cut = 0; cut < 28; cut++) {             /* a shorter quote */
+	assert_false(pkt_icmp_refused(out, len - 1, &p, &r)); /* a truncated frame */
+	for (uint32_t cut = 0; cut < 28; cut++) {             /* a quote that is too short */
 		struct pkt q = p;
 		q.payload_len = cut;
 		assert_false(pkt_icmp_refused(out, len, &q, &r));

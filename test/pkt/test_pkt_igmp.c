@@ -8,7 +8,7 @@
 
 #include "pkt/pkt_igmp.h"
 
-/* Captured of Linux: a bridge that asks in versions 3 and 2, a host that joins 239.1.1.1 and leaves it. */
+/* Captured from Linux: queries of a bridge in versions 3 and 2, and a host that joins 239.1.1.1 and leaves it. */
 static const uint8_t joins3[] = { 0x01, 0x00, 0x5e, 0x00, 0x00, 0x16, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01, 0x08, 0x00,
 				  0x46, 0xc0, 0x00, 0x28, 0x00, 0x00, 0x40, 0x00, 0x01, 0x02, 0x41, 0xf8, 0xc0, 0x00,
 				  0x02, 0x01, 0xe0, 0x00, 0x00, 0x16, 0x94, 0x04, 0x00, 0x00, 0x22, 0x00, 0xe9, 0xfb,
@@ -44,7 +44,7 @@ static const uint8_t leave2[] = { 0x01, 0x00, 0x5e, 0x00, 0x00, 0x02, 0x02, 0x00
 
 static const uint8_t mac[6] = { 2, 0, 0, 0, 0, 1 };
 
-/* A frame with a message of ours in the place of query2's; its checksum is put right. */
+/* Makes a frame of query2's headers and this message, with the right checksums. */
 static uint32_t frame_of(uint8_t *out, const uint8_t *m, uint32_t len, bool alert, uint32_t dst, uint8_t ttl)
 {
 	const uint32_t hdr = alert ? 24 : 20;
@@ -120,20 +120,21 @@ static void what_is_ignored(void **state)
 	uint32_t n;
 
 	(void)state;
-	for (uint32_t len = 0; len <= 12; len++) /* 8 and 12 are lengths that there are */
+	for (uint32_t len = 0; len <= 12; len++) /* valid lengths are 8 and 12 */
 		assert_int_equal(parse(f, frame_of(f, v2, rn_max_u32(len, 4), true, 0xef010101, 1), &q),
 				 len == 8 || len == 12 ? PKT_IGMP_QUERY : PKT_IGMP_BAD);
 	assert_int_equal(parse(f, frame_of(f, v2, 8, false, 0xef010101, 1), &q), PKT_IGMP_BAD); /* no router alert */
-	assert_int_equal(parse(f, frame_of(f, v2, 8, true, 0xef010101, 2), &q), PKT_IGMP_BAD);  /* from far away */
+	/* a TTL above 1: not from this link */
+	assert_int_equal(parse(f, frame_of(f, v2, 8, true, 0xef010101, 2), &q), PKT_IGMP_BAD);
 	assert_int_equal(parse(f, frame_of(f, all, 8, true, 0xef010101, 1), &q), PKT_IGMP_BAD);
 	assert_int_equal(parse(f, frame_of(f, unicast, 8, true, 0xef010101, 1), &q), PKT_IGMP_BAD);
 	assert_int_equal(parse(f, frame_of(f, sources, 12, true, 0xef010101, 1), &q),
-			 PKT_IGMP_BAD); /* one is missing */
+			 PKT_IGMP_BAD); /* fewer sources than the count says */
 	assert_int_equal(parse(f, frame_of(f, report, 8, true, 0xef010101, 1), &q), PKT_IGMP_OTHER);
 	n = frame_of(f, v2, 8, true, 0xef010101, 1);
 	f[n - 1] ^= 1;
 	assert_int_equal(parse(f, n, &q), PKT_IGMP_BAD);
-	/* options that go on for ever, or behind the header; the header's sum is put right again */
+	/* options that run past the header, or never end; the header's checksum is made right again */
 	for (uint32_t opt = 0; opt < 256; opt++) {
 		for (uint32_t len = 0; len < 8; len++) {
 			n = frame_of(f, v2, 8, true, 0xef010101, 1);

@@ -18,7 +18,7 @@ static void load(const char *name, uint32_t frames)
 	assert_int_equal(pcap_file_load(&cap, path), frames);
 }
 
-/* Parses a frame from memory of exactly its size, so that ASan sees every byte read beyond it. */
+/* Parses a frame from memory of exactly its size, so that ASan sees every read beyond it. */
 static enum pkt_verdict parse_exact(const uint8_t *frame, uint32_t contiguous, uint32_t len, struct pkt *p)
 {
 	uint8_t *copy = malloc(contiguous ? contiguous : 1);
@@ -35,7 +35,7 @@ static bool l4_ok(const struct pkt *p, const uint8_t *frame)
 	return pkt_l4_csum_ok(p, &iov, 1);
 }
 
-/* tshark's reading of the file: 18 frames of TCP over IPv4, all checksums good. */
+/* The file as tshark reads it: 18 frames of TCP over IPv4, all checksums good. */
 static void siw_frames_parse_and_verify(void **state)
 {
 	(void)state;
@@ -72,7 +72,7 @@ static void syn_fields(void **state)
 	assert_int_equal(p.vlan, PKT_NO_VLAN);
 }
 
-/* Captured where the kernel leaves the sum to the device: the field holds the pseudo header's sum only. */
+/* Captured where the kernel leaves the checksum to the device: the field has the sum of the pseudo header only. */
 static void offloaded_sum_is_refused_then_finished(void **state)
 {
 	(void)state;
@@ -89,7 +89,7 @@ static void offloaded_sum_is_refused_then_finished(void **state)
 	}
 }
 
-/* Kinds as tshark names them; fragments by rule; hop-by-hop options of the first reports are walked over. */
+/* The kind of each frame as tshark names it; fragments as the rules say. Hop-by-hop options are skipped. */
 static void kernel_mix_kinds(void **state)
 {
 	(void)state;
@@ -148,7 +148,7 @@ static void arp_fields(void **state)
 	assert_int_equal(pkt_arp_parse(frame, 42, &p, &a), PKT_BAD_HEADER);
 }
 
-/* Every shorter frame is refused, never read beyond; headers outside the contiguous part are SPLIT. */
+/* Every truncated frame is refused and never read beyond its end; headers outside the contiguous part are SPLIT. */
 static void every_truncation(void **state)
 {
 	(void)state;
@@ -160,7 +160,7 @@ static void every_truncation(void **state)
 		enum pkt_verdict full = pkt_parse(frame, len, len, &whole);
 		for (uint32_t cut = 0; cut < len; cut++) {
 			enum pkt_verdict v = parse_exact(frame, cut, cut, &p);
-			/* ARP is judged by pkt_arp_parse */
+			/* an ARP frame's length is checked by pkt_arp_parse() */
 			if (whole.kind == PKT_KIND_ARP && cut >= PKT_ETH_LEN)
 				assert_int_equal(v, PKT_OK);
 			else
@@ -173,7 +173,7 @@ static void every_truncation(void **state)
 	}
 }
 
-/* A 46-byte TCP/IPv4 ACK padded to 60 bytes by Ethernet has no payload. */
+/* A TCP/IPv4 ACK, which Ethernet pads to 60 bytes, has no payload. */
 static void ethernet_padding_is_cut(void **state)
 {
 	(void)state;
@@ -273,7 +273,7 @@ static void bent_ip6_headers(void **state)
 	frame[14] = 0x40;
 	assert_int_equal(parse_exact(frame, len, len, &p), PKT_BAD_HEADER);
 
-	/* a mapped source would be taken for an IPv4 flow */
+	/* an IPv4-mapped source address would be taken for an IPv4 flow */
 	memcpy(frame, good, len);
 	struct pkt_addr mapped = pkt_addr_ip4(0x0a000001);
 	memcpy(frame + 22, mapped.b, 16);
@@ -311,11 +311,11 @@ static void udp_lengths(void **state)
 	assert_int_equal(parse_exact(frame, len, len, &p), PKT_BAD_HEADER);
 	rn_store_be16(frame + 38, 24);
 	assert_int_equal(parse_exact(frame, len, len, &p), PKT_TRUNCATED);
-	/* shorter than IP says: the rest is not the datagram's */
+	/* a UDP length below IP's: the rest does not belong to the datagram */
 	rn_store_be16(frame + 38, 10);
 	assert_int_equal(parse_exact(frame, len, len, &p), PKT_OK);
 	assert_int_equal(p.payload_len, 2);
-	/* no checksum: allowed on IPv4 */
+	/* no checksum: UDP over IPv4 allows that */
 	memset(frame + 40, 0, 2);
 	assert_true(l4_ok(&p, frame));
 	memcpy(frame, cap.rec[29].frame, cap.rec[29].len);
@@ -357,7 +357,8 @@ static void addresses(void **state)
 }
 
 /*
- * A router's answer to a segment from 10.0.0.1 or fd00::1, port 1000: n bytes of it behind the ICMP header. Its length.
+ * Makes a router's answer to a segment from 10.0.0.1 or fd00::1, port 1000, with n bytes of the segment behind the ICMP
+ * header. Returns its length.
  */
 static uint32_t too_big_frame(uint8_t *f, bool v4, uint32_t mtu, uint32_t n)
 {
@@ -375,7 +376,7 @@ static uint32_t too_big_frame(uint8_t *f, bool v4, uint32_t mtu, uint32_t n)
 		&t, &(struct pkt_flow){ .l2.vlan = PKT_NO_VLAN, .src = us, .dst = peer, .sport = 1000, .dport = 2000 });
 	(void)pkt_tcp_build(&t, &seg, PKT_CSUM_FULL, tcp);
 	memset(f, 0, at);
-	memcpy(f, tcp, PKT_ETH_LEN + ip); /* the same kind of header; its protocol and length are put right */
+	memcpy(f, tcp, PKT_ETH_LEN + ip); /* the same kind of header; its protocol and length are corrected */
 	memcpy(f + at, tcp + PKT_ETH_LEN, n);
 	if (v4) {
 		uint8_t *h = f + PKT_ETH_LEN;
@@ -419,18 +420,18 @@ static void icmp_too_big_is_read_and_nothing_else_is(void **state)
 		assert_true(b.mtu == 1400 && b.seq == 0x12345678 && b.sport == 1000 && b.dport == 2000);
 		assert_int_equal(b.src.b[15], 1);
 		assert_int_equal(b.dst.b[15], 2);
-		for (uint32_t n = 0; n < ip + 8; n++) /* cut short */
+		for (uint32_t n = 0; n < ip + 8; n++) /* the quoted segment is too short */
 			assert_false(too_big(f, too_big_frame(f, v4, 1400, n), &b));
-		len = too_big_frame(f, v4, v4 ? 0 : 1279, ip + 8); /* no MTU that can be */
+		len = too_big_frame(f, v4, v4 ? 0 : 1279, ip + 8); /* an MTU that is not allowed */
 		assert_false(too_big(f, len, &b));
 		len = too_big_frame(f, v4, 1400, ip + 8);
-		f[icmp + 1]++; /* another code */
+		f[icmp + 1]++; /* another ICMP code */
 		assert_false(too_big(f, len, &b));
 		len = too_big_frame(f, v4, 1400, ip + 8);
-		f[icmp + PKT_ICMP_LEN + (v4 ? 9 : 6)] = 17; /* about a datagram */
+		f[icmp + PKT_ICMP_LEN + (v4 ? 9 : 6)] = 17; /* the quoted packet is UDP */
 		assert_false(too_big(f, len, &b));
 		len = too_big_frame(f, v4, 1400, ip + 8);
-		f[icmp + PKT_ICMP_LEN] ^= 0x20; /* the version of what is quoted */
+		f[icmp + PKT_ICMP_LEN] ^= 0x20; /* another IP version in the quote */
 		assert_false(too_big(f, len, &b));
 	}
 }

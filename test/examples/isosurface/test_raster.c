@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* From pixels to pixels. */
+/* A triangle whose vertices are pixels covers known pixels. */
 static const struct view straight = { 16, 8, { { 1, 0, 0, 0 }, { 0, 1, 0, 0 }, { 0, 0, 1, 0 } } };
 
 static void count(void *arg, const struct fragment *f)
@@ -33,7 +33,7 @@ static void pixels_with_their_centre_inside_are_drawn(void **state)
 
 	(void)state;
 	canvas_make(&c, 0, 16 * 8);
-	/* columns 2 to 5, the lower left half of 4 x 4 and its diagonal */
+	/* columns 2 to 5: the lower left half of a square of 4 x 4 pixels, with its diagonal */
 	assert_int_equal(draw(&c, (struct triangle){ { { 2, 2, 5 }, { 6, 6, 5 }, { 2, 6, 5 } } }), 10);
 	for (unsigned y = 0; y < 8; y++)
 		for (unsigned x = 0; x < 16; x++) {
@@ -63,7 +63,7 @@ static void what_is_behind_is_hidden(void **state)
 
 static void the_picture_does_not_depend_on_the_order(void **state)
 {
-	/* two of one depth that look into different directions, one that cuts both */
+	/* two triangles of the same depth that face opposite ways, and one that cuts through both */
 	struct triangle t[3] = { { { { 0, 0, 4 }, { 12, 0, 4 }, { 0, 8, 4 } } },
 				 { { { 0, 0, 4 }, { 0, 8, 4 }, { 12, 0, 4 } } },
 				 { { { 0, 0, 0 }, { 16, 0, 8 }, { 16, 8, 8 } } } };
@@ -92,7 +92,7 @@ static void what_lies_outside_or_is_no_number_draws_nothing(void **state)
 	assert_int_equal(draw(&c, (struct triangle){ { { NAN, 1, 0 }, { 9, 1, 0 }, { 1, 7, 0 } } }), 0);
 	assert_int_equal(draw(&c, (struct triangle){ { { 1, 1, NAN }, { 9, 1, 0 }, { 1, 7, 0 } } }), 0);
 	assert_int_equal(draw(&c, (struct triangle){ { { 1, 1, 0 }, { INFINITY, 1, 0 }, { 1, INFINITY, 0 } } }), 0);
-	/* over all sides: cut to the picture */
+	/* a triangle that leaves the picture on all sides is clipped to the picture */
 	assert_int_equal(draw(&c, (struct triangle){ { { -99, -99, 0 }, { 200, -99, 0 }, { -99, 200, 0 } } }), 16 * 8);
 	free(c.px);
 }

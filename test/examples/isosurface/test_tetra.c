@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Surfaces that are known: where marching tetrahedra finds them, and that they are closed. */
+/* Surfaces whose shape is known: marching tetrahedra finds them where they are, and they are closed. */
 #include "isosurface/tetra.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ static struct mesh mesh_of(enum field f, const uint32_t dims[3])
 
 static int by_bytes(const void *a, const void *b) { return memcmp(a, b, sizeof(struct point[2])); }
 
-/* Each edge as often one way as the other, and twice in all. */
+/* In a closed surface each edge occurs once in each direction. */
 static void is_closed(const struct mesh *m)
 {
 	struct point(*edges)[2] = calloc(3 * m->n, sizeof(*edges));
@@ -68,7 +68,7 @@ static void minus(const struct point *a, const struct point *b, float d[3])
 	d[2] = a->z - b->z;
 }
 
-/* Each vertex within a cell of the surface; each triangle looks to where the field grows. */
+/* Each vertex lies within one cell of the surface; each triangle faces the side where the field grows. */
 static void lies_on(const struct mesh *m, enum field f, const uint32_t dims[3])
 {
 	for (unsigned i = 0; i < m->n; i++) {
@@ -82,7 +82,7 @@ static void lies_on(const struct mesh *m, enum field f, const uint32_t dims[3])
 		for (unsigned k = 0; k < 3; k++)
 			n[k] = u[(k + 1) % 3] * w[(k + 2) % 3] - u[(k + 2) % 3] * w[(k + 1) % 3];
 		size = sqrtf(n[0] * n[0] + n[1] * n[1] + n[2] * n[2]);
-		if (size < 1e-3f) /* a sliver has no direction */
+		if (size < 1e-3f) /* a sliver's normal is too inaccurate */
 			continue;
 		for (unsigned k = 0; k < 3; k++)
 			at[k] += n[k] / size;
@@ -92,7 +92,10 @@ static void lies_on(const struct mesh *m, enum field f, const uint32_t dims[3])
 
 static int by_point(const void *a, const void *b) { return memcmp(a, b, sizeof(struct point)); }
 
-/* Corners less edges and faces: 2 for a ball, 0 for a ring. A triangle of a closed surface has one and a half edges. */
+/*
+ * The Euler characteristic (corners less edges plus faces): 2 for a ball, 0 for a torus. A closed surface of triangles
+ * has one and a half edges for each triangle.
+ */
 static int euler(const struct mesh *m)
 {
 	struct point *all = calloc(3 * m->n, sizeof(*all));
@@ -149,7 +152,7 @@ static void a_cell_without_the_level_has_nothing(void **state)
 
 static void a_plane_between_the_corners_is_flat(void **state)
 {
-	float v[8] = { 0, 0, 0, 0, 1, 1, 1, 1 }; /* grows along z */
+	float v[8] = { 0, 0, 0, 0, 1, 1, 1, 1 }; /* the field grows along z */
 	struct triangle t[CELL_TRIANGLES];
 	unsigned n = tetra_cell(v, (uint32_t[3]){ 5, 6, 7 }, 0.25f, t);
 	float area = 0;
@@ -163,7 +166,8 @@ static void a_plane_between_the_corners_is_flat(void **state)
 			assert_true(p[k].z == 7.25f);
 		area += ((p[1].x - p[0].x) * (p[2].y - p[0].y) - (p[1].y - p[0].y) * (p[2].x - p[0].x)) / 2;
 	}
-	assert_true(fabsf(area - 1) < 1e-6f); /* the whole cell once, counter-clockwise seen from above */
+	/* the triangles cover the cell once, counter-clockwise as seen from above */
+	assert_true(fabsf(area - 1) < 1e-6f);
 }
 
 static void a_level_at_a_corner_makes_no_triangle_without_area(void **state)
@@ -173,7 +177,11 @@ static void a_level_at_a_corner_makes_no_triangle_without_area(void **state)
 
 	(void)state;
 	assert_int_equal(tetra_cell(v, (uint32_t[3]){ 0 }, 0, t), 0);
-	v[7] = -1; /* below the level: its edges to corners at it end there */
+	/*
+	 * the only corner below the level: the triangles' vertices fall on the neighbouring corners, which are at the
+	 * level
+	 */
+	v[7] = -1;
 	v[1] = v[2] = v[3] = v[4] = v[5] = v[6] = 0;
 	for (unsigned i = tetra_cell(v, (uint32_t[3]){ 0 }, 0, t); i-- > 0;)
 		for (unsigned k = 0; k < 3; k++)

@@ -17,7 +17,7 @@ static void raw_samples_of_each_type_are_read(void **state)
 {
 	static const struct {
 		enum sample type;
-		uint8_t raw[8]; /* two samples */
+		uint8_t raw[8]; /* bytes of two samples */
 		unsigned size;
 		float value[2];
 	} table[] = {
@@ -39,7 +39,7 @@ static void raw_samples_of_each_type_are_read(void **state)
 		for (unsigned k = 0; k < 4; k++)
 			assert_int_equal(fwrite(table[i].raw, table[i].size, 2, f), 2);
 		fclose(f);
-		volume_load(&vol, &src, 1, 1); /* the second layer alone */
+		volume_load(&vol, &src, 1, 1); /* loads the second layer alone */
 		assert_true(vol.v[0] == table[i].value[0] && vol.v[1] == table[i].value[1]);
 		assert_true(vol.v[2] == table[i].value[0] && vol.v[3] == table[i].value[1]);
 		volume_free(&vol);
