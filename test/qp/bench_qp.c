@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the straight lines cost without ports and processes: two devices in one thread, segments handed over as slices.
- * Prints one line per case; judges nothing. Usage: bench_qp [milliseconds per case]
+ * The cost of the engine's fast path without ports and processes: two devices in one thread, segments handed over as
+ * slices. Prints one line for each case, and no verdict. Usage: bench_qp [milliseconds per case]
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ static uint64_t clock_ns(void)
 	return (uint64_t)t.tv_sec * RN_NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-/* One turn of a node: what is ready goes straight into the other node. */
+/* One turn of a node: its segments go straight into the other node. */
 static void turn(struct rig *r, int id)
 {
 	struct rig_node *n = &r->n[id], *o = &r->n[!id];

@@ -19,7 +19,7 @@ static void end(struct carrier *c)
 	qp_detach(c->ctx, &c->m, QP_END_FLUSH);
 }
 
-/* Sending: while there is room, what the engine has. The bytes are copied: a stream would keep slices. */
+/* Sends what the engine has while there is room. The bytes are copied here; a stream would keep slices. */
 static bool fill(struct carrier *c)
 {
 	bool any = false;
@@ -47,7 +47,7 @@ static bool fill(struct carrier *c)
 	return any;
 }
 
-/* A segment comes, in any order: kept until its turn, and placed before it when the engine can judge it. */
+/* A segment arrives, in any order: it is kept until its turn, and placed early if the engine can judge it. */
 static void arrive(struct carrier *c, const struct carrier_slot *from)
 {
 	struct carrier_slot *s = &c->in[from->seq % CARRIER_WIN];
@@ -65,7 +65,7 @@ static void arrive(struct carrier *c, const struct carrier_slot *from)
 	c->early += s->placed;
 }
 
-/* Receiving: each segment in its turn. Returns whether any was. */
+/* Gives the engine each segment that is in turn. True: there was one. */
 static bool deliver(struct carrier *c)
 {
 	bool any = false;
@@ -79,13 +79,13 @@ static bool deliver(struct carrier *c)
 		s->full = false;
 		any = true;
 		if (qp_push(c->ctx, &c->m, &s->h, s->placed ? NULL : &ulpdu, 1) == QP_PUSH_FAILED)
-			end(c); /* this one is never acknowledged */
+			end(c); /* a refused segment is never acknowledged */
 		else
 			c->next++;
 	}
 }
 
-/* What the peer has had in turn is acknowledged. */
+/* Acknowledges what the peer has received in order. */
 static void acknowledge(struct carrier *c, const struct carrier *peer)
 {
 	for (; c->acked != peer->next; c->acked++) {
@@ -99,7 +99,10 @@ static void acknowledge(struct carrier *c, const struct carrier *peer)
 		end(c);
 }
 
-/* The line: some of what is on the way arrives, in any order, perhaps again; now and then the receiver has its turn. */
+/*
+ * The line: some of the segments under way arrive, in any order and perhaps repeatedly; now and then the receiver gets
+ * a turn.
+ */
 static void line(struct carrier *from, struct carrier *to, struct rn_rng *rng)
 {
 	uint32_t n = from->sent - from->acked;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests of the client's side of the border: the rig R, and its nodes A and B with flow 0 connected. */
+/* For tests of a client's queues: the rig R, and its nodes A and B with flow 0 connected. */
 #ifndef CLIENT_RIG_H
 #define CLIENT_RIG_H
 
@@ -10,8 +10,8 @@ extern struct rig *R;
 #define B (&R->n[1])
 
 void up_with(const struct rig_cfg *cfg);
-void up(void); /* with the rig's defaults */
-/* A signaled work request of A, whose remote address is B's memory at 1 MiB. */
+void up(void); /* with the defaults of rig_defaults() */
+/* A signaled work request for A. Its remote address is 1 MiB into B's memory. */
 struct rig_wr wr(uint8_t op, uint64_t id, const struct qp_sge *sge);
 void expect(struct spsc_cons *c, uint64_t id, uint8_t status);
 void expect_none(struct spsc_cons *c);

@@ -47,7 +47,7 @@ struct rig *gram_pair(uint32_t cqe, uint32_t max_msg_of_b)
 	return r;
 }
 
-/* What dgram_out() does, in pieces. */
+/* As dgram_out(), but into several pieces of memory. */
 static uint32_t out_in_pieces(struct rig_node *n, struct qp *qp, struct gram *g, struct dgram_to *to)
 {
 	const uint32_t first = UDPL_HDR_LEN + DGRAM_INNER + RDMAP_READ_REQ_LEN, len = dgram_next(&n->dgram, qp);
@@ -106,7 +106,7 @@ void one_of_the_wire(struct rig *r, struct rn_rng *rng, uint32_t reorder)
 	const uint32_t fate = (uint32_t)rn_rng_u64(rng) % 100;
 	struct gram g = wire[i];
 
-	if (fate >= 8) { /* else it comes once more */
+	if (fate >= 8) { /* otherwise the datagram stays on the wire and comes once more */
 		memmove(&wire[i], &wire[i + 1], (n_wire - i - 1) * sizeof(g));
 		n_wire--;
 	}

@@ -45,7 +45,7 @@ void close_bench(void) { rig_free(B.r); }
 
 void send_bytes(const void *p, uint32_t n) { rig_raw_send(B.r, B.raw, p, n); }
 
-/* An FPDU without markers around any ULPDU; flip: breaks the CRC. */
+/* Sends any ULPDU as an FPDU without markers; flip: with a wrong CRC. */
 void send_ulpdu(const uint8_t *ulpdu, uint32_t len, bool flip)
 {
 	uint8_t f[70000] = { 0 };
@@ -101,7 +101,7 @@ struct mpa_policy raw_policy(void)
 	return (struct mpa_policy){ .rev = 2, .crc = true, .ird = 8, .ord = 8, .rtr = MPA_RTR_WRITE };
 }
 
-/* Raw initiator: TCP, Request, Reply; the stream is at the beginning of Full Operation. */
+/* The raw side as initiator: TCP, Request and Reply, up to Full Operation. */
 void raw_up(void)
 {
 	const struct mpa_policy p = raw_policy();
@@ -121,7 +121,7 @@ void raw_up(void)
 	assert_true(mpa_rx_give_stage(&B.rx, B.stage, sizeof(B.stage)));
 }
 
-/* Raw responder: takes the Request, replies, leaves the rest to the test. */
+/* The raw side as responder: receives the Request and sends the Reply. */
 void raw_reply(const struct mpa_policy *p)
 {
 	struct mpa_neg_rx nrx;
@@ -147,7 +147,7 @@ void raw_respond(const struct mpa_policy *p)
 	rig_settle(B.r);
 }
 
-/* The device's next FPDU; false when there is none. */
+/* Takes the device's next FPDU; false: there is none. */
 bool next_fpdu(struct ddp_hdr *h, uint8_t *payload, uint32_t *len)
 {
 	struct rn_iov iov = { raw()->rx + B.rx_at, raw()->rx_len - B.rx_at };

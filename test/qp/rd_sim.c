@@ -56,7 +56,7 @@ static void send_hdr(uint32_t from, const struct udpr_hdr *h, uint32_t user)
 	put_frame(!from, b, len + UDPL_CRC_LEN);
 }
 
-/* For one packet more than an answer may need. */
+/* Room for one packet more than an answer may need. */
 static bool room(const struct rd_node *n) { return udpr_tx_room(&n->tx, RING) > 1; }
 
 static void give_packet(struct rd_node *n, uint32_t buf)
@@ -195,7 +195,7 @@ static void arrivals(void)
 
 static void collect(uint32_t i);
 
-/* Until nothing is due before `end`. */
+/* Runs the simulation until nothing is due before `end`. */
 static void run_until(uint64_t end)
 {
 	uint64_t due = sim.now;
@@ -287,7 +287,8 @@ void rd_sim_down(void)
 	for (uint32_t i = 0; i < 2; i++) {
 		for (uint32_t k = 0; k < QPS; k++)
 			rd_destroy(&sim.node[i].d, &sim.node[i].n->q[k].qp);
-		assert_int_equal(rn_pool_left(&sim.node[i].d.holds), PAIRS * RD_WIN); /* all have come back */
+		/* all held segments have come back */
+		assert_int_equal(rn_pool_left(&sim.node[i].d.holds), PAIRS * RD_WIN);
 		assert_int_equal(rn_pool_left(&sim.node[i].d.chains), PAIRS * RD_WIN);
 		assert_true(sim.node[i].srq == NULL || sim.node[i].srq->waiting[0] == 0);
 		free(sim.node[i].srq);
@@ -314,7 +315,7 @@ void rd_post_recv(uint32_t i, uint32_t q)
 	rd_doorbell(&n->d, &n->n->q[q].qp);
 }
 
-/* What a work request carries: its number, then bytes that follow from it. */
+/* Fills the content of work request id of node i: its number, then bytes that follow from the number. */
 static void fill(uint8_t *p, uint32_t len, uint32_t i, uint32_t id)
 {
 	for (uint32_t k = 0; k < len; k++)
@@ -378,7 +379,7 @@ static void check_success(uint32_t i, uint32_t id)
 		assert_memory_equal(n->n->mem + AT_SRC + id * OP_MAX, peer->n->mem + AT_CONST, len);
 }
 
-/* Receives first: a Send's success means that its bytes have come. */
+/* Takes completions of receives first: a Send completes with success only after its bytes have arrived. */
 static void collect_recvs(uint32_t i)
 {
 	struct rd_node *n = &sim.node[i], *peer = &sim.node[!i];
@@ -400,14 +401,15 @@ static void collect_recvs(uint32_t i)
 		assert_int_equal(e.byte_len, peer->ops[id].len);
 		assert_true(known && e.src_qp == 10 + from);
 		assert_true(filled(p, e.byte_len, !i, id));
-		assert_false(peer->ops[id].came); /* never twice */
+		assert_false(peer->ops[id].came); /* not delivered before */
 		peer->ops[id].came = true;
-		assert_true(rd_sim_loose >> from & 1 || id + 1 > n->last[from][to]); /* in order */
+		/* in order, unless the queue pair is unordered */
+		assert_true(rd_sim_loose >> from & 1 || id + 1 > n->last[from][to]);
 		n->last[from][to] = id + 1;
 	}
 }
 
-/* Of two work requests for one peer the older one completes first, unless the queue pair is unordered. */
+/* Work requests for one peer complete in order, unless the queue pair is unordered; counts the exceptions. */
 static void note_order(struct rd_node *n, uint32_t id)
 {
 	for (uint32_t k = 0; k < id; k++) {
@@ -426,7 +428,7 @@ static void collect(uint32_t i)
 	collect_recvs(!i);
 	while (rig_poll(&n->n->scq_client, &e)) {
 		assert_true(e.wr_id < n->given);
-		assert_false(n->ops[e.wr_id].over); /* completes once */
+		assert_false(n->ops[e.wr_id].over); /* each work request completes once */
 		n->ops[e.wr_id].over = true;
 		n->ops[e.wr_id].status = e.status;
 		note_order(n, (uint32_t)e.wr_id);

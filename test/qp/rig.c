@@ -233,7 +233,10 @@ static void raw_turn(struct rig *r, struct rig_node *n)
 		;
 }
 
-/* Both ways to the bytes, in either order: the slices leave the CRC of a whole FPDU open, the copy has it. */
+/*
+ * Gets the bytes of a segment by both functions, in any order: slices leave the CRC of a whole FPDU open, the copy has
+ * it.
+ */
 static void bytes_of(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o, uint8_t *buf)
 {
 	struct rn_iov iov[128];
@@ -393,7 +396,7 @@ static void node_timer(struct rig *r, struct rig_node *n)
 			rc_tcp_timer(&n->ctx, &n->conn[f]);
 }
 
-/* One event: the next arrival or timer. */
+/* Handles one event: the next arrival or timer. */
 static bool step_until(struct rig *r, uint64_t limit)
 {
 	for (int i = 0; i < 2; i++)

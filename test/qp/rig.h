@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two devices with their clients in one process, a seeded link between them, and a clock that only moves when nothing
- * else can. Either side may be replaced by a raw peer: a bare TCP engine whose bytes the test writes itself.
+ * Two devices with their clients in one process, a seeded link between them, and a clock that moves only when nothing
+ * else can be done. A raw peer may replace either side: a bare TCP engine whose bytes the test writes itself.
  */
 #ifndef RIG_H
 #define RIG_H
@@ -24,8 +24,8 @@
 #define RIG_PD     7u
 
 struct rig_link {
-	uint32_t loss, dup, reorder; /* ppm */
-	uint32_t cut;                /* ppm: a middlebox cuts the segment in two */
+	uint32_t loss, dup, reorder; /* parts per million */
+	uint32_t cut;                /* ppm of segments that a middlebox cuts in two */
 	uint64_t delay_ns, reorder_ns;
 };
 
@@ -38,19 +38,20 @@ struct rig_cfg {
 	uint16_t ird, ord;
 	uint32_t accept_flags, connect_flags; /* RC_* */
 	bool raw[2];
-	bool manual;                                         /* CONNECT_REQUESTs are left to the test */
-	bool split;                                          /* packets come in several slices */
-	bool bulk;                                           /* and in long bursts, one between two turns */
+	bool manual; /* the test handles CONNECT_REQUESTs */
+	bool split;  /* received packets consist of several slices */
+	/* received packets come in several slices and in long bursts, one between two turns */
+	bool bulk;
 	uint32_t rcv_space;                                  /* 0: default */
 	uint32_t cqe;                                        /* 0: RIG_CQE */
-	bool from;                                           /* completion queues tell senders' addresses */
+	bool from;                                           /* completion queues have senders' addresses */
 	uint32_t chunks, recs, stages, copies, blocks, wide; /* 0: default */
 	struct rig_link link;
 };
 
 struct rig_qp {
 	struct qp qp;
-	struct spsc_prod sq, rq; /* the client's ends */
+	struct spsc_prod sq, rq; /* the client's ends of the rings */
 	uint64_t shm_off, sq_off, rq_off;
 };
 
@@ -73,8 +74,8 @@ struct rig_node {
 	struct qp_dev dev;
 	struct qp_mr mr[256];
 	uint8_t *region;
-	uint8_t *mem;        /* registered memory; tagged offset of mem[0] is RIG_IOVA(id) */
-	uint32_t lkey, rkey; /* of all of mem, every right */
+	uint8_t *mem;        /* the registered memory; the tagged offset of mem[0] is RIG_IOVA(id) */
+	uint32_t lkey, rkey; /* keys of the region over all of mem, with all rights */
 	struct qp_cq scq, rcq;
 	struct spsc_cons scq_client, rcq_client;
 	struct rig_qp q[RIG_QPS];
@@ -86,7 +87,7 @@ struct rig_node {
 	uint32_t n_fx;
 	uint32_t notifies;
 	uint32_t held;
-	bool paused; /* takes no turn */
+	bool paused; /* the node takes no turns */
 };
 
 struct rig_pkt;
@@ -95,10 +96,10 @@ struct rig {
 	struct rn_rng rng;
 	uint64_t now;
 	struct rig_node n[2];
-	struct rig_pkt *heap; /* list ordered by time */
+	struct rig_pkt *heap; /* list of packets under way, ordered by time */
 	uint64_t pkts, dropped;
-	uint32_t lose; /* so many of the next segments with payload are lost */
-	bool mirror;   /* what a node sends comes back to it */
+	uint32_t lose; /* number of coming segments with payload that will be lost */
+	bool mirror;   /* segments come back to the node that has sent them */
 	uint64_t serial;
 	void (*tap)(struct rig *r, int from, const struct tcpl_out *o, const uint8_t *payload);
 };
@@ -107,29 +108,29 @@ struct rig {
 
 void rig_defaults(struct rig_cfg *cfg);
 struct rig *rig_new(const struct rig_cfg *cfg);
-void rig_free(struct rig *r); /* also checks that every packet and pool entry came back */
+void rig_free(struct rig *r); /* also checks that every packet and every pool entry has come back */
 
-/* Connects flow f: node 0's QP to node 1's; runs until both are established. */
+/* Connects node 0's QP of flow f to node 1's; runs until both are established. */
 void rig_connect(struct rig *r, uint32_t f);
 void rig_connect_start(struct rig *r, uint32_t f, const void *priv, uint32_t len);
 /* Connects node 0's QP of flow f to itself. */
 void rig_connect_self(struct rig *r, uint32_t f);
-/* Raw peer as initiator: TCP only. */
+/* Opens TCP from the raw peer as initiator. */
 void rig_raw_connect(struct rig *r, int raw_id);
 void rig_raw_send(struct rig *r, int raw_id, const void *p, uint32_t len);
 
-/* A segment out of nowhere: arrives now, past the link. */
+/* A segment of any sender arrives at once, without the link. */
 void rig_inject(struct rig *r, int to, uint32_t flow, const struct tcpl_out *o, const uint8_t *data);
 
 void rig_turn(struct rig *r, int id);
-bool rig_step(struct rig *r); /* false: nothing will ever happen */
+bool rig_step(struct rig *r); /* handles one event; false: there will never be another */
 void rig_run(struct rig *r, uint64_t ns);
-void rig_settle(struct rig *r); /* until nothing is due within a second */
+void rig_settle(struct rig *r); /* runs until nothing is due within a second */
 
-const struct qp_fx *rig_fx(struct rig *r, int id, enum qp_fx_type type); /* first seen, or NULL */
+const struct qp_fx *rig_fx(struct rig *r, int id, enum qp_fx_type type); /* the first effect of this type, or NULL */
 uint32_t rig_fx_count(struct rig *r, int id, enum qp_fx_type type);
 
-/* ---- the client's verbs ---- */
+/* ---- the client's calls ---- */
 
 struct rig_wr {
 	uint64_t wr_id;
@@ -140,26 +141,26 @@ struct rig_wr {
 	uint32_t inl_len;
 	uint64_t raddr;
 	uint32_t rkey, aux;
-	uint16_t srqn;          /* of an XRC initiator */
-	uint64_t operand, swap; /* Atomics */
+	uint16_t srqn;          /* for an XRC initiator */
+	uint64_t operand, swap; /* for Atomics */
 	uint64_t bind_len;
-	uint32_t access; /* bind */
+	uint32_t access; /* for a bind */
 };
 
-/* The work request lies in the queue; nobody has rung. */
+/* Puts the work request into the queue without ringing the doorbell. */
 bool rig_queue(struct rig_node *n, uint32_t q, const struct rig_wr *w);
 bool rig_post(struct rig_node *n, uint32_t q, const struct rig_wr *w);
 bool rig_post_recv(struct rig_node *n, uint32_t q, uint64_t wr_id, const struct qp_sge *sge, uint32_t num_sge);
 bool rig_poll(struct spsc_cons *c, struct qp_cqe *out);
 struct qp_sge rig_sge(const struct rig_node *n, uint32_t off, uint32_t len);
-/* Polls until an entry comes; fails the test when none can. */
+/* Runs until a completion comes; fails the test if none can come. */
 struct qp_cqe rig_wait(struct rig *r, struct spsc_cons *c);
 /* The 64-bit word at mem + off. */
 uint64_t rig_word(const struct rig_node *n, uint32_t off);
 void rig_word_set(struct rig_node *n, uint32_t off, uint64_t v);
-/* What the rig made queue pair i of: number, rings and queues. A test changes what it needs, and calls qp_init(). */
+/* The attributes with which the rig made queue pair i. A test changes what it needs, and calls qp_init(). */
 struct qp_attr rig_attr(struct rig_node *n, uint32_t i);
-/* The QP gets a shared receive queue in place of its own. Before it is connected. */
+/* Gives the QP a shared receive queue in place of its own; before the QP is connected. */
 void rig_share(struct rig_node *n, uint32_t q, struct qp_srq *srq);
 uint32_t rig_reg(struct rig_node *n, uint32_t off, uint32_t len, uint32_t rights, uint32_t pd);
 

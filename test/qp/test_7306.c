@@ -13,7 +13,7 @@
 #include "qp/qp_imm.h"
 #include "rig.h"
 
-#define WORD 4096u /* where the word lies that atomics change */
+#define WORD 4096u /* offset of the word that Atomics change */
 
 static struct rig *up(const struct rig_cfg *with)
 {
@@ -59,7 +59,7 @@ static void write_with_immediate(void **state)
 		assert_int_equal(e.byte_len, len[i]);
 		assert_int_equal(e.solicited, i & 1);
 		assert_memory_equal(b->mem + 10000 * i, a->mem, len[i]);
-		for (uint32_t k = 0; k < 64; k++) /* the receive's memory is left alone */
+		for (uint32_t k = 0; k < 64; k++) /* the immediate data do not touch the receive's memory */
 			assert_int_equal(b->mem[100000 + k], 0x77);
 		e = rig_wait(r, &a->scq_client);
 		assert_int_equal(e.status, QP_WC_SUCCESS);
@@ -78,7 +78,9 @@ static uint32_t imm_byte_len(struct rig *r)
 	return e.byte_len;
 }
 
-/* What was written before by another work request is not counted, whatever lies between the two. */
+/*
+ * An immediate does not count the bytes of an earlier Write by another work request, whatever was sent between the two.
+ */
 static void an_immediate_does_not_tell_anothers_length(void **state)
 {
 	struct rig *r = up(NULL);
@@ -188,7 +190,7 @@ static void atomics(void **state)
 	rig_free(r);
 }
 
-/* RFC 7306, 5.1.1 and 5.1.2 with masks, against the RFC's own way of saying it: bit by bit. */
+/* RFC 7306, 5.1.1 and 5.1.2 with masks, compared with the RFC's own definition, bit by bit. */
 static uint64_t add_by_bits(uint64_t old, uint64_t add, uint64_t mask)
 {
 	uint64_t out = 0;
@@ -222,7 +224,9 @@ static void masks(void **state)
 	}
 }
 
-/* N additions over a link that loses, doubles and reorders: each is done once, and the answers are 0, 1, 2, ... */
+/*
+ * N additions over a link that loses, repeats and reorders: each is carried out once, and the answers are 0, 1, 2, ...
+ */
 static void counter_over_loss(void **state)
 {
 	const uint32_t n = 300;
@@ -270,7 +274,7 @@ static void counter_over_loss(void **state)
 	}
 }
 
-/* Messages that take receives, in a row over a bad link: each finds its own, with its own immediate. */
+/* A series of messages that take receives, over a bad link: each gets its own receive and its own immediate. */
 static void immediates_over_loss(void **state)
 {
 	const uint32_t n = 200;
@@ -329,7 +333,7 @@ static void immediates_over_loss(void **state)
 	}
 }
 
-/* ---- work requests that cannot be ---- */
+/* ---- invalid work requests ---- */
 
 static void bad_work_requests(void **state)
 {

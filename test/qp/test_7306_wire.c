@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RFC 7306 byte by byte: a raw peer asks, answers and errs. */
+/* RFC 7306 byte by byte: a raw peer sends requests, answers and errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "qp/qp_imm.h"
 #include "raw.h"
 
-#define WORD 4096u /* where the word lies that atomics change */
+#define WORD 4096u /* offset of the word that Atomics change */
 
 /* RFC 7306, figure of the Atomic Request: reserved and AOpCode, identifier, STag, TO, data, mask, compare, its mask. */
 static void send_atomic(uint32_t msn, const struct rdmap_atomic_req *q)
@@ -36,7 +36,7 @@ static void responder_up(void)
 {
 	open_bench(0, NULL);
 	raw_up();
-	send_write(0, 0, 0, true); /* the first FPDU opens our direction */
+	send_write(0, 0, 0, true); /* after the first FPDU the device may send */
 	rig_settle(B.r);
 }
 
@@ -57,7 +57,8 @@ static void request_and_response_as_drawn(void **state)
 	responder_up();
 	rn_store_be32(req + 26, dev()->rkey);
 	rn_store_be64(req + 30, iova(WORD));
-	rig_word_set(dev(), WORD, 0x39); /* its low four bits are 9: equal, and the highest two octets are swapped */
+	/* the low four bits are 9, which equals the compare value, so the highest two octets are swapped */
+	rig_word_set(dev(), WORD, 0x39);
 	send_ulpdu(req, sizeof(req), false);
 	rig_settle(B.r);
 	assert_true(rig_word(dev(), WORD) == 0x1122000000000039);
@@ -172,7 +173,7 @@ static void x_ird(void)
 {
 	const struct rdmap_atomic_req q = add_one();
 
-	send_read(1, dev()->rkey, iova(8192), 1000000); /* its answer fills the window; the Atomics wait behind it */
+	send_read(1, dev()->rkey, iova(8192), 1000000); /* the Response fills the window; the Atomics wait behind it */
 	for (uint32_t i = 2; i < 40; i++)
 		send_atomic(i, &q);
 }
@@ -218,7 +219,7 @@ static void faults(void **state)
 	}
 }
 
-/* The device asks; the raw peer answers wrongly. */
+/* The device asks; the raw peer's answers are wrong. */
 static void requester_up(struct rdmap_atomic_req *q)
 {
 	const struct mpa_policy p = raw_policy();
@@ -242,7 +243,7 @@ static void requester_up(struct rdmap_atomic_req *q)
 	rig_settle(B.r);
 	do
 		assert_true(next_fpdu(&h, body, &len));
-	while (h.opcode != RDMAP_ATOMIC_REQ); /* a nudge may have gone before */
+	while (h.opcode != RDMAP_ATOMIC_REQ); /* skips a nudge that the device may have sent before */
 	assert_int_equal(len, RDMAP_ATOMIC_REQ_LEN);
 	assert_int_equal(h.qn, DDP_QN_READ_REQ);
 	rdmap_atomic_req_parse(body, q);
@@ -287,7 +288,7 @@ static void responses(void **state)
 	expect_terminate(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_MSN_RANGE);
 	close_bench();
 
-	/* A Read Response is no answer to an Atomic, even one to where its result goes. */
+	/* A Read Response does not answer an Atomic, even if it names the Atomic's sink. */
 	requester_up(&q);
 	const struct ddp_hdr h = ddp_tagged(RDMAP_READ_RESP, true, dev()->lkey, iova(64));
 	send_ddp(&h, junk, 8);
@@ -296,7 +297,7 @@ static void responses(void **state)
 	close_bench();
 }
 
-/* The peer's Terminate finds the Atomic it is about, by its MSN. */
+/* A Terminate from the peer fails the Atomic that the Terminate names by its MSN. */
 static void terminate_blames_the_atomic(void **state)
 {
 	static const struct {
@@ -320,7 +321,7 @@ static void terminate_blames_the_atomic(void **state)
 	}
 }
 
-/* An Immediate Data message of a peer's own making, and the mark of a Send with immediate. */
+/* An Immediate Data message, and the zero-length Write that marks a Send with immediate, both from the raw peer. */
 static void immediates_byte_by_byte(void **state)
 {
 	static const uint8_t imm[] = { 0x41, 0x48, 0, 0, 0, 0,    0,    0,    0,    0,    0,    0,    0,
@@ -339,7 +340,7 @@ static void immediates_byte_by_byte(void **state)
 	assert_memory_equal(&e.aux, imm + 18, 4);
 	assert_int_equal(e.byte_len, 0);
 	assert_true(untouched());
-	/* The mark, without its STag: a Write of nothing as any other. */
+	/* With another STag the same zero-length Write is an ordinary one. */
 	send_write(QP_IMM_STAG + 1, (uint64_t)QP_IMM_MARK << 32 | 5, 0, true);
 	send_send(2, 0, 10, true);
 	e = rig_wait(B.r, &dev()->rcq_client);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Send, Write and Read over a perfect pipe; connection set-up and orderly end. */
+/* Send, Write and Read over a perfect link; connection set-up and orderly end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -108,7 +108,7 @@ static void one_of_each(const struct rig_cfg *cfg, uint32_t len)
 	assert_int_equal(cqe.byte_len, len);
 	assert_memory_equal(a->mem + (2u << 20), a->mem + 100, len);
 
-	/* And the other way. */
+	/* Also in the other direction. */
 	struct qp_sge in = rig_sge(a, 0, 64), out = rig_sge(b, 64, 32);
 	assert_true(rig_post_recv(a, 0, 78, &in, 1));
 	w = (struct rig_wr){ .wr_id = 4, .op = QP_WR_SEND, .flags = QP_WF_SIGNALED, .sge = &out, .num_sge = 1 };
@@ -194,7 +194,8 @@ static void orderly_end(void **state)
 }
 
 /*
- * A turn is long when many send: an acknowledgement that waited for its end would keep the peer's work requests open.
+ * A turn is long when many connections send. An acknowledgement that waited for the end of the turn would keep the
+ * peer's work requests open.
  */
 static void answers_go_before_what_is_posted(void **state)
 {

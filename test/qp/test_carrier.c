@@ -69,7 +69,7 @@ static void post(uint64_t id, uint8_t op, const struct qp_sge *s, uint64_t at)
 	assert_true(rig_queue(A, 0, &w));
 }
 
-/* Each kind of message once, all on the way at the same time, over a line that reorders and repeats. */
+/* One message of each kind, all under way at the same time, over a line that reorders and repeats. */
 static void all_operations(void **state)
 {
 	enum { LEN = 20000, WORD = 1 << 20 };
@@ -111,7 +111,7 @@ static void all_operations(void **state)
 	assert_true(early > 0 && repeats > 0);
 }
 
-/* The engine says so, tells both clients, and calls nobody. */
+/* The engine returns the verdict, completes the requests of both clients, and calls no carrier. */
 static void a_refused_message_ends_the_sequence(void **state)
 {
 	struct qp_cqe e;
@@ -132,7 +132,7 @@ static void a_refused_message_ends_the_sequence(void **state)
 	assert_int_equal(b->m.err.layer, IW_LAYER_DDP);
 	assert_int_equal(b->m.err.code, IW_DT_BASE_BOUNDS);
 	assert_int_equal(qp_get_state(&B->q[0].qp), QP_S_ERR);
-	/* What a carrier would take from the peer's Terminate: the blame, then the end. */
+	/* What a carrier calls for the peer's Terminate: qp_blame(), then qp_end(). */
 	struct rdmap_term t = { .err = b->m.err };
 	const struct ddp_hdr h = ddp_tagged(RDMAP_WRITE, true, w.rkey, w.raddr);
 	t.ddp_len = (uint8_t)ddp_build(t.ddp, &h);
@@ -144,7 +144,7 @@ static void a_refused_message_ends_the_sequence(void **state)
 	down();
 }
 
-/* Local work needs no segment, and its failure is the sequence's. */
+/* Local work (bind, invalidate) needs no segment; its failure ends the sequence. */
 static void local_work(void **state)
 {
 	struct qp_cqe e;
@@ -162,7 +162,7 @@ static void local_work(void **state)
 	down();
 }
 
-/* A work request was taken, and its carrier had no room: the memory is looked up anew when there is room again. */
+/* A work request was taken while its carrier had no room: its memory is looked up again when there is room. */
 static void memory_taken_back_before_its_segment_is_made(void **state)
 {
 	uint8_t hdr[QP_SEG_HDR_MAX], inl[QP_MAX_INLINE];
@@ -172,7 +172,8 @@ static void memory_taken_back_before_its_segment_is_made(void **state)
 	uint32_t len;
 
 	(void)state;
-	for (uint32_t bytes = 50; bytes <= 500; bytes += 450) { /* copied behind the header; by reference */
+	/* short: copied behind the header; long: by reference */
+	for (uint32_t bytes = 50; bytes <= 500; bytes += 450) {
 		up(1);
 		struct qp_sge from = rig_sge(A, 0, bytes);
 		from.lkey = rig_reg(A, 0, 1000, 0, RIG_PD);

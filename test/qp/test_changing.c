@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that its owner writes to while it is sent: Reads, Writes and Sends of it complete, over loss and reordering,
- * with and without markers, through a window that cuts FPDUs, and past a box that cuts segments. Which bytes arrive is
- * the owner's business; each CRC is right.
+ * The owner of memory writes to it while it is sent: Reads, Writes and Sends of it complete, over loss and reordering,
+ * with and without markers, through a window that splits FPDUs, and through a middlebox that cuts segments. Which bytes
+ * arrive is not defined, but each CRC is right.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "tcp_lite/tcpl_path.h"
 
 #define BIG  20000u
-#define SINK (1u << 20) /* where the other side's bytes go */
+#define SINK (1u << 20) /* offset of the memory that receives the other side's bytes */
 
 static bool changes = true;
 
@@ -26,7 +26,7 @@ static void scribble(struct rig *r)
 			r->n[id].mem[rn_rng_below(&r->rng, BIG)]++;
 }
 
-/* Completions of both queues; all are good. */
+/* Takes completions of both queues, which must all be good. */
 static uint32_t poll(struct rig_node *n)
 {
 	struct qp_cqe e;
@@ -57,11 +57,11 @@ static void post(struct rig *r, int id, uint32_t i)
 	assert_true(rig_post(n, 0, &w));
 }
 
-static uint32_t rounds = 300; /* messages of each side */
-static uint32_t copies;       /* of FPDUs in flight; 0: as many as they need */
-static uint64_t staged;       /* FPDUs of the last run that came in parts */
+static uint32_t rounds = 300; /* messages that each side sends */
+static uint32_t copies;       /* buffers for copies of FPDUs in flight; 0: as many as are needed */
+static uint64_t staged;       /* FPDUs of the last run that were received in parts */
 
-/* Both sides keep a few on the way. Returns how many segments were sent again. */
+/* Both sides keep a few messages under way. Returns the number of retransmitted segments. */
 static uint64_t soak(const struct rig_cfg *cfg)
 {
 	struct rig *r = rig_new(cfg);
@@ -137,7 +137,7 @@ static void sent_again(void **state)
 	}
 }
 
-/* The window is smaller than an FPDU. */
+/* The window is smaller than an FPDU, so FPDUs are sent in parts. */
 static void sent_in_parts(void **state)
 {
 	(void)state;
@@ -149,7 +149,7 @@ static void sent_in_parts(void **state)
 	}
 }
 
-/* A box on the way cuts segments in two, and nothing is lost: both halves of an FPDU are of one sending. */
+/* A middlebox cuts segments in two, and nothing is lost: both halves of an FPDU belong to one transmission. */
 static void cut_on_the_way(void **state)
 {
 	(void)state;
@@ -161,7 +161,7 @@ static void cut_on_the_way(void **state)
 	}
 }
 
-/* The same with loss: the peer holds a half of an FPDU while the memory changes, and gets the other half later. */
+/* The same with loss: the peer holds one half of an FPDU, the memory changes, and the other half is retransmitted. */
 static void halves_lost_on_the_way(void **state)
 {
 	(void)state;
@@ -174,7 +174,7 @@ static void halves_lost_on_the_way(void **state)
 	seed = 1;
 }
 
-/* So long that a path without a cut would be taken for one that passes segments whole. */
+/* The stream without a cut is so long that the path would pass for one that keeps segments whole. */
 static void halves_lost_of_a_long_stream(void **state)
 {
 	(void)state;
@@ -183,7 +183,7 @@ static void halves_lost_of_a_long_stream(void **state)
 	rounds = 300;
 }
 
-/* A connection waits for a copy while its path cuts: nothing stalls, and all copies come back. */
+/* A connection waits for a free copy while its path cuts segments: no connection stalls, and all copies come back. */
 static void few_copies_hold_nothing_up(void **state)
 {
 	(void)state;

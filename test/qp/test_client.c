@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The client's side of the border: order of completions, fences, depths, flush, the pools that connections share. */
+/* The client's side: order of completions, fences, depths, flushes, and the pools that connections share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static void unsignaled_make_no_entry_but_free_their_slots(void **state)
 	rig_free(R);
 }
 
-/* The Write is acknowledged long before the Read's response is here; it still completes after it. */
+/* The Write is acknowledged long before the Read's Response arrives, and still completes after the Read. */
 static void writes_wait_for_earlier_reads(void **state)
 {
 	(void)state;
@@ -51,7 +51,9 @@ static void writes_wait_for_earlier_reads(void **state)
 
 static uint32_t tap_reads, tap_resp, tap_writes_before_resp, tap_max_open;
 
-/* Counts the Reads and their last responses on the wire (no markers, one FPDU per segment at these sizes). */
+/*
+ * Counts the Read Requests and the last segments of their Responses on the wire (no markers, one FPDU in each segment).
+ */
 static void tap(struct rig *r, int from, const struct tcpl_out *o, const uint8_t *p)
 {
 	uint32_t at = 0;
@@ -147,7 +149,7 @@ static void armed_queues_notify_once(void **state)
 	rig_post(A, 0, &w);
 	rig_settle(R);
 	assert_int_equal(B->notifies, 1);
-	B->rcq.shm->armed = 0xdeadbeef; /* a client that writes nonsense gets its event */
+	B->rcq.shm->armed = 0xdeadbeef; /* any other value that a client writes counts as armed */
 	rig_post(A, 0, &w);
 	rig_settle(R);
 	assert_int_equal(B->notifies, 2);
@@ -160,7 +162,7 @@ static void error_flushes_both_queues_in_order(void **state)
 {
 	(void)state;
 	up();
-	B->paused = true; /* nothing is acknowledged any more */
+	B->paused = true; /* B acknowledges nothing from now on */
 	struct qp_sge s = rig_sge(A, 0, 20000);
 	for (uint32_t i = 0; i < 50; i++) {
 		struct rig_wr w = wr(i & 1 ? QP_WR_WRITE : QP_WR_READ, i, &s);
@@ -176,7 +178,7 @@ static void error_flushes_both_queues_in_order(void **state)
 		expect(&A->scq_client, i, QP_WC_WR_FLUSH_ERR);
 		expect(&A->rcq_client, 100 + i, QP_WC_WR_FLUSH_ERR);
 	}
-	/* What is posted later is flushed too, with the doorbell. */
+	/* Work requests that are posted later are flushed at the doorbell. */
 	struct rig_wr w = wr(QP_WR_WRITE, 70, &s);
 	rig_post_recv(A, 0, 170, &s, 1);
 	rig_post(A, 0, &w);
@@ -212,7 +214,7 @@ static void kept_receives_survive_an_orderly_end(void **state)
 	rig_free(R);
 }
 
-/* The peer's QP ends while Sends are on the way: they wait in the queue until somebody gives them up. */
+/* The peer's QP ends while Sends are under way: they stay in the queue until the QP is told to end, too. */
 static void sends_under_way_wait_after_the_peers_end(void **state)
 {
 	struct rig_cfg cfg;
@@ -260,7 +262,7 @@ static void destroy_makes_no_completion(void **state)
 	assert_int_equal(rig_fx_count(R, 1, QP_FX_CLOSED), 1);
 	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
 	rig_free(R);
-	/* And with nothing on the way: an orderly end. */
+	/* With nothing under way the end is an orderly one. */
 	up();
 	rc_destroy(&A->ctx.rc, &A->q[0].qp);
 	rig_run(R, 3 * RN_NS_PER_S);
@@ -287,7 +289,7 @@ static void a_dead_peer_is_noticed(void **state)
 	rig_free(R);
 }
 
-/* More connections than there is working memory for: idle ones give theirs back, busy ones take turns. */
+/* More connections than blocks of working memory: idle connections give theirs back, busy ones take turns. */
 static void few_blocks_serve_many_connections(void **state)
 {
 	struct rig_cfg cfg;
@@ -325,7 +327,7 @@ static void few_blocks_serve_many_connections(void **state)
 	rig_free(R);
 }
 
-/* When the wide blocks have gone, narrow ones do: fewer FPDUs at a time, the same bytes. */
+/* When the wide blocks are used up, connections get narrow ones: fewer FPDUs at a time, the same bytes. */
 static void later_connections_get_narrow_blocks(void **state)
 {
 	enum { EACH = 100, LEN = 3000 };

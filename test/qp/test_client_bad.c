@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Clients that lie, and memory and queues that fail a work request: what is harmed is that client's own. */
+/*
+ * Clients that break the rules, and memory and queues that make a work request fail: only that client's own work is
+ * harmed.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +22,7 @@ static void bad_one(const struct rig_wr *w, uint8_t status)
 	ok.wr_id = 3;
 	rig_post(A, 0, &ok);
 	rig_settle(R);
-	expect(&A->scq_client, 1, QP_WC_SUCCESS); /* those before it are not harmed */
+	expect(&A->scq_client, 1, QP_WC_SUCCESS); /* earlier work requests succeed */
 	expect(&A->scq_client, 2, status);
 	expect(&A->scq_client, 3, QP_WC_WR_FLUSH_ERR);
 	assert_int_equal(A->q[0].qp.state, QP_S_ERR);
@@ -41,23 +44,23 @@ static void bad_work_requests(void **state)
 	w = wr(QP_WR_SEND, 2, s);
 	bad_one(&w, QP_WC_LOC_PROT_ERR);
 
-	up(); /* other protection domain */
+	up(); /* SGE of another protection domain */
 	s[0] = rig_sge(A, 0, 100);
 	s[0].lkey = rig_reg(A, 0, 4096, QP_ACC_ALL, RIG_PD + 1);
 	w = wr(QP_WR_WRITE, 2, s);
 	bad_one(&w, QP_WC_LOC_PROT_ERR);
 
-	up(); /* past the end */
+	up(); /* SGE beyond the end of the region */
 	s[0] = rig_sge(A, RIG_MEM - 10, 11);
 	w = wr(QP_WR_WRITE, 2, s);
 	bad_one(&w, QP_WC_LOC_PROT_ERR);
 
-	up(); /* wraps */
+	up(); /* SGE that wraps */
 	s[0] = (struct qp_sge){ UINT64_MAX - 3, 10, A->lkey };
 	w = wr(QP_WR_WRITE, 2, s);
 	bad_one(&w, QP_WC_LOC_PROT_ERR);
 
-	up(); /* remote address wraps */
+	up(); /* remote address that wraps */
 	s[0] = rig_sge(A, 0, 100);
 	w = wr(QP_WR_WRITE, 2, s);
 	w.raddr = UINT64_MAX - 50;
@@ -69,14 +72,14 @@ static void bad_work_requests(void **state)
 	w = wr(QP_WR_READ, 2, s);
 	bad_one(&w, QP_WC_LOC_PROT_ERR);
 
-	up(); /* two sinks, the second one of which is not */
+	up(); /* a Read with two sinks, the second of which has a wrong key */
 	s[0] = rig_sge(A, 0, 100);
 	s[1] = (struct qp_sge){ 0, 100, A->lkey ^ 1 };
 	w = wr(QP_WR_READ, 2, s);
 	w.num_sge = 2;
 	bad_one(&w, QP_WC_LOC_PROT_ERR);
 
-	up(); /* no such operation */
+	up(); /* an operation that does not exist */
 	w = wr(200, 2, s);
 	bad_one(&w, QP_WC_LOC_QP_OP_ERR);
 
@@ -87,7 +90,7 @@ static void bad_work_requests(void **state)
 	w.inl_len = 3;
 	bad_one(&w, QP_WC_LOC_QP_OP_ERR);
 
-	up(); /* deregistered */
+	up(); /* a deregistered region */
 	s[0] = rig_sge(A, 0, 100);
 	s[0].lkey = rig_reg(A, 0, 4096, 0, RIG_PD);
 	assert_int_equal(qp_mr_dereg(&A->dev, s[0].lkey), QP_MR_OK);
@@ -95,7 +98,7 @@ static void bad_work_requests(void **state)
 	bad_one(&w, QP_WC_LOC_PROT_ERR);
 }
 
-/* Writes any 64 bytes as a WQE. */
+/* Writes any 64 bytes as a work queue entry. */
 static void post_raw(struct rig_node *n, const void *slot)
 {
 	memcpy(spsc_prod_slot(&n->q[0].sq, 0), slot, QP_SLOT_SIZE);
@@ -109,7 +112,7 @@ static void lying_shapes(void **state)
 		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 0 },
 		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 255 },
 		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 8, .num_sge = 30 }, /* only one slot was published */
-		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 1, .num_sge = 3 },  /* SGEs beyond its slots */
+		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 1, .num_sge = 3 },  /* more SGEs than fit into the slots */
 		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 1, .num_sge = 255 },
 		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 1, .flags = QP_WF_INLINE, .inline_len = 33 },
 		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 8, .flags = QP_WF_INLINE, .inline_len = 65535 },
@@ -137,7 +140,7 @@ static void a_changed_work_request_is_not_read_again(void **state)
 	struct rig_wr w = wr(QP_WR_WRITE, 1, &s);
 	rig_post(A, 0, &w);
 	rig_turn(R, 0);
-	/* Part of it is on its way: now everything in the queue's memory turns into something else. */
+	/* The request is half sent; now all memory of the queue is overwritten. */
 	struct qp_wqe *slot = (struct qp_wqe *)(void *)(A->region + A->q[0].sq_off + sizeof(struct spsc_hdr));
 	for (uint32_t i = 0; i < RIG_SLOTS; i++)
 		slot[i] = (struct qp_wqe){ .wr_id = 99,
@@ -188,7 +191,7 @@ static void garbage_indices(void **state)
 		rig_settle(R);
 		rig_free(R);
 	}
-	/* The other side's own index, which the daemon never reads back. */
+	/* The daemon never reads back the index that it writes itself. */
 	up();
 	A->q[0].sq.hdr->cons = 12345;
 	A->scq.ring[0].prod.hdr->prod = 12345;
@@ -208,7 +211,7 @@ static void bad_receives(void **state)
 	struct qp_sge s, d;
 
 	(void)state;
-	up(); /* no right to write */
+	up(); /* a receive without the right to write */
 	s = rig_sge(A, 0, 100);
 	d = rig_sge(B, 0, 100);
 	d.lkey = rig_reg(B, 0, 4096, QP_ACC_REMOTE_READ, RIG_PD);
@@ -222,7 +225,7 @@ static void bad_receives(void **state)
 	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
 	rig_free(R);
 
-	up(); /* a shape that lies */
+	up(); /* a receive with more SGEs than slots */
 	struct qp_rwqe *slot = spsc_prod_slot(&B->q[0].rq, 0);
 	*slot = (struct qp_rwqe){ .wr_id = 7, .num_sge = 31, .slots = 1 };
 	spsc_prod_publish(&B->q[0].rq, 1);
@@ -233,7 +236,7 @@ static void bad_receives(void **state)
 	assert_int_equal(B->ctx.rc.qp.stats.bad_wqes, 1);
 	rig_free(R);
 
-	up(); /* SGEs that add up past 2^32 */
+	up(); /* SGEs whose lengths add up to more than 2^32 */
 	struct qp_sge many[QP_MAX_SGE];
 	for (uint32_t i = 0; i < QP_MAX_SGE; i++)
 		many[i] = (struct qp_sge){ RIG_IOVA(1), UINT32_MAX, B->lkey };
@@ -264,7 +267,7 @@ static void a_slow_client_overruns_only_its_own_queue(void **state)
 	assert_int_equal(A->scq.shm->error, 1);
 	assert_int_equal(A->q[0].qp.state, QP_S_ERR);
 	assert_int_equal(A->q[1].qp.state, QP_S_RTS);
-	for (uint32_t i = 0; i < 16; i++) /* what was there is not overwritten */
+	for (uint32_t i = 0; i < 16; i++) /* older completions are not overwritten */
 		expect(&A->scq_client, i, QP_WC_SUCCESS);
 	expect_none(&A->scq_client);
 	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
@@ -272,7 +275,7 @@ static void a_slow_client_overruns_only_its_own_queue(void **state)
 	rig_free(R);
 }
 
-/* Memory taken back in the middle of a long message. */
+/* Memory is deregistered in the middle of a long message. */
 static void memory_goes_away_under_way(void **state)
 {
 	(void)state;
@@ -290,7 +293,7 @@ static void memory_goes_away_under_way(void **state)
 	assert_int_equal(B->ctx.rc.qp.stats.terms_rcvd, 1);
 	rig_free(R);
 
-	up(); /* the source of a peer's Read */
+	up(); /* the same with the source of a peer's Read */
 	stag = rig_reg(B, 0, 2u << 20, QP_ACC_REMOTE_READ, RIG_PD);
 	s = rig_sge(A, 0, 2u << 20);
 	w = wr(QP_WR_READ, 1, &s);

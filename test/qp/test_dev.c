@@ -74,7 +74,7 @@ static void bounds(void **state)
 	assert_int_equal(look(0, 0x10000, 1), QP_MR_BAD_STAG);
 }
 
-/* A region may end at the last tagged offset there is. */
+/* A region may end at the last tagged offset. */
 static void last_offset(void **state)
 {
 	const struct qp_piece p = { mem, 4096 };
@@ -146,7 +146,7 @@ static void bad_registrations(void **state)
 	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
 	a = (struct qp_mr_attr){ .pieces = p, .npieces = 0 };
 	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
-	a = (struct qp_mr_attr){ .len = 1, .pieces = huge, .npieces = 2 }; /* the sum wraps to 1 */
+	a = (struct qp_mr_attr){ .len = 1, .pieces = huge, .npieces = 2 }; /* the sum of the lengths wraps to 1 */
 	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
 	a = (struct qp_mr_attr){ .len = 64, .pieces = p, .npieces = 1, .rights = QP_ACC_ZERO_BASED };
 	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
@@ -166,7 +166,7 @@ static void a_stale_stag_names_nothing(void **state)
 	assert_int_equal(qp_mr_dereg(&dev, first), QP_MR_BAD_STAG);
 	assert_int_equal(qp_mr_dereg(&dev, UINT32_MAX), QP_MR_BAD_STAG);
 	assert_int_equal(look(first, 0, 1), QP_MR_BAD_STAG);
-	for (uint32_t i = 0; i < N - 1; i++) { /* every index once; of the first one another key */
+	for (uint32_t i = 0; i < N - 1; i++) { /* each index is given out once more; the first one with another key */
 		s = reg(0, &p, 1, QP_ACC_ALL);
 		assert_true(s >> 8 > 0 && s >> 8 < N);
 		assert_false(drawn[s >> 8]);
@@ -179,7 +179,9 @@ static void a_stale_stag_names_nothing(void **state)
 	assert_int_equal(dev.live, N - 1);
 }
 
-/* Of a table with one free entry, whose index is known: each key comes equally often, but never twice in a row. */
+/*
+ * The table has one free entry, so the index is known: all keys are equally frequent, but no key comes twice in a row.
+ */
 static void a_key_never_comes_twice_in_a_row(void **state)
 {
 	const struct qp_piece p = { mem, 64 };
@@ -200,7 +202,10 @@ static void a_key_never_comes_twice_in_a_row(void **state)
 		assert_in_range(seen_keys[i], 100, 300);
 }
 
-/* The table of an idle device costs no memory: making it writes nothing. Each index comes once until it is full. */
+/*
+ * Making the table of a device writes no memory, so an idle device's table costs none. Each index is given out once
+ * until the table is full.
+ */
 static void a_new_table_is_not_touched_and_whole(void **state)
 {
 	enum { ENTRIES = 1000, PAGES = ENTRIES * sizeof(struct qp_mr) };
@@ -224,7 +229,10 @@ static void a_new_table_is_not_touched_and_whole(void **state)
 	munmap(at, PAGES);
 }
 
-/* An observer of one device's STags and seed does not know the next of the other, which was stirred. */
+/*
+ * An observer who knows the STags and the seed of one device cannot predict the STags of the other, whose seed was
+ * stirred.
+ */
 static void indices_are_drawn_from_all_that_are_free(void **state)
 {
 	static struct qp_mr big[1024];
@@ -268,7 +276,7 @@ static void invalidation(void **state)
 	assert_int_equal(qp_mr_dereg(&dev, s), QP_MR_OK);
 }
 
-/* A worker looks up without a pause while the control thread registers and deregisters: it sees whole entries only. */
+/* One thread looks up without a pause while another registers and deregisters: a lookup sees complete entries only. */
 static bool stop;
 static uint64_t seen;
 
@@ -282,7 +290,7 @@ static void *lookups(void *arg)
 		struct rn_iov out[2];
 		uint32_t n;
 
-		/* Any two of PD, offset and base that belong to different registrations would show. */
+		/* A mixture of PD, offset and base of different registrations would be noticed. */
 		for (uint64_t to = 4096; to <= 8192; to += 4096) {
 			struct qp_access b = a;
 			b.to = to;
@@ -376,7 +384,7 @@ static void a_null_region(void **state)
 	assert_ptr_equal(in[4].base, mem);
 	memset(in[0].base, 0xff, in[0].len);
 	for (uint32_t i = 0; i < out[0].len; i++)
-		assert_int_equal(out[0].base[i], 0); /* what was written is not what is read */
+		assert_int_equal(out[0].base[i], 0); /* the slice that is read must not be the one that was written */
 	assert_int_equal(qp_mr_slices(&dev, &a, in, 2, &n), QP_MR_TOO_MANY);
 	a.to = UINT64_MAX;
 	assert_int_equal(qp_mr_slices(&dev, &a, in, 4, &n), QP_MR_TO_WRAP);
@@ -413,7 +421,7 @@ static void bad_cq_places(void **state)
 	a.ring_off = sizeof(region) - 4096;
 	assert_int_equal(qp_cq_init(&cq, &a), SPSC_BAD_RANGE);
 	a = good;
-	a.ring_stride = UINT64_MAX - 4095; /* off + stride wraps to a good place */
+	a.ring_stride = UINT64_MAX - 4095; /* off + stride wraps to a valid place */
 	assert_int_equal(qp_cq_init(&cq, &a), SPSC_BAD_RANGE);
 	a = good;
 	a.cqe = 63;
@@ -463,7 +471,7 @@ static void bad_qp_places(void **state)
 	a = good;
 	a.rcq = NULL;
 	assert_int_equal(qp_init(&qp, &a), QP_BAD_ATTR);
-	/* Indices that were garbage before the daemon attached. */
+	/* The indices were invalid before the daemon attached the queue. */
 	a = good;
 	((struct spsc_hdr *)(void *)(region + 128))->prod = 1000;
 	assert_int_equal(qp_init(&qp, &a), QP_BAD_ATTR);

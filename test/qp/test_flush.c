@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flushes beside other work: what a client's rings say, a turn's share is bounded, and all comes in the end, in order.
+ * Flushes beside other work. The rings' indices are the client's, but the number of flushed requests in a turn is
+ * bounded, and in the end all requests are flushed, in order.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,9 +18,9 @@
 #define SLOTS  32768u
 #define CQE    65536u
 #define REGION (UINT64_C(16) << 20)
-#define TURN   8192u /* work requests that a turn flushes at most: twice 4,096 */
+#define TURN   8192u /* most work requests that a turn flushes: twice 4,096 */
 
-/* All queue pairs of one client, each over the same rings: a client may lie in this way. */
+/* All queue pairs belong to one client and share the same rings: a client can pretend so. */
 static struct {
 	uint8_t *region;
 	struct qp_ctx ctx;
@@ -28,7 +29,7 @@ static struct {
 	struct qp_cq cq;
 	struct qp qp[QPS];
 	uint64_t sq_off;
-	struct spsc_cons client; /* of the CQ */
+	struct spsc_cons client; /* the client's end of the CQ */
 } t;
 
 static uint64_t round_up(uint64_t n) { return (n + 4095) & ~UINT64_C(4095); }
@@ -106,7 +107,7 @@ static uint64_t turn(void)
 	return t.ctx.stats.flushed - before;
 }
 
-/* Takes the completions of the turn; their number. */
+/* Takes the completions of the turn; returns their number. */
 static uint32_t poll_all(uint32_t qpn)
 {
 	uint32_t n = 0;
@@ -128,7 +129,7 @@ static void one_turn_flushes_no_more_than_its_share(void **state)
 	(void)state;
 	post(SLOTS);
 	uint64_t before = t.ctx.stats.flushed;
-	for (uint32_t i = 0; i < QPS; i++) /* all are rung at once */
+	for (uint32_t i = 0; i < QPS; i++) /* all queue pairs enter the error state at once */
 		qp_enter_error(&t.ctx, &t.qp[i]);
 	uint64_t n = t.ctx.stats.flushed - before + turn();
 	assert_true(n > 0 && n <= TURN);
@@ -151,7 +152,7 @@ static void what_is_flushed_late_comes_in_order_and_whole(void **state)
 	qp_enter_error(&t.ctx, &t.qp[0]);
 	for (uint32_t turns = 0; got < SLOTS; turns++) {
 		assert_true(turns < 1000);
-		qp_enter_error(&t.ctx, &t.qp[0]); /* rung again: it keeps its turn */
+		qp_enter_error(&t.ctx, &t.qp[0]); /* entering again does not lose the turn */
 		(void)turn();
 		got += poll_all(t.qp[0].qpn);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A device in the place of a Linux siw server: the client's bytes of a capture go in, and what comes out, from the MPA
- * Reply to the last FPDU, must be the captured server's bytes, octet for octet.
+ * A device plays the captured Linux siw server: it receives the captured client's bytes, and its own bytes, from the
+ * MPA Reply to the last FPDU, must be those of the captured server, octet for octet.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,9 +25,9 @@
 struct stream {
 	uint8_t p[STREAM];
 	uint32_t n;
-	struct mpa_frame frame; /* its Request or Reply */
+	struct mpa_frame frame; /* the side's Request or Reply */
 	struct mpa_neg_rx neg;
-	uint32_t ops; /* where the FPDUs begin */
+	uint32_t ops; /* offset of the first FPDU */
 };
 
 static struct stream cli, srv;
@@ -68,7 +68,7 @@ static void load(const char *name)
 	}
 }
 
-/* The next FPDU of a stream without markers; false at its end. */
+/* Takes the next FPDU of a stream without markers; false at the stream's end. */
 static bool next_op(const struct stream *s, uint32_t *at, struct ddp_hdr *h, const uint8_t **payload)
 {
 	if (*at + 2 > s->n)
@@ -95,7 +95,7 @@ static void entry(uint32_t stag, uint64_t iova, uint8_t *mem, uint64_t len)
 	mr->pieces = &mr->one;
 }
 
-/* Puts what the captured server answered to the client's Reads where its memory is. */
+/* Fills the memory that the client's Reads read with what the captured server answered. */
 static void fill_sources(uint8_t *mem, uint64_t iova)
 {
 	uint32_t c = cli.ops, s = srv.ops;
@@ -120,7 +120,7 @@ static void fill_sources(uint8_t *mem, uint64_t iova)
 	}
 }
 
-/* The application: answers each of the client's Sends with the server's next one. */
+/* The application: answers each Send of the client with the server's next Send. */
 static void answer(struct rig_node *n, uint32_t *at, uint64_t id)
 {
 	struct qp_sge sge = { .addr = RIG_IOVA(1) + (3u << 20), .lkey = n->lkey };
@@ -226,7 +226,7 @@ static void served_like_siw(void **state)
 	}
 }
 
-/* Where siw answered with a Terminate, so do we, with the same meaning (siw writes its nibbles mirrored). */
+/* Where siw answered with a Terminate, the device sends one of the same meaning (siw's nibbles are swapped). */
 static void refused_like_siw(void **state)
 {
 	static const struct {
@@ -277,7 +277,10 @@ static void refused_like_siw(void **state)
 		assert_int_equal(ours.err.etype, theirs.err.etype);
 		assert_int_equal(ours.err.code, theirs.err.code);
 		assert_int_equal(ours.ddp_len, theirs.ddp_len);
-		/* siw counts the payload (RFC 5040, 4.8: the segment) and copies a Read's header without its MSN. */
+		/*
+		 * siw's length is that of the payload (RFC 5040, 4.8: of the segment), and its copy of a Read's header
+		 * lacks the MSN.
+		 */
 		if (!ours.has_read_req) {
 			assert_int_equal(ours.segment_len, theirs.segment_len + theirs.ddp_len);
 			assert_memory_equal(ours.ddp, theirs.ddp, ours.ddp_len);
@@ -294,7 +297,7 @@ int main(void)
 		cmocka_unit_test(refused_like_siw),
 	};
 
-	/* STags of a foreign table: every index exists, only the pages touched cost anything. */
+	/* A table in which every index of the captured STags exists; only touched pages take memory. */
 	table = mmap(NULL, (size_t)TABLE * sizeof(*table), PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (table == MAP_FAILED)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A queue pair that holds the peer's Writes back: nothing shows before the client has seen what it will be, then bytes
- * show in an order that a seed draws, and all of it is there before anything that the specification orders behind it.
+ * A queue pair that holds back the peer's Writes: no byte shows before the client has seen the record of the Write;
+ * then bytes show in an order that a seed draws; and all bytes show before anything that the specification orders after
+ * the Write.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,7 +63,7 @@ static uint32_t shown(uint32_t from, uint32_t len)
 	return n;
 }
 
-/* The client has seen all there is, and rings. */
+/* The client has seen all records and rings the doorbell. */
 static void ring_bell(void)
 {
 	shm.shown = shm.put;
@@ -75,7 +76,8 @@ static void nothing_shows_before_the_client_has_seen_it(void **state)
 	begin_with(7, false);
 	post_write(0, 0, 1000);
 	rig_run(R, 100 * RN_NS_PER_MS);
-	assert_int_equal(rig_wait(R, &A->scq_client).status, QP_WC_SUCCESS); /* its sender is not held up */
+	/* the sender's Write completes without delay */
+	assert_int_equal(rig_wait(R, &A->scq_client).status, QP_WC_SUCCESS);
 	rc_doorbell(&Z->ctx.rc, &Z->q[0].qp);
 	assert_int_equal(shown(0, 1000), 0);
 	assert_true(shm.put > 3 && shm.held == shm.put && shm.rec[0].to == RIG_IOVA(1) && shm.rec[0].stag == Z->rkey);
@@ -85,7 +87,7 @@ static void nothing_shows_before_the_client_has_seen_it(void **state)
 	rig_free(R);
 }
 
-/* The places at which bytes showed, in the order of showing, summed up; *early: one showed before one left of it. */
+/* A hash of the order in which the bytes show. *early: a byte showed before one at a lower address. */
 static uint64_t order_of(uint64_t seed, bool *early)
 {
 	static uint8_t seen[LEN];
@@ -185,7 +187,7 @@ static void what_is_written_later_wins(void **state)
 	}
 }
 
-/* Whether, with some seed, a flag that was written behind its data shows before all of them. */
+/* True: with some seed a flag that was written after its data shows before all data. */
 static bool flag_first(bool ordered)
 {
 	bool first = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer that breaks the rules, byte by byte: each fault gets its Terminate, costs only its own connection, and places
+ * A peer that breaks the rules, byte by byte: each error gets its Terminate, ends only its own connection, and places
  * nothing.
  */
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include "raw.h"
 
-/* ---- what one segment can do wrong ---- */
+/* ---- errors of a single segment ---- */
 
 static void w_bad_stag(void) { send_write(0x00ffff00, iova(0), 10, true); }
 static void w_stag_zero(void) { send_write(0, iova(0), 10, true); }
@@ -176,7 +176,7 @@ static void one_segment_faults(void **state)
 		print_message("# %s\n", t[i].name);
 		open_bench(0, NULL);
 		raw_up();
-		send_write(0, 0, 0, true); /* the first FPDU opens our direction */
+		send_write(0, 0, 0, true); /* after the first FPDU the device may send */
 		rig_settle(B.r);
 		t[i].act();
 		expect_terminate((enum iw_layer)t[i].layer, t[i].etype, t[i].code);
@@ -185,7 +185,7 @@ static void one_segment_faults(void **state)
 	}
 }
 
-/* A peer that tries STags until one fits shows in a counter, and pays for each try with its connection. */
+/* A peer that guesses STags is counted, and each guess costs it the connection. */
 static void each_guess_of_an_stag_is_counted(void **state)
 {
 	static void (*const guess[])(void) = { w_bad_stag, w_stag_huge, w_wrong_key, w_stale,
@@ -220,7 +220,7 @@ static void wrong_mo_is_refused(void **state)
 	close_bench();
 }
 
-/* Bounds are checked with each segment, not with the first one only. */
+/* Bounds are checked at each segment, not at the first only. */
 static void later_segments_are_checked(void **state)
 {
 	(void)state;
@@ -260,7 +260,7 @@ static void send_longer_than_its_receive(void **state)
 	close_bench();
 }
 
-/* Of Sends whose turn has not come nothing is seen, not even in their receives; then all are told in order. */
+/* Sends that are not in turn leave no trace, even in their receives; then all complete in order. */
 static void later_sends_wait_for_their_turn(void **state)
 {
 	struct qp_sge many[5], one, small;
@@ -278,10 +278,10 @@ static void later_sends_wait_for_their_turn(void **state)
 	one = rig_sge(dev(), 4000, 500);
 	rig_post_recv(dev(), 0, 43, &one, 1);
 	rig_post_recv(dev(), 0, 44, &small, 1);
-	send_write(0, 0, 0, true); /* the first FPDU opens the stream */
+	send_write(0, 0, 0, true); /* the first FPDU of the stream */
 	rig_run(B.r, RN_NS_PER_MS);
 	B.r->lose = 1;
-	for (uint32_t msn = 1; msn <= 4; msn++) { /* each in its own segment, all before the first ACK */
+	for (uint32_t msn = 1; msn <= 4; msn++) { /* each Send in a segment of its own, all before the first ACK */
 		send_send(msn, 0, msn == 4 ? 10 : 450, true);
 		rig_run(B.r, RN_NS_PER_US);
 	}
@@ -289,7 +289,8 @@ static void later_sends_wait_for_their_turn(void **state)
 	assert_int_equal(dev()->ctx.rc.qp.stats.ooo_placed, 0);
 	assert_false(rig_poll(&dev()->rcq_client, &e));
 	assert_true(untouched());
-	expect_terminate(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_TOO_LONG); /* the last, in its turn */
+	/* the Terminate for the last Send, in its turn */
+	expect_terminate(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_TOO_LONG);
 	for (uint32_t i = 0; i < 4; i++) {
 		assert_true(rig_poll(&dev()->rcq_client, &e));
 		assert_int_equal(e.wr_id, 41 + i);
@@ -314,14 +315,14 @@ static void more_reads_than_ird(void **state)
 	cfg.ird = 2;
 	open_bench(0, &cfg);
 	raw_up();
-	/* In one segment, so that none is answered in between. */
+	/* All requests in one segment, so that the device cannot answer in between. */
 	for (uint32_t i = 1; i <= 3; i++)
 		send_read(i, B.small, iova(SMALL_LEN), 16);
 	expect_terminate(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_NO_BUFFER);
 	close_bench();
 }
 
-/* A Write to memory that another client of the same device owns. */
+/* A zero-length Write and Read with an STag of memory that another client of the device owns. */
 static void nothing_for_length_zero(void **state)
 {
 	(void)state;
@@ -365,7 +366,7 @@ static void invalidate_comes_before_delivery(void **state)
 	close_bench();
 }
 
-/* ---- Read Responses that are not what was asked for ---- */
+/* ---- Read Responses that answer no request ---- */
 
 static void resp(uint32_t stag, uint64_t to, uint32_t len, bool last)
 {
@@ -453,7 +454,7 @@ static void read_responses(void **state)
 	}
 }
 
-/* ---- Terminate from the peer ---- */
+/* ---- Terminates from the peer ---- */
 
 static void terminate_blames_the_read(void **state)
 {
@@ -479,7 +480,7 @@ static void terminate_blames_the_read(void **state)
 	close_bench();
 }
 
-/* The peer's TCP acknowledges what its RDMAP refuses, in one segment: the refused work request still fails. */
+/* One segment acknowledges a work request in TCP and refuses it by a Terminate: the work request fails. */
 static void terminate_blames_what_its_segment_acknowledges(void **state)
 {
 	const struct ddp_hdr h = ddp_tagged(RDMAP_WRITE, true, 0x77, 0x6000);
@@ -489,7 +490,7 @@ static void terminate_blames_what_its_segment_acknowledges(void **state)
 	(void)state;
 	open_bench(0, NULL);
 	raw_up();
-	send_write(0, 0, 0, true); /* the first FPDU opens the stream */
+	send_write(0, 0, 0, true); /* the first FPDU of the stream */
 	rig_settle(B.r);
 	struct qp_sge s = rig_sge(dev(), 0, 100);
 	for (uint32_t i = 0; i < 3; i++) {
@@ -516,7 +517,7 @@ static void terminate_blames_what_its_segment_acknowledges(void **state)
 	close_bench();
 }
 
-/* Random bytes as FPDUs with good CRCs, and as plain garbage: nothing but an end may come of it. */
+/* Random bytes, as FPDUs with good CRCs and without framing: the connection ends, and nothing else happens. */
 static void noise(void **state)
 {
 	struct rn_rng g;
@@ -543,7 +544,7 @@ static void noise(void **state)
 			uint32_t len = 14 + rn_rng_below(&g, 280);
 			for (uint32_t b = 0; b < len; b++)
 				u[b] = (uint8_t)rn_rng_u32(&g);
-			if (rn_rng_below(&g, 4) > 0) { /* mostly a plausible header */
+			if (rn_rng_below(&g, 4) > 0) { /* most have a plausible header */
 				struct ddp_hdr h = ddp_untagged((enum rdmap_opcode)rn_rng_below(&g, 8),
 								rn_rng_below(&g, 2), B.small, rn_rng_below(&g, 3),
 								rn_rng_below(&g, 2) * 40);

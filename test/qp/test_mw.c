@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory windows: the table alone, under several threads, and as a peer meets them. */
+/* Memory windows: the table alone, the table under several threads, and windows as a peer uses them. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,16 +94,16 @@ static void bound_and_used(void **state)
 	assert_int_equal(look(b.stag, UINT64_MAX, 2, QP_ACC_REMOTE_WRITE, QPN), QP_MR_TO_WRAP);
 	assert_int_equal(look(b.stag, 0x10000 + 4000, 1, QP_ACC_REMOTE_READ, QPN), QP_MR_BAD_RIGHTS);
 	assert_int_equal(look(b.stag, 0x10000 + 4000, 1, QP_ACC_REMOTE_WRITE, QPN + 1), QP_MR_BAD_PD);
-	/* It is no lkey. */
+	/* A window's STag is no lkey. */
 	assert_int_equal(look(b.stag, 0x10000 + 4000, 1, 0, QPN), QP_MR_BAD_STAG);
 	assert_int_equal(look(b.stag, 0x10000 + 4000, 1, QP_ACC_LOCAL_WRITE, QPN), QP_MR_BAD_STAG);
-	/* The range runs over the border between the region's pieces. */
+	/* The range crosses the border between two pieces of the region. */
 	assert_int_equal(qp_mr_slices(&dev, &a, out, 2, &n), QP_MR_OK);
 	assert_int_equal(n, 2);
 	assert_ptr_equal(out[0].base, mem + 4050);
 	assert_int_equal(out[0].len, 46);
 	assert_ptr_equal(out[1].base, mem + 4096);
-	/* Type 2 must be invalidated before it is bound again. */
+	/* A window of type 2 must be invalidated before it is bound again. */
 	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_BAD_ATTR);
 	assert_int_equal(qp_mr_invalidate(&dev, PD, QPN + 1, b.stag), QP_MR_BAD_PD);
 	assert_int_equal(qp_mr_invalidate(&dev, PD + 1, QPN, b.stag), QP_MR_BAD_PD);
@@ -111,7 +111,7 @@ static void bound_and_used(void **state)
 	assert_int_equal(qp_mr_invalidate(&dev, PD, QPN, b.stag), QP_MR_BAD_STAG);
 	assert_int_equal(look(b.stag, 0x10000 + 4000, 1, QP_ACC_REMOTE_WRITE, QPN), QP_MR_BAD_STAG);
 	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_OK);
-	/* A window ends with its region, and does not come back with the next one. */
+	/* A window ends with its region, and does not return with the next region. */
 	assert_int_equal(qp_mr_dereg(&dev, mr), QP_MR_OK);
 	assert_int_equal(look(b.stag, 0x10000 + 4000, 1, QP_ACC_REMOTE_WRITE, QPN), QP_MR_BAD_STAG);
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(table) - 2; i++)
@@ -127,11 +127,12 @@ static void type_1(void **state)
 	(void)state;
 	b.access |= QP_ACC_ZERO_BASED;
 	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_OK);
-	assert_int_equal(look(b.stag, 0, 200, QP_ACC_REMOTE_WRITE, QPN + 5), QP_MR_OK); /* any QP of the domain */
+	/* any QP of the protection domain may use it */
+	assert_int_equal(look(b.stag, 0, 200, QP_ACC_REMOTE_WRITE, QPN + 5), QP_MR_OK);
 	assert_int_equal(look(b.stag, 1, 200, QP_ACC_REMOTE_WRITE, QPN), QP_MR_BAD_BOUNDS);
-	assert_int_equal(qp_mr_invalidate(&dev, PD, QPN, b.stag), QP_MR_BAD_RIGHTS); /* not by a peer */
+	assert_int_equal(qp_mr_invalidate(&dev, PD, QPN, b.stag), QP_MR_BAD_RIGHTS); /* a peer may not invalidate it */
 	b.stag = (mw & ~0xffu) | ((mw + 1) & 0xff);
-	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_OK); /* bound anew: the old key is void */
+	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_OK); /* bound again: the old key is void */
 	assert_int_equal(look(mw, 0, 1, QP_ACC_REMOTE_WRITE, QPN), QP_MR_BAD_STAG);
 	assert_int_equal(look(b.stag, 0, 1, QP_ACC_REMOTE_WRITE, QPN), QP_MR_OK);
 	b.len = 0;
@@ -163,7 +164,8 @@ static void refused(void **state)
 	b = on(mw, no);
 	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_BAD_RIGHTS);
 	b = on(mw, ro);
-	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_BAD_RIGHTS); /* what cannot be written here, nor by a peer */
+	/* memory without the right to write locally grants none to a peer */
+	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_BAD_RIGHTS);
 	b.access = QP_ACC_REMOTE_READ;
 	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_OK);
 	assert_int_equal(qp_mr_invalidate(&dev, PD, QPN, mw), QP_MR_OK);
@@ -186,7 +188,7 @@ static void refused(void **state)
 	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_BAD_ATTR);
 }
 
-/* Two workers bind one window to two places, a third looks it up: it sees either place whole, or none. */
+/* Two threads bind one window to two places, a third one looks it up: it finds either place as a whole, or none. */
 static bool stop;
 static uint32_t the_mw, the_mr;
 
@@ -197,7 +199,7 @@ static void *binds(void *arg)
 	b.addr = arg != NULL ? 0x10000 + 5000 : 0x10000;
 	b.len = arg != NULL ? 200 : 100;
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
-		(void)!qp_mw_bind(&dev, &b); /* the other may be faster */
+		(void)!qp_mw_bind(&dev, &b); /* fails when the other thread was faster */
 	return NULL;
 }
 
@@ -221,7 +223,7 @@ static void binders_and_readers(void **state)
 		uint32_t n;
 
 		seen[0] += qp_mr_slices(&dev, &low, out, 2, &n) == QP_MR_OK && out[0].base == mem;
-		a.to = 0x10000 + 100; /* in neither; between the two if their fields were mixed */
+		a.to = 0x10000 + 100; /* outside both places, but inside a mixture of their fields */
 		a.len = 50;
 		assert_int_not_equal(qp_mr_check(&dev, &a), QP_MR_OK);
 		a.to = 0x10000 + 5100;
@@ -238,11 +240,11 @@ static void binders_and_readers(void **state)
 	assert_int_equal(look(the_mw, 0x10000, 1, QP_ACC_REMOTE_WRITE, QPN), QP_MR_BAD_STAG);
 }
 
-/* ---- as a peer meets them ---- */
+/* ---- windows as a peer uses them ---- */
 
 struct pair {
 	struct rig *r;
-	uint32_t mw, stag; /* node 1's */
+	uint32_t mw, stag; /* keys at node 1 */
 };
 
 static struct qp_cqe post(struct rig *r, int id, struct rig_wr w)
@@ -262,7 +264,7 @@ static struct pair bound(uint32_t access)
 	p.r = rig_new(&cfg);
 	rig_connect(p.r, 0);
 	struct qp_sge none = rig_sge(&p.r->n[0], 0, 0);
-	post(p.r, 0, (struct rig_wr){ .op = QP_WR_WRITE, .sge = &none, .num_sge = 1 }); /* the initiator speaks first */
+	post(p.r, 0, (struct rig_wr){ .op = QP_WR_WRITE, .sge = &none, .num_sge = 1 }); /* the initiator sends first */
 	assert_int_equal(qp_mw_alloc(&p.r->n[1].dev, RIG_PD, QP_ENTRY_MW_2, &p.mw), QP_MR_OK);
 	p.stag = p.mw ^ 3;
 	struct qp_cqe e = post(p.r, 1,
@@ -289,7 +291,7 @@ static struct qp_cqe use(const struct pair *p, uint8_t op, uint32_t off, uint32_
 			.op = op, .sge = &s, .num_sge = 1, .raddr = RIG_IOVA(1) + off, .rkey = p->stag, .operand = 1 });
 }
 
-/* A Write that node 1 answers with a Terminate. It may have been acknowledged before. */
+/* A Write that node 1 refuses with a Terminate; TCP may have acknowledged it before. */
 static void refused_write(const struct pair *p, uint32_t off, uint32_t code)
 {
 	(void)use(p, QP_WR_WRITE, off, 8);
@@ -365,7 +367,7 @@ static void of_another_queue_pair(void **state)
 	rig_free(p.r);
 }
 
-/* A Read that waits for its answer is waited for, when the invalidation is fenced. */
+/* A fenced invalidation waits for a Read whose Response has not come. */
 static void fenced(void **state)
 {
 	struct pair p = bound(QP_ACC_REMOTE_READ);

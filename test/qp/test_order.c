@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a client that watches its memory may see while a segment is missing: nothing of a later message, not the last
- * bytes of the one that is open, and never an older Write over a newer one. What is placed ahead of the stream, and
- * what is not.
+ * What a client that polls its memory may see while a segment is missing: no byte of a later message, not the last
+ * bytes of the open message, and never an older Write over a newer one. Which segments are placed ahead of the stream,
+ * and which are not.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 
 static struct rig *R;
 static struct rig_node *A, *Z;
-static uint32_t seen, drop_at; /* segments with payload that A has sent; the one that is lost, 0: none */
+static uint32_t seen, drop_at; /* segments with payload that A has sent; which one is lost (0: none) */
 
 static void lose_one(struct rig *r, int from, const struct tcpl_out *o, const uint8_t *payload)
 {
@@ -73,7 +73,7 @@ static void open_with(const struct rig_cfg *cfg)
 	rig_connect(R, 0);
 	for (uint32_t i = 0; i < 2 * SRC; i++)
 		A->mem[i] = (uint8_t)(i * 7 + i / 253 + 1);
-	post_write(0, 3 * SRC, 8); /* the stream is open, and TCP's window is */
+	post_write(0, 3 * SRC, 8); /* opens the stream, and TCP's congestion window */
 	rig_run(R, 30 * RN_NS_PER_MS);
 	for (uint32_t i = 0; i < 8; i++) {
 		post_write(0, 3 * SRC, BIG);
@@ -120,7 +120,7 @@ static bool blank(uint32_t from, uint32_t len)
 	return true;
 }
 
-/* All but what is lost has arrived; Z has not answered, so nothing has been sent again. */
+/* All segments but the lost one arrive. Z has not answered, so nothing is retransmitted. */
 static void arrive(void)
 {
 	rig_turn(R, 1);
@@ -158,7 +158,7 @@ static void the_last_byte_is_not_seen_before_the_others(void **state)
 	}
 }
 
-/* A Write that goes on where the open one ends, in full segments: nothing in it says that it is another one. */
+/* A Write that continues where the open one ends, in full segments: no field tells that it is another message. */
 static void the_next_write_is_not_taken_for_this_one(void **state)
 {
 	const uint32_t part = R->n[0].conn[0].rc.out.mulpdu - DDP_TAGGED_HDR_LEN;
@@ -174,7 +174,7 @@ static void the_next_write_is_not_taken_for_this_one(void **state)
 	assert_memory_equal(Z->mem, A->mem, 6 * part);
 }
 
-/* Two Writes to one place, then a Send: at its completion all bytes are of the second. */
+/* Two Writes to one place, then a Send: when the Send completes, all bytes are those of the second Write. */
 static void the_later_write_wins(void **state)
 {
 	const struct qp_sge rb = rig_sge(Z, 3 * SRC, 64);
@@ -192,7 +192,10 @@ static void the_later_write_wins(void **state)
 	}
 }
 
-/* The middle of the open Send lies in its receive, its end and the next Send do not; and again with all of it here. */
+/*
+ * The middle of the open Send is in its receive, its end and the next Send are not. The same once more when the whole
+ * Send is here.
+ */
 static void the_middle_of_a_send_is_placed_early(void **state)
 {
 	const struct qp_sge one = rig_sge(Z, 0, BIG), two = rig_sge(Z, SRC, 64);
@@ -211,7 +214,7 @@ static void the_middle_of_a_send_is_placed_early(void **state)
 	assert_memory_equal(Z->mem + 2 * part, A->mem + 2 * part, 4 * part);
 	assert_true(blank(6 * part, BIG - 6 * part));
 	assert_true(blank(SRC, 64));
-	/* its turn neither copies it again nor takes it away */
+	/* when the segment is in turn, it is neither copied again nor lost */
 	memset(Z->mem + 2 * part, 0x11, 1);
 	assert_int_equal(rig_wait(R, &Z->rcq_client).wr_id, 1);
 	assert_int_equal(Z->mem[2 * part], 0x11);
@@ -221,7 +224,7 @@ static void the_middle_of_a_send_is_placed_early(void **state)
 	rig_settle(R);
 }
 
-/* A Read's response comes from A: Z has posted the Read. */
+/* The Read's Response comes from A: Z has posted the Read. */
 static void the_middle_of_a_read_is_placed_early(void **state)
 {
 	const struct qp_sge g = rig_sge(Z, 0, BIG);
@@ -247,7 +250,7 @@ static void the_middle_of_a_read_is_placed_early(void **state)
 	rig_settle(R);
 }
 
-/* A receive of several pieces, and one that is full before the message ends. */
+/* A receive of several pieces, and one that is shorter than the message. */
 static void what_does_not_fit_the_receive_is_not_placed_early(void **state)
 {
 	const uint32_t part = R->n[0].conn[0].rc.out.mulpdu - DDP_UNTAGGED_HDR_LEN;
@@ -265,7 +268,7 @@ static void what_does_not_fit_the_receive_is_not_placed_early(void **state)
 	rig_settle(R);
 }
 
-/* ---- a peer whose FPDUs do not end where its segments do ---- */
+/* ---- a peer whose FPDUs do not end at segment boundaries ---- */
 
 #define PIECE 1000u /* bytes of the raw peer's segments */
 
@@ -279,11 +282,11 @@ static void raw_begin(void)
 	b = rig_sge(dev(), 20000, 9000);
 	assert_true(rig_post_recv(dev(), 0, 41, &a, 1));
 	assert_true(rig_post_recv(dev(), 0, 42, &b, 1));
-	send_write(0, 0, 0, true); /* the first FPDU opens the stream */
+	send_write(0, 0, 0, true); /* the first FPDU of the stream */
 	rig_run(B.r, RN_NS_PER_MS);
 }
 
-/* An FPDU that fills a segment: payload of a Send, at what would be its place in the stream. */
+/* Payload of a Send that looks like an FPDU which fills a segment, at the right place of the stream. */
 static void image(uint8_t *at, uint32_t msn, uint32_t mo)
 {
 	const uint32_t ulpdu = PIECE - MPA_LEN_FIELD - MPA_CRC_LEN;
@@ -296,7 +299,7 @@ static void image(uint8_t *at, uint32_t msn, uint32_t mo)
 	memcpy(at + PIECE - MPA_CRC_LEN, &crc, MPA_CRC_LEN);
 }
 
-/* The message that arrives whole and as it was sent, whatever its payload looked like. */
+/* The message arrives as it was sent, whatever its payload looks like. */
 static void payload_is_only_payload(const struct ddp_hdr *h, const uint8_t *pay, uint32_t len, uint32_t whole)
 {
 	struct qp_cqe e;
@@ -332,7 +335,7 @@ static void an_fpdu_in_a_payload_is_not_placed(void **state)
 	payload_is_only_payload(&h, pay, sizeof(pay), sizeof(pay));
 }
 
-/* The same behind a segment of the same message that looked as if the peer's FPDUs were its segments. */
+/* The same after a segment of the same message that looked like an FPDU of its own. */
 static void nor_behind_a_full_segment_of_its_message(void **state)
 {
 	static uint8_t pay[2980];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Long bursts: what is streamed past the caches is whole before anything is told or read of it, and the last byte of a
- * message never comes before the rest.
+ * Long bursts: bytes that are streamed past the caches are all in memory before a completion tells of them or anything
+ * reads them, and the last byte of a message is never visible before the rest.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,7 +54,7 @@ static void post_write(uint32_t from, uint32_t to, uint32_t len)
 	assert_true(rig_post(A, 0, &w));
 }
 
-/* All that is posted arrives, and B's turn is not over. */
+/* All posted messages arrive, and B's turn does not end. */
 static void arrive(void)
 {
 	B->paused = true;
@@ -90,7 +90,7 @@ static void short_bursts_wait_for_nothing(void **state)
 	turn();
 }
 
-/* What applications do that watch memory: data, then a word that says so, by another Write. */
+/* As applications do that poll memory: data, then a flag by another Write. */
 static void a_flag_comes_after_the_data(void **state)
 {
 	(void)state;
@@ -108,8 +108,8 @@ static void later_writes_win(void **state)
 {
 	(void)state;
 	post_write(0, 0, BIG);
-	post_write(SRC, BIG - 20, 8);            /* into the end that is held back */
-	post_write(SRC + 100, BIG - 5000, 9000); /* over both */
+	post_write(SRC, BIG - 20, 8);            /* into the end, which is held back */
+	post_write(SRC + 100, BIG - 5000, 9000); /* across the streamed bytes and the end */
 	post_write(SRC + 64, BIG - 4, 4);
 	turn();
 	assert_memory_equal(B->mem, A->mem, BIG - 5000);
@@ -118,13 +118,13 @@ static void later_writes_win(void **state)
 	assert_memory_equal(B->mem + BIG, A->mem + SRC + 5100, 4000);
 }
 
-/* One that comes in pieces is not streamed. */
+/* A message that comes in several slices is not streamed. */
 static void later_writes_win_in_pieces_too(void **state)
 {
 	(void)state;
 	B->paused = true;
 	post_write(0, 0, BIG);
-	rig_run(R, RN_NS_PER_US); /* it is on the way */
+	rig_run(R, RN_NS_PER_US); /* the first Write is under way */
 	R->cfg.split = true;
 	post_write(SRC, BIG - 3000, 3000);
 	arrive();
@@ -188,7 +188,7 @@ static void an_atomic_sees_what_was_written_before(void **state)
 	assert_true(got == want + 1);
 }
 
-/* Over several pieces of a receive, the last one short. */
+/* A Send over several pieces of a receive, the last of which is short. */
 static void a_send_is_whole_when_it_completes(void **state)
 {
 	const struct qp_sge src = rig_sge(A, 0, BIG);

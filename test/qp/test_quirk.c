@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is done for the sake of single peers: rc_quirk.h. */
+/* Workarounds for single peers: rc_quirk.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static void silent_peer_is_nudged_a_few_times(void **state)
 	rig_run(r, 60 * RN_NS_PER_S);
 	assert_int_equal(r->n[0].ctx.rc.qp.stats.nudges, RC_NUDGES);
 	assert_int_equal(r->n[1].ctx.rc.qp.stats.nudges, 0);
-	assert_int_equal(r->n[1].ctx.rc.qp.stats.fpdus_in, 1 + RC_NUDGES); /* the RTR, too */
+	assert_int_equal(r->n[1].ctx.rc.qp.stats.fpdus_in, 1 + RC_NUDGES); /* the RTR counts, too */
 	assert_int_equal(r->n[1].ctx.rc.qp.stats.ddp_errors + r->n[1].ctx.rc.qp.stats.rdmap_errors, 0);
 	send_one(r, 0);
 	send_one(r, 1);
@@ -71,7 +71,7 @@ static void nothing_said_nothing_nudged(void **state)
 	rig_free(r);
 }
 
-/* A device that connects to a raw responder in peer-to-peer mode: its RTR has come, nothing was said to it. */
+/* Connects a device to a raw responder in peer-to-peer mode: the RTR has come, and the responder has not answered. */
 static void young(uint16_t ird)
 {
 	struct mpa_policy p = raw_policy();
@@ -91,7 +91,7 @@ static void young(uint16_t ird)
 	assert_false(next_fpdu(&h, junk, &len));
 }
 
-/* The device's next FPDU, which it sends unasked because the responder is silent. */
+/* The device's next FPDU, which it sends because the responder is silent. */
 static struct ddp_hdr nudged(void)
 {
 	struct ddp_hdr h;
@@ -104,7 +104,10 @@ static struct ddp_hdr nudged(void)
 	return h;
 }
 
-/* A responder that checks STag and TO of a Write of no bytes finds those of a Write that it took. */
+/*
+ * The nudge's STag and TO are those of the last Write that the responder accepted, since a responder may check them
+ * even in a zero-length Write.
+ */
 static void a_nudge_goes_where_the_last_write_went(void **state)
 {
 	struct ddp_hdr h;
@@ -130,7 +133,7 @@ static void a_nudge_goes_where_the_last_write_went(void **state)
 	}
 }
 
-/* A responder that wanted a Read as RTR takes another one. */
+/* A responder that chose a Read as RTR gets a Read as nudge. */
 static void a_nudge_is_what_the_responder_wanted_as_rtr(void **state)
 {
 	struct mpa_policy p = raw_policy();
@@ -171,7 +174,7 @@ static void must_end(void)
 	assert_true(raw()->fin);
 	assert_false(raw()->reset);
 	tcpl_shutdown(&raw()->tcp, B.r->now);
-	rig_run(B.r, 2 * RN_NS_PER_S); /* TIME_WAIT */
+	rig_run(B.r, 2 * RN_NS_PER_S); /* until TIME_WAIT is over */
 	assert_int_equal(rig_fx_count(B.r, 0, QP_FX_CLOSED), 1);
 	assert_int_equal(dev()->ctx.rc.qp.stats.close_timeouts + dev()->ctx.rc.qp.stats.resets, 0);
 	close_bench();
@@ -192,7 +195,7 @@ static void early_disconnect_waits_for_a_word(void **state)
 static void early_disconnect_does_not_wait_for_ever(void **state)
 {
 	(void)state;
-	for (uint16_t ird = 0; ird <= 8; ird += 8) { /* with none, nothing can be asked */
+	for (uint16_t ird = 0; ird <= 8; ird += 8) { /* with an IRD of 0 no Read is possible */
 		struct ddp_hdr h;
 		uint32_t n = 0, len;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reliable datagrams, simulated: rd_sim.h. usage: test_qp_rd [SEED]: that seed alone. */
+/* Simulations of reliable datagrams: rd_sim.h. usage: test_qp_rd [SEED]: runs that seed only. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static struct rd_wr any(void)
 	return w;
 }
 
-/* Work for both nodes; receives come sooner or later. */
+/* Posts work for both nodes; receives are posted sooner or later. */
 static void work(void)
 {
 	uint32_t recvs = 0;
@@ -64,13 +64,14 @@ static uint64_t words_of(uint32_t i, bool only_good)
 	return n;
 }
 
-static uint64_t held, lost; /* in all runs */
+static uint64_t held, lost; /* sums over all runs */
 
 static void a_seed(uint64_t seed, bool faults)
 {
 	rd_sim_up(seed, PAIRS);
 	sim.faults = faults;
-	for (uint32_t k = 0; faults && k < 2 * QPS; k++) /* a message that is cut off takes its receive with it */
+	/* a message that is cut off uses up its receive, so other messages must be able to wait for one */
+	for (uint32_t k = 0; faults && k < 2 * QPS; k++)
 		qp_set(&sim.node[k / QPS].n->q[k % QPS].qp,
 		       &(struct qp_tune){ .access = QP_ACC_ALL, .qkey = RD_QKEY, .rnr_ns = 2 * RN_NS_PER_S });
 	sim.loss = rn_rng_below(&sim.rng, 3) * 30000;
@@ -95,10 +96,10 @@ static void each_request_is_carried_out_once_and_in_order(void **state)
 	(void)state;
 	for (uint64_t seed = only ? only : 1; seed <= (only ? only : SEEDS); seed++)
 		a_seed(seed, false);
-	assert_true(only || (held > 1000 && lost > 1000)); /* the network was what it says */
+	assert_true(only || (held > 1000 && lost > 1000)); /* the network has lost and delayed packets */
 }
 
-/* Of both devices one queue pair is unordered, or both are: either kind speaks to either. */
+/* One queue pair of both devices is unordered, or both are; ordered and unordered ones talk to each other. */
 static void each_request_is_carried_out_once_in_any_order(void **state)
 {
 	uint64_t overtaken = 0;
@@ -115,7 +116,7 @@ static void each_request_is_carried_out_once_in_any_order(void **state)
 	assert_true(only || overtaken > 1000);
 }
 
-/* Receives are the queue's, not a queue pair's: in any order, with failures, and where messages wait for them. */
+/* Receives belong to the shared queue: in any order, with failures, and with messages that wait for receives. */
 static void each_request_is_carried_out_once_over_a_shared_receive_queue(void **state)
 {
 	(void)state;
@@ -130,7 +131,7 @@ static void each_request_is_carried_out_once_over_a_shared_receive_queue(void **
 	rd_sim_shared = false;
 }
 
-/* Both queue pairs wait for a receive of their queue; the one that goes takes none away from the other. */
+/* Both queue pairs wait for a receive of their shared queue; the one that ends takes no receive from the other. */
 static void of_pairs_that_wait_for_a_shared_receive_each_gets_one(void **state)
 {
 	const struct rd_wr first = { .op = QP_WR_SEND, .to = 0, .len = 3000, .qkey = RD_QKEY };
@@ -162,7 +163,7 @@ static void of_pairs_that_wait_for_a_shared_receive_each_gets_one(void **state)
 	rd_sim_shared = false;
 }
 
-/* The packet never comes through; the others do. Nothing waits for it but its own message, which takes several. */
+/* One packet never arrives; the others do. Only the message of that packet waits, which has several packets. */
 static void a_lost_packet_delays_its_own_message_alone(void **state)
 {
 	struct rd_wr w = { .op = QP_WR_SEND, .len = 5000, .qkey = RD_QKEY };
@@ -192,7 +193,7 @@ static void a_lost_packet_delays_its_own_message_alone(void **state)
 	rd_sim_loose = 0;
 }
 
-/* A Send without a receive waits, and what else is for the same queue pair goes on. */
+/* A Send without a receive waits, and other messages for the same queue pair go on. */
 static void in_any_order_a_send_waits_alone_for_its_receive(void **state)
 {
 	struct rd_wr w = { .op = QP_WR_SEND, .len = 3000, .qkey = RD_QKEY };
@@ -223,7 +224,7 @@ static void in_any_order_a_send_waits_alone_for_its_receive(void **state)
 	rd_sim_loose = 0;
 }
 
-/* Wrong STags, wrong Q_Keys, and a network that is silent for longer than a flow's patience. */
+/* Wrong STags, wrong Q_Keys, and a network that is silent longer than a flow's patience. */
 static void a_failed_request_was_carried_out_at_most_once(void **state)
 {
 	(void)state;
@@ -231,7 +232,7 @@ static void a_failed_request_was_carried_out_at_most_once(void **state)
 		a_seed(seed, true);
 }
 
-/* A hostile peer: headers that are nearly right, and any segment. Nothing is written outside, and nothing is leaked. */
+/* A hostile peer: nearly valid headers, and any segments. No byte is written out of bounds, and nothing leaks. */
 static void a_packet_of_any_content_harms_nobody(void **state)
 {
 	static const uint32_t runs[] = { 0, 1, 2, 3, 100, 101, 102, UINT32_MAX };
@@ -318,7 +319,7 @@ static void a_receiver_that_is_not_ready_holds_up_no_other(void **state)
 	rd_sim_up(1, PAIRS);
 	rd_post_recv(1, 1);
 	const uint32_t a = rd_post(0, &to_none);
-	for (uint32_t k = 0; k < 30; k++) /* many more than the pair takes at once */
+	for (uint32_t k = 0; k < 30; k++) /* more than the pair takes at once */
 		rd_post(0, &to_none);
 	const uint32_t b = rd_post(0, &to_ready);
 	rd_run(10 * RN_NS_PER_S);
@@ -341,7 +342,7 @@ static void a_receiver_that_is_not_ready_holds_up_no_other(void **state)
 	rd_sim_down();
 }
 
-/* The sender says how often, the receiver how long each time is. */
+/* The sender's number of retries and the receiver's timer decide how long a message waits. */
 static void a_message_waits_for_a_receive_as_often_as_its_sender_says(void **state)
 {
 	const struct rd_wr w = { .op = QP_WR_SEND, .to = 0, .len = 3000, .qkey = RD_QKEY };
@@ -399,7 +400,7 @@ static void a_strict_queue_pair_ends_with_its_first_failure(void **state)
 	const uint32_t c = rd_post(0, &other);
 	rd_run(RN_NS_PER_S);
 	assert_int_equal(rd_status(0, c), QP_WC_WR_FLUSH_ERR);
-	assert_int_equal(qp_get_state(&sim.node[1].n->q[0].qp), QP_S_RTS); /* nothing of its own has failed */
+	assert_int_equal(qp_get_state(&sim.node[1].n->q[0].qp), QP_S_RTS); /* no work request of node 1 has failed */
 	rd_sim_down();
 	rd_sim_strict = false;
 }
@@ -426,7 +427,7 @@ static void a_silent_peer_fails_requests_and_serves_later_ones(void **state)
 	rd_sim_down();
 }
 
-/* Four pairs take turns in a table of two. */
+/* Four pairs take turns in a table with two places. */
 static void resting_pairs_give_their_place(void **state)
 {
 	(void)state;
@@ -444,7 +445,10 @@ static void resting_pairs_give_their_place(void **state)
 	rd_sim_down();
 }
 
-/* A tenant with its share of pairs gets another one only for one of its own that rests; other tenants have theirs. */
+/*
+ * A tenant that has its share of pairs gets another only in place of a resting one of its own; other tenants get
+ * theirs.
+ */
 static void a_tenant_takes_no_more_than_its_share_of_pairs(void **state)
 {
 	struct rd_wr w = { .op = QP_WR_WRITE, .len = 2000, .qkey = RD_QKEY };
@@ -463,7 +467,7 @@ static void a_tenant_takes_no_more_than_its_share_of_pairs(void **state)
 	const uint32_t c = rd_post(0, &w);
 	rd_run(2 * PATIENCE);
 	assert_int_equal(rd_status(0, a), QP_WC_SUCCESS);
-	assert_int_equal(rd_status(0, b), QP_WC_RETRY_EXC_ERR); /* the first one's pair does not rest yet */
+	assert_int_equal(rd_status(0, b), QP_WC_RETRY_EXC_ERR); /* the pair of a is not resting yet */
 	assert_int_equal(rd_status(0, c), QP_WC_SUCCESS);
 	w.from = 0;
 	const uint32_t e = rd_post(0, &w);
@@ -473,7 +477,7 @@ static void a_tenant_takes_no_more_than_its_share_of_pairs(void **state)
 	rd_sim_down();
 }
 
-/* RESET ends the pairs of one end; what the other has under way fails. */
+/* RESET ends one end's pairs; work requests of the other end that are under way fail. */
 static void a_peer_that_is_reset_fails_what_is_under_way(void **state)
 {
 	const struct rd_wr w = { .op = QP_WR_SEND, .to = 0, .len = 100, .qkey = RD_QKEY };
@@ -500,7 +504,7 @@ static void untouched(const void *from, const void *to)
 		assert_int_equal(*b, 0);
 }
 
-/* A device's tables are long; their pages are to be had only where somebody talks. */
+/* A device's tables are long, but only the pages of used entries take memory. */
 static void tables_cost_memory_as_far_as_they_are_used(void **state)
 {
 	const struct rd_wr w = { .op = QP_WR_WRITE, .from = 0, .to = 1, .len = 100, .qkey = RD_QKEY };
@@ -520,7 +524,7 @@ static void tables_cost_memory_as_far_as_they_are_used(void **state)
 	rd_sim_down();
 }
 
-/* ERR completes what is posted, and rings that cannot be end their QP alone. */
+/* ERR completes all posted work requests; invalid rings end only their own QP. */
 static void an_impossible_work_request_ends_its_queue_pair_alone(void **state)
 {
 	const struct rd_wr w = { .op = QP_WR_WRITE, .from = 1, .to = 0, .len = 100, .qkey = RD_QKEY };
@@ -532,7 +536,7 @@ static void an_impossible_work_request_ends_its_queue_pair_alone(void **state)
 	n = &sim.node[0];
 	const struct qp_wqe bad[2] = { { .wr_id = OPS - 1, .op = QP_WR_WRITE, .slots = 1, .num_sge = 1 },
 				       { .wr_id = OPS - 2, .op = QP_WR_WRITE, .slots = 1, .num_sge = 1 } };
-	n->given = OPS; /* as if all were */
+	n->given = OPS; /* the simulation must not post more */
 	spsc_prod_copy(&n->n->q[0].sq, 0, bad, sizeof(bad));
 	spsc_prod_publish(&n->n->q[0].sq, 2);
 	rd_doorbell(&n->d, &n->n->q[0].qp);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RDMA Read-Record: A asks, B answers with a Write-Record into A's memory. */
+/* RDMA Read-Record: A sends requests, B answers with Write-Records into A's memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ struct read {
 	uint32_t rkey, qkey, lkey, num_sge;
 };
 
-/* Record m of B's memory goes to its place in A's. */
+/* A reads record m of B's memory to the same record's place in A's memory. */
 static void post_read_as(struct rig *r, const struct read *x)
 {
 	struct rig_qp *p = &A->q[0];
@@ -50,7 +50,7 @@ static void post_read(struct rig *r, uint32_t m, uint32_t len)
 	post_read_as(r, &(struct read){ m, len, there(m), B->rkey, QKEY, A->lkey, 1 });
 }
 
-/* The requests that A has posted go to B; what B answers is on the wire. */
+/* B receives A's requests; B's answers are on the wire. */
 static void ask(struct rig *r)
 {
 	n_wire = 0;
@@ -83,7 +83,7 @@ static void a_read_brings_a_record(void **state)
 	}
 	none(&B->rcq_client);
 	none(&B->scq_client);
-	/* what is lost of the answer is not told */
+	/* completions do not name lost parts of an answer */
 	post_read(r, 9, 3 * UNIT);
 	ask(r);
 	in_at(A, &wire[0]);
@@ -135,7 +135,7 @@ static void who_may_not_read_gets_no_answer(void **state)
 	rig_free(r);
 }
 
-/* The reader's own fault: a sink in two pieces, or one that an answer may not be written to. */
+/* Errors of the reader: a sink in two pieces, or a sink without the right to write. */
 static void a_read_without_a_good_sink_fails(void **state)
 {
 	(void)state;
@@ -153,7 +153,7 @@ static void a_read_without_a_good_sink_fails(void **state)
 	}
 }
 
-/* Answers are bounded, each request has one, and what is posted has its turn between them. */
+/* The number of answers is bounded, each request has one answer, and posted work requests get turns between them. */
 static void answers_take_turns_with_what_is_posted(void **state)
 {
 	struct rig *r = pair();
@@ -168,9 +168,9 @@ static void answers_take_turns_with_what_is_posted(void **state)
 		in(r, &wire[i]);
 		in(r, &wire[i]); /* the wire repeats it */
 	}
-	assert_int_equal(stats(r)->ud_full, 2); /* of the last one, both times */
+	assert_int_equal(stats(r)->ud_full, 2); /* the last request is refused both times */
 	assert_int_equal(stats(r)->ud_again, DGRAM_ANSWERS);
-	/* B writes to itself meanwhile */
+	/* B sends to itself meanwhile */
 	struct rig_qp *p = &B->q[0];
 	for (uint32_t i = 0; i < 4; i++) {
 		struct qp_wqe w = { .op = QP_WR_SEND, .num_sge = 1, .slots = 1, .ud = { .qpn = 10, .qkey = QKEY } };
@@ -213,7 +213,7 @@ static void an_answer_stops_when_its_memory_goes(void **state)
 	assert_true(c.byte_len == UNIT && c.flags == 0);
 	rig_free(r);
 
-	/* ERR in the middle of an answer: no completion for what nobody has posted */
+	/* ERR in the middle of an answer: no completion, since an answer is nobody's work request */
 	r = pair();
 	post_read(r, 0, 3 * UNIT);
 	n_wire = 0;
