@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RDMA Write-Record: two devices, and in the wire's place the test, which loses, repeats, delays and bends datagrams as
- * its seed says. What a completion names must be there, and what is not there no completion may name.
+ * RDMA Write-Record: two devices, with the test in the wire's place, which loses, repeats, delays and corrupts
+ * datagrams as its seed says. A completion names exactly the octets that are there.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -78,7 +78,8 @@ static void each_range_that_came_is_told_when_its_time_is_over(void **state)
 		}
 		assert_int_equal(seen, came);
 		assert_int_equal(flags, came + 1 == 1u << segs ? QP_WCF_RECORD_WHOLE : 0);
-		for (uint32_t i = 0; i < segs; i++) /* what was lost comes late, the rest again: nothing changes */
+		/* lost segments come late and the others again: that changes nothing */
+		for (uint32_t i = 0; i < segs; i++)
 			in(r, &wire[i]);
 		clock_on(r, TIMEOUT);
 		if (came != 0)
@@ -90,7 +91,7 @@ static void each_range_that_came_is_told_when_its_time_is_over(void **state)
 	rig_free(r);
 }
 
-/* A segment without the right to write changes no octet, and completes nothing. */
+/* A segment without the right to write changes no octet and completes nothing. */
 static void memory_is_refused_segment_by_segment(void **state)
 {
 	struct rig *r = pair();
@@ -123,7 +124,7 @@ static void memory_is_refused_segment_by_segment(void **state)
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(bad); i++)
 		in(r, &wire[i]);
 	assert_int_equal(stats(r)->ud_refused, RN_ARRAY_LEN(bad));
-	/* over the end of the region: the segments inside are written, the others are not */
+	/* a record beyond the end of the region: segments inside are written, the others are not */
 	n_wire = 0;
 	post_write(r, &(struct write){ 0, 3 * UNIT, end - 2 * UNIT, B->rkey, QKEY, QP_WR_WRITE });
 	send_all(r);
@@ -133,7 +134,7 @@ static void memory_is_refused_segment_by_segment(void **state)
 	struct qp_cqe c = got(&B->rcq_client);
 	assert_true(c.wr_id == end - 2 * UNIT && c.byte_len == 2 * UNIT && c.flags == 0);
 	none(&B->rcq_client);
-	/* another Q_Key; a queue pair without the right */
+	/* another Q_Key; a queue pair without the right to be written to */
 	n_wire = 0;
 	post_write(r, &(struct write){ 0, 100, there(0), B->rkey, QKEY + 1, QP_WR_WRITE });
 	post(r, 0, 100);
@@ -150,7 +151,7 @@ static void memory_is_refused_segment_by_segment(void **state)
 
 static const uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 2, 3 }, other[16] = { [10] = 0xff, 0xff, 239, 1, 2, 4 };
 
-/* Tag 7 of the group leads to record m's place at B, to len octets; 0: nowhere. */
+/* Binds tag 7 of the group to len octets of record m's place at B; len 0: to nothing. */
 static void bind_tag(struct rig *r, uint32_t m, uint64_t len)
 {
 	struct dgram_bind b = { .tag = 7, .stag = B->rkey, .to = there(m), .len = len };
@@ -178,7 +179,7 @@ static void a_record_to_a_group_goes_where_each_member_has_bound_its_tag(void **
 		in(r, &wire[i]);
 	struct qp_cqe c = got(&B->rcq_client);
 	assert_true(told(r, &c, 0) == 0 && c.byte_len == 3 * UNIT && c.flags == QP_WCF_RECORD_WHOLE);
-	/* the last octet that is bound, and one more; another tag; the STag itself; another group */
+	/* the last octet that is bound, and the next one; another tag; the STag itself; another group */
 	to_group(r, 7, 100, SLOT - 100);
 	in(r, &wire[0]);
 	c = got(&B->rcq_client);
@@ -196,7 +197,7 @@ static void a_record_to_a_group_goes_where_each_member_has_bound_its_tag(void **
 	in(r, &wire[0]);
 	assert_int_equal(stats(r)->ud_refused, 5);
 	to_addr = group;
-	/* bound anew in the middle: the rest of the record is not one with what came before */
+	/* bound again in the middle of a record: the rest of the record counts as another record */
 	to_group(r, 7, 2 * UNIT, 0);
 	in(r, &wire[0]);
 	bind_tag(r, 1, SLOT);
@@ -225,7 +226,7 @@ static void tags_beyond_the_table_are_refused(void **state)
 		assert_true(dgram_bind(&msgs[1], &b));
 	assert_false(dgram_bind(&msgs[1], &b));
 	b.tag = 3;
-	assert_true(dgram_bind(&msgs[1], &b)); /* in place of the one before */
+	assert_true(dgram_bind(&msgs[1], &b)); /* replaces the entry before */
 	b.len = 0;
 	assert_true(dgram_bind(&msgs[1], &b));
 	assert_false(dgram_bind(&msgs[1], &b));
@@ -256,7 +257,9 @@ static void an_stag_that_goes_in_the_middle_stops_the_rest(void **state)
 
 static void a_segment_of_another_record_is_dropped(void **state)
 {
-	/* octet of the datagram and what is changed: unit, total, id's offset, STag, TO, L flag, opcode, Q bits */
+	/*
+	 * which octet of the datagram is changed: unit, total, offset of the number, STag, TO, L flag, opcode, Q bits
+	 */
 	static const struct {
 		uint32_t at;
 		uint8_t xor ;
@@ -284,7 +287,7 @@ static void a_segment_of_another_record_is_dropped(void **state)
 	rig_free(r);
 }
 
-/* Records never overrun a CQ, and none is forgotten for want of room. */
+/* Records never overrun a CQ, and no record is lost because the CQ was full. */
 static void a_full_cq_delays_what_is_told(void **state)
 {
 	struct rig *r = pair_with(16);
@@ -302,7 +305,7 @@ static void a_full_cq_delays_what_is_told(void **state)
 	assert_int_equal(stats(r)->cq_overruns, 0);
 	assert_int_equal(msgs[1].track.n_open, DGRAM_PER_SOURCE);
 	in(r, &(struct gram){ 0 });
-	post(r, 20, 100); /* one more of the same sender finds no place */
+	post(r, 20, 100); /* one more open record of the same sender finds no place */
 	send_all(r);
 	in(r, &wire[n_wire - 1]);
 	assert_int_equal(stats(r)->ud_full, 1);
@@ -344,7 +347,7 @@ static void a_write_of_nothing_or_beyond_the_end_fails(void **state)
 
 static RN_ALIGNED(RN_CACHE_LINE) uint8_t ring_of_maps[sizeof(struct spsc_hdr) + MAPS * QP_MAP_SIZE];
 
-/* B's queue pair has maps; *c is the client's end of their ring. */
+/* A pair in which B's queue pair has maps. *c is the client's end of the ring of maps. */
 static struct rig *pair_with_maps(struct spsc_cons *c)
 {
 	const struct spsc_place at = {
@@ -358,7 +361,7 @@ static struct rig *pair_with_maps(struct spsc_cons *c)
 	return r;
 }
 
-/* Of the completion of record m, which has segs segments: a bit for each valid one. */
+/* From the completion of record m of `total` octets: a bit for each valid segment. */
 static uint32_t map_of(struct rig *r, struct spsc_cons *maps, const struct qp_cqe *c, uint32_t m, uint32_t total)
 {
 	struct qp_record_map map;
@@ -407,7 +410,7 @@ static void an_incomplete_record_has_one_completion_and_a_map_of_what_came(void 
 			assert_true(c.flags == QP_WCF_RECORD_WHOLE && c.byte_len == total);
 		else
 			assert_int_equal(map_of(r, &maps, &c, came, total), came);
-		for (uint32_t i = 0; i < segs; i++) /* too late */
+		for (uint32_t i = 0; i < segs; i++) /* these segments come too late */
 			in(r, &wire[i]);
 		clock_on(r, TIMEOUT);
 		none(&B->rcq_client);
@@ -434,7 +437,8 @@ static void a_record_waits_until_a_map_has_been_read(void **state)
 	}
 	clock_on(r, TIMEOUT);
 	for (uint32_t m = 0; m < MAPS + 2; m++) {
-		const struct qp_cqe c = got(&B->rcq_client); /* from MAPS on at the place that a map has left */
+		/* from record MAPS on, a map is used that an earlier record has given back */
+		const struct qp_cqe c = got(&B->rcq_client);
 		assert_int_equal(map_of(r, &maps, &c, m, total), 1u << m % 2);
 		clock_on(r, TIMEOUT);
 	}
@@ -448,7 +452,7 @@ static void a_record_waits_until_a_map_has_been_read(void **state)
 struct play {
 	struct rig *r;
 	struct rn_rng rng;
-	struct spsc_cons maps; /* of every third seed */
+	struct spsc_cons maps; /* used with every third seed */
 	uint32_t len[SLOTS];
 	uint8_t seen[SLOTS][SLOT / UNIT + 1]; /* segments that a completion has named */
 	uint64_t bytes;
@@ -508,7 +512,7 @@ static void no_seed_names_a_byte_that_is_not_valid(void **state)
 			take_completions(&y);
 			clock_on(r, rn_rng_u64(&y.rng) % (seed % 2 == 0 ? TIMEOUT / 64 : 100));
 		}
-		for (uint32_t k = 0; k <= SLOTS / MAPS; k++) { /* records wait for maps */
+		for (uint32_t k = 0; k <= SLOTS / MAPS; k++) { /* records that wait for a free map */
 			clock_on(r, TIMEOUT);
 			take_completions(&y);
 		}
@@ -525,7 +529,7 @@ static void no_seed_names_a_byte_that_is_not_valid(void **state)
 
 static void what_is_over_is_known_until_as_many_others_are(void **state)
 {
-	/* numbers that follow one another, and numbers that share their place by number */
+	/* numbers in sequence, and numbers that share a bucket of the table */
 	static const uint32_t step[] = { 1, DGRAM_OVER_BY_ID, 3 * DGRAM_OVER_BY_ID + 1 };
 	struct dgram_key k = { .src_qpn = 7 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs with patience: messages that find no receive wait for one. */
+/* Queue pairs with patience: messages that find no receive wait until one is posted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 static struct rig *R;
 static struct rig_node *A, *B;
 static struct qp_srq *srq;
-static struct spsc_prod ring; /* the client's end of it */
+static struct spsc_prod ring; /* the client's end of the SRQ's ring */
 
 static void up_cfg(const struct rig_cfg *cfg, uint64_t patience)
 {
@@ -97,13 +97,13 @@ static void a_message_waits_until_its_receive_is_posted(void **state)
 	assert_int_equal(B->ctx.rc.qp.stats.rnr_waits, 1);
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(len); i++) {
 		post_recv(50 + i, i * 8192, 8192);
-		expect(50 + i, len[i], QP_WC_SUCCESS); /* at once */
+		expect(50 + i, len[i], QP_WC_SUCCESS); /* completes at once */
 		expect_none(&B->rcq_client);
 		assert_memory_equal(B->mem + i * 8192, A->mem + i * 8192, len[i]);
 	}
 	assert_int_equal(B->q[0].qp.rq.hdr->asked, 0);
 	assert_int_equal(B->ctx.rc.qp.stats.rnr_waits, RN_ARRAY_LEN(len));
-	/* From now on as ever. */
+	/* From now on the connection works as before. */
 	post_recv(60, 0, 64);
 	post_send(0, 60, 0, 64);
 	rig_settle(R);
@@ -128,7 +128,7 @@ static void patience_ends(void **state)
 	up(50 * RN_NS_PER_MS);
 	post_send(0, 1, 0, 100);
 	rig_run(R, 30 * RN_NS_PER_MS);
-	post_recv(5, 0, 100); /* in time: the next one's time begins anew */
+	post_recv(5, 0, 100); /* in time; the next message gets its own full time */
 	expect(5, 100, QP_WC_SUCCESS);
 	post_send(0, 2, 0, 100);
 	post_send(0, 3, 0, 100);
@@ -144,7 +144,7 @@ static void patience_ends(void **state)
 
 static void the_window_closes_and_opens_and_nothing_is_sent_twice(void **state)
 {
-	enum { N = 60, LEN = 50000 }; /* three times the window */
+	enum { N = 60, LEN = 50000 }; /* bytes; all messages together are three times the window */
 	uint32_t sent = 0;
 	struct qp_cqe e;
 
@@ -212,7 +212,8 @@ static void one_tenant_keeps_half_of_what_there_is_room_for(void **state)
 	}
 	rig_run(R, RN_NS_PER_S);
 	assert_true(B->ctx.rc.qp.stats.rnr_drops > 0);
-	assert_in_range(B->ctx.rnr_kept, ROOM / 2, ROOM / 2 + 2); /* the first of each connection is kept in any case */
+	/* the first packet of each connection is kept in any case */
+	assert_in_range(B->ctx.rnr_kept, ROOM / 2, ROOM / 2 + 2);
 	post_send(2, 0, 0, LEN);
 	post_send(2, 1, 0, LEN);
 	rig_run(R, RN_NS_PER_S);
@@ -250,7 +251,7 @@ static void writes_reads_and_immediates_keep_their_place(void **state)
 	rig_settle(R);
 	assert_true(rig_poll(&A->scq_client, &e));
 	assert_int_equal(e.wr_id, 1);
-	expect_none(&A->scq_client); /* the Read waits behind */
+	expect_none(&A->scq_client); /* the Read waits behind the Send */
 	assert_memory_equal(B->mem, A->mem, 300);
 	post_recv(9, 8192, 10);
 	assert_true(rig_poll(&B->rcq_client, &e));
@@ -274,7 +275,7 @@ static void the_peers_end_comes_behind_what_waits(void **state)
 	post_send(0, 1, 0, 3000);
 	rig_settle(R);
 	A->ctx.rc.qp.now = R->now;
-	rc_destroy(&A->ctx.rc, &A->q[0].qp); /* its Send has completed */
+	rc_destroy(&A->ctx.rc, &A->q[0].qp); /* the QP's Send has completed */
 	rig_run(R, RN_NS_PER_S);
 	post_recv(8, 0, 4000);
 	expect(8, 3000, QP_WC_SUCCESS);
@@ -332,7 +333,7 @@ static void one_that_waits_can_be_ended(void **state)
 		else
 			rc_abort(&B->ctx.rc, &B->conn[0].rc);
 		rig_run(R, 20 * RN_NS_PER_S);
-		if (!(i / 2 == 2 && (i & 1))) /* SQD without CM is no end */
+		if (!(i / 2 == 2 && (i & 1))) /* SQD without connection manager does not end the connection */
 			assert_int_equal(B->ctx.rnr_kept, 0);
 		else
 			rc_destroy(&B->ctx.rc, &B->q[0].qp);
@@ -398,7 +399,7 @@ static void those_of_a_shared_queue_are_served_as_they_came(void **state)
 		assert_true(rig_poll(&B->rcq_client, &e));
 		assert_int_equal(e.status, QP_WC_SUCCESS);
 		assert_int_equal(e.wr_id, k);
-		assert_int_equal(e.qpn, 10 + k % FLOWS); /* the one that has waited longest */
+		assert_int_equal(e.qpn, 10 + k % FLOWS); /* the queue pair that has waited longest gets the receive */
 		assert_int_equal(e.byte_len, 50 + got[e.qpn - 10]);
 		assert_memory_equal(B->mem, A->mem + 100 * (e.qpn - 10) + got[e.qpn - 10], e.byte_len);
 		got[e.qpn - 10]++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A queue pair that is its own peer (RC_SELF): one connection, whose TCP receives what it sends. */
+/* A queue pair that is connected to itself (RC_SELF): one connection, whose TCP receives its own segments. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +56,7 @@ static void done(uint64_t id, enum qp_wc_status status)
 	assert_int_equal(e.status, status);
 }
 
-/* Sends, Writes, Reads and Atomics, each way the same connection. */
+/* Sends, Writes, Reads and Atomics, in both directions of the one connection. */
 static void work(unsigned rounds)
 {
 	for (unsigned i = 0; i < rounds; i++) {
@@ -74,7 +74,7 @@ static void work(unsigned rounds)
 
 		fill(0, SIZE, i + 1);
 		post(QP_WR_WRITE, 2, 0, SIZE, RIG_IOVA(0) + SIZE);
-		post(QP_WR_READ, 3, 3 * SIZE, SIZE, RIG_IOVA(0) + SIZE); /* behind the Write: its bytes */
+		post(QP_WR_READ, 3, 3 * SIZE, SIZE, RIG_IOVA(0) + SIZE); /* reads the bytes of the Write before it */
 		done(2, QP_WC_SUCCESS);
 		done(3, QP_WC_SUCCESS);
 		assert_memory_equal(n->mem, n->mem + 3 * SIZE, SIZE);
@@ -112,7 +112,7 @@ static void work_of_every_kind(void **state)
 	}
 }
 
-/* Its TCP opens, and works, over a line that loses and repeats. */
+/* Its TCP connects and works over a line that loses and repeats segments. */
 static void over_a_bad_line(void **state)
 {
 	(void)state;
@@ -128,7 +128,7 @@ static void over_a_bad_line(void **state)
 	}
 }
 
-/* Both at once in the same rings: more than a window of either. */
+/* Requests and Responses share the rings: more than a window of either at once. */
 static void many_at_once(void **state)
 {
 	struct rig_cfg cfg = defaults();
@@ -152,9 +152,7 @@ static void many_at_once(void **state)
 	rig_free(r);
 }
 
-/*
- * What the connection refuses it has asked for itself: the request that is to blame says why, the others are flushed.
- */
+/* A refused request is the connection's own: the request that is to blame gets the error, the others are flushed. */
 static void refusals_find_their_request(void **state)
 {
 	static const struct {
@@ -187,7 +185,7 @@ static void refusals_find_their_request(void **state)
 	}
 }
 
-/* RESET ends it without a word from anybody; the queue pair can be its own peer again. */
+/* RESET ends the connection without a segment; the queue pair can connect to itself again. */
 static void again_after_reset(void **state)
 {
 	struct rig_cfg cfg = defaults();
@@ -196,7 +194,7 @@ static void again_after_reset(void **state)
 	join(&cfg);
 	work(1);
 	assert_int_equal(rc_modify(&n->ctx.rc, &n->q[0].qp, QP_S_RESET), QP_OK);
-	rig_run(r, 300 * RN_NS_PER_S); /* with TIME_WAIT */
+	rig_run(r, 300 * RN_NS_PER_S); /* until TIME_WAIT is over */
 	assert_int_equal(rc_get_state(&n->conn[0].rc), RC_FREE);
 	assert_int_equal(rc_modify(&n->ctx.rc, &n->q[0].qp, QP_S_INIT), QP_OK);
 	n->n_fx = 0;

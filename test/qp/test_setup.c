@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPA set-up and end of a connection with a peer that does it wrong, slowly, or in odd pieces. */
+/* MPA set-up and end of a connection, with a peer that breaks the rules, is slow, or sends odd pieces. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,14 +40,14 @@ static void bad_requests(void **state)
 	f[19] = 1;
 	expect_refused(f, MPA_HDR_LEN);
 	memcpy(f, out.buf, sizeof(f));
-	f[3] ^= 1; /* key */
+	f[3] ^= 1; /* an octet of the key */
 	expect_refused(f, MPA_HDR_LEN);
 	memcpy(f, out.buf, sizeof(f));
 	memcpy(f, "MPA ID Rep Frame", 16);
 	expect_refused(f, MPA_HDR_LEN);
 }
 
-/* MPA revision 1 has no depths, and 0x3FFF of revision 2 names none: the program hears of what we have. */
+/* MPA revision 1 has no depths, and 0x3FFF in revision 2 names none: the program then gets the device's own depths. */
 static void a_peer_that_names_no_depths_does_not_have_0(void **state)
 {
 	struct mpa_policy p = { .crc = true, .ird = MPA_DEPTH_NONE, .ord = MPA_DEPTH_NONE };
@@ -95,7 +95,7 @@ static void reply_never_comes(void **state)
 	close_bench();
 }
 
-/* The Reply in two parts, cut at every byte, and the peer's first FPDU in the same segment as its end. */
+/* The Reply in two parts, cut at every byte; and the Reply in one segment with the peer's first FPDU. */
 static void reply_split_and_merged(void **state)
 {
 	const struct mpa_policy p = raw_policy();
@@ -165,7 +165,9 @@ static void rtr_mismatch(void **state)
 	struct rig_cfg cfg;
 
 	(void)state;
-	/* Responder without a common kind: its Reply says what it can, the initiator answers with a Terminate. */
+	/*
+	 * A responder that has no kind of RTR in common replies with its own; the initiator answers with a Terminate.
+	 */
 	rig_defaults(&cfg);
 	cfg.p2p = true;
 	cfg.rtr = MPA_RTR_READ;
@@ -186,7 +188,7 @@ static void rtr_mismatch(void **state)
 	close_bench();
 }
 
-/* The responder keeps silent until the initiator's first FPDU has come: RFC 5044, 7.1.2. */
+/* The responder sends nothing before the initiator's first FPDU: RFC 5044, 7.1.2. */
 static void responder_waits_for_the_first_fpdu(void **state)
 {
 	static uint8_t body[66000];
@@ -209,7 +211,7 @@ static void responder_waits_for_the_first_fpdu(void **state)
 	close_bench();
 }
 
-/* FIN inside an FPDU is not an orderly end. */
+/* A FIN inside an FPDU is no orderly end. */
 static void fin_inside_an_fpdu(void **state)
 {
 	(void)state;
@@ -225,7 +227,7 @@ static void fin_inside_an_fpdu(void **state)
 	close_bench();
 }
 
-/* Sends a Terminate frame (or what looks like one) in each state of the set-up and after. */
+/* The peer sends a Terminate, or what looks like one, in each state of the set-up and later. */
 static void terminate_in_every_state(void **state)
 {
 	const struct iw_err e = iw_err_of(IW_LAYER_DDP, IW_DDP_TAGGED, IW_DT_STAG_INVALID, false);
@@ -234,13 +236,13 @@ static void terminate_in_every_state(void **state)
 	struct mpa_out out;
 
 	(void)state;
-	/* Instead of a Request: not an MPA frame. */
+	/* Instead of a Request: it is no MPA frame. */
 	open_bench(0, NULL);
 	rig_raw_connect(B.r, 0);
 	send_terminate(e, NULL, NULL);
 	rig_settle(B.r);
 	assert_true(raw()->reset);
-	assert_int_equal(B.r->n[1].n_fx, 1); /* CLOSED: the control plane never heard of it */
+	assert_int_equal(B.r->n[1].n_fx, 1); /* only CLOSED: the control plane was never told of the connection */
 	close_bench();
 	/* Between Request and Reply: RFC 5044, 7.1.2 forbids it. */
 	rig_defaults(&cfg);
@@ -281,12 +283,13 @@ static void terminate_in_every_state(void **state)
 	rig_settle(B.r);
 	assert_true(raw()->reset);
 	assert_int_equal(rig_fx_count(B.r, 0, QP_FX_CONNECT_ERROR), 1);
-	assert_int_equal(dev()->q[0].qp.state, QP_S_INIT); /* it may be tried again */
+	assert_int_equal(dev()->q[0].qp.state, QP_S_INIT); /* the program may connect again */
 	close_bench();
 }
 
 /*
- * RFC 6191: the side that closed first makes room for a new connection of the same ports at once, not after TIME_WAIT.
+ * RFC 6191: the side that closed first accepts a new connection of the same ports at once, in place of the one in
+ * TIME_WAIT.
  */
 static void time_wait_does_not_keep_a_new_syn_waiting(void **state)
 {
@@ -321,7 +324,7 @@ static void keep_last(struct rig *r, int from, const struct tcpl_out *o, const u
 		last_of_1 = *o;
 }
 
-/* TCP is opened by somebody else, with memory of its own; then the connection is the reliable one's. */
+/* A TCP connection that was opened without lib/rc, with memory of its own, is handed over to lib/rc. */
 static void an_open_tcp_connection_is_taken_over(void **state)
 {
 	static struct tcpl_chunk chunk[16];

@@ -50,7 +50,7 @@ static void is_one_completion(struct rig_node *n, uint64_t wr_id, uint32_t len)
 	assert_false(rig_poll(&n->scq_client, &e));
 }
 
-/* Sinks of no bytes, at either end and between, take no Request. */
+/* Empty sinks, at the ends and between, take no Request. */
 static void the_bytes_lie_in_their_sinks_in_order(void **state)
 {
 	static const uint32_t len[] = { 0, 100, 1, 0, 50000, 7, 0 };
@@ -87,7 +87,7 @@ static void sinks_without_bytes_are_one_request(void **state)
 	rig_free(R);
 }
 
-/* Both ends read from each other, with one place in the depth: neither waits for the other. */
+/* Both ends read from each other with a depth of 1: neither waits for the other for ever. */
 static void two_ends_that_read_do_not_wait_for_each_other(void **state)
 {
 	struct qp_sge at_a[QP_MAX_SGE], at_b[QP_MAX_SGE];
@@ -111,7 +111,10 @@ static void two_ends_that_read_do_not_wait_for_each_other(void **state)
 	rig_free(R);
 }
 
-/* What is fenced behind it begins when all its Requests are answered; fenced itself, it does not wait for its own. */
+/*
+ * A fenced request after a Read with several sinks begins when all its Requests are answered. A fenced Read does not
+ * wait for its own Requests.
+ */
 static void a_fence_waits_for_all_of_its_sinks(void **state)
 {
 	struct qp_sge sge[3];
@@ -131,12 +134,15 @@ static void a_fence_waits_for_all_of_its_sinks(void **state)
 	assert_true(rig_post_recv(B, 0, 5, &to, 1) && rig_post(A, 0, &send));
 	e = rig_wait(R, &B->rcq_client);
 	assert_int_equal(e.status, QP_WC_SUCCESS);
-	assert_memory_equal(B->mem, B->mem + SRC_OFF + 60000, 30000); /* what the last sink has read */
+	assert_memory_equal(B->mem, B->mem + SRC_OFF + 60000, 30000); /* the bytes in the last sink */
 	rig_settle(R);
 	rig_free(R);
 }
 
-/* The second sink's bytes lie outside the peer's region: that work request fails, once, and the next one is flushed. */
+/*
+ * The bytes for the second sink lie outside the peer's region: the work request fails once, and the next one is
+ * flushed.
+ */
 static void a_request_that_is_refused_fails_its_work_request_once(void **state)
 {
 	struct qp_sge sge[3];

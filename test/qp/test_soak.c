@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random mixes of Send, Write and Read in both directions over bad links: every byte lands where it should, completions
- * come in order, each once. One seed decides everything; a failure prints its seed: test_qp_soak SEED runs it alone.
+ * Random mixes of Send, Write and Read in both directions over bad links: every byte is placed where it belongs,
+ * completions come in order, and each comes once. One seed determines a run; a failure prints the seed, and
+ * test_qp_soak SEED runs it alone.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,13 +23,13 @@
 struct job {
 	uint8_t op;
 	bool signaled;
-	uint32_t len, src, dst; /* offsets in src's and dst's memory */
+	uint32_t len, src, dst; /* offsets in the memory of the source and of the destination */
 };
 
 struct side {
 	struct job job[WRS];
-	uint32_t n, posted, completed; /* completed: signaled ones seen, as an index into job */
-	uint32_t sends, got;           /* Sends posted by this side; receives completed at this side */
+	uint32_t n, posted, completed; /* completed: index in job behind the last signaled job that has completed */
+	uint32_t sends, got;           /* Sends that this side has posted; receives that have completed here */
 	uint32_t send_src[WRS], send_len[WRS];
 	uint32_t at_write, at_read;
 };
@@ -253,7 +254,7 @@ static void soak(void **state)
 		if (only_seed)
 			return;
 	}
-	/* The mix reached what it is meant to reach. */
+	/* The runs have reached the code that they are meant to reach. */
 	assert_true(total.ooo_placed > 1000);
 	assert_true(total.staged > 100);
 	assert_true(total.no_rec > 0);

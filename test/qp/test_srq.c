@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues, and completion queues that get larger while they are in use. */
+/* Shared receive queues, and completion queues that are resized while they are in use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +19,8 @@
 static struct rig *R;
 static struct rig_node *A, *B;
 static struct qp_srq *srq;
-static struct spsc_prod ring; /* the client's end */
-static uint32_t lkey;         /* of B's memory, in the SRQ's domain */
+static struct spsc_prod ring; /* the client's end of the SRQ's ring */
+static uint32_t lkey;         /* key of B's memory, in the SRQ's protection domain */
 
 static void up(uint32_t flows)
 {
@@ -100,7 +100,7 @@ static void queue_pairs_take_in_turn_and_return_the_slots_at_once(void **state)
 {
 	(void)state;
 	up(3);
-	for (uint32_t round = 0; round < 5; round++) { /* more than the ring holds */
+	for (uint32_t round = 0; round < 5; round++) { /* more receives than the ring holds */
 		for (uint32_t i = 0; i < SRQ_SLOTS / WQE_SLOTS; i++)
 			post(i, i * 8192, 8192);
 		assert_int_equal(spsc_prod_free(&ring, WQE_SLOTS), 0);
@@ -160,7 +160,7 @@ static void one_that_ends_leaves_the_others_their_receives(void **state)
 	const struct rig_wr w = { .wr_id = 1, .op = QP_WR_SEND, .flags = QP_WF_SIGNALED, .sge = &s, .num_sge = 1 };
 	assert_true(rig_post(A, 0, &w));
 	while (spsc_prod_free(&ring, SRQ_SLOTS) < SRQ_SLOTS - 3 * WQE_SLOTS)
-		assert_true(rig_step(R)); /* its message has begun: one receive is taken, no completion yet */
+		assert_true(rig_step(R)); /* the message has begun: one receive is taken, and not completed yet */
 	expect_none();
 	B->ctx.rc.qp.now = R->now;
 	assert_int_equal(rc_modify(&B->ctx.rc, &B->q[0].qp, QP_S_ERR), QP_OK);
@@ -187,10 +187,10 @@ static void the_limit_is_told_once_for_each_arming(void **state)
 	qp_srq_arm(srq, 6);
 	send(0, 0, 1);
 	send(1, 0, 1);
-	assert_int_equal(events(QP_EVENT_SRQ_LIMIT), 0); /* six are left */
+	assert_int_equal(events(QP_EVENT_SRQ_LIMIT), 0); /* six receives are left */
 	post(8, 0, 64);
 	send(0, 0, 1);
-	assert_int_equal(events(QP_EVENT_SRQ_LIMIT), 0); /* six again */
+	assert_int_equal(events(QP_EVENT_SRQ_LIMIT), 0); /* again six receives are left */
 	send(1, 0, 1);
 	assert_int_equal(events(QP_EVENT_SRQ_LIMIT), 1);
 	assert_int_equal(qp_srq_limit(srq), 0);
@@ -222,8 +222,8 @@ static void an_empty_one_ends_the_connection_as_an_empty_receive_queue_does(void
 static void receives_that_lie_cost_their_taker_and_no_one_else(void **state)
 {
 	static const struct qp_rwqe lies[] = {
-		{ .wr_id = 50, .num_sge = 1, .slots = 1 }, /* not as many slots as the queue's receives have */
-		{ .wr_id = 50, .num_sge = 8, .slots = 2 }, /* SGEs beyond them */
+		{ .wr_id = 50, .num_sge = 1, .slots = 1 }, /* fewer slots than each of the queue's receives has */
+		{ .wr_id = 50, .num_sge = 8, .slots = 2 }, /* more SGEs than fit into the slots */
 		{ .wr_id = 50, .num_sge = 31, .slots = 8 },    { .wr_id = 50, .num_sge = 0, .slots = 0 },
 		{ .wr_id = 50, .num_sge = 255, .slots = 255 },
 	};
@@ -277,7 +277,7 @@ static void the_receives_belong_to_the_queues_domain(void **state)
 {
 	(void)state;
 	up(1);
-	lkey = B->lkey; /* of the QP's own domain */
+	lkey = B->lkey; /* in the QP's own protection domain */
 	post(1, 0, 64);
 	send(0, 0, 10);
 	expect(1, 10, QP_WC_LOC_PROT_ERR);
@@ -318,7 +318,7 @@ static void a_larger_ring_takes_over_in_order(void **state)
 		expect(i, 10, QP_WC_SUCCESS);
 	expect_none();
 
-	/* Rings that cannot be: nothing has changed. */
+	/* Invalid rings: the CQ has not changed. */
 	at.ring_off = RIG_REGION - 64;
 	assert_int_equal(qp_cq_rings(&at, to), SPSC_BAD_RANGE);
 	at.ring_off = UINT64_MAX;
@@ -326,7 +326,10 @@ static void a_larger_ring_takes_over_in_order(void **state)
 	at.ring_off = SRQ_OFF + 65536 + 4;
 	assert_int_equal(qp_cq_rings(&at, to), SPSC_BAD_ALIGN);
 
-	/* One that is full of what the client wrote there: an overrun, not a write beyond it. */
+	/*
+	 * The client has written garbage into the new ring, so that it counts as full: an overrun, and no write beyond
+	 * the ring.
+	 */
 	post(30, 0, 64);
 	send(0, 0, 1);
 	at.ring_off = SRQ_OFF + 65536;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagram queue pairs: two devices, and the test in the wire's place. */
+/* Datagram queue pairs: two devices, with the test in the wire's place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ struct gram {
 
 static const uint8_t addr_a[16] = { [10] = 0xff, 0xff, 10, 77, 0, 1 }, addr_b[16] = { [10] = 0xff, 0xff, 10, 77, 0, 2 };
 
-/* QP i of the node becomes one of datagrams, over the same rings. */
+/* Makes QP i of the node one of datagrams, over the same rings. */
 static void make_ud(struct rig_node *n, uint32_t i, struct qp_srq *srq)
 {
 	struct rig_qp *q = &n->q[i];
@@ -69,7 +69,7 @@ static struct rig_wr send_wr(const struct qp_sge *sge, uint32_t n)
 	return (struct rig_wr){ .wr_id = 5, .op = QP_WR_SEND, .flags = QP_WF_SIGNALED, .sge = sge, .num_sge = n };
 }
 
-/* As rig_post, with an address: to B's QP 0 unless w says otherwise (raddr: qkey << 32 | qpn). */
+/* As rig_post(), with an address: that of B's QP 0 unless w has another (raddr: qkey << 32 | qpn). */
 static void post(struct rig_node *n, const struct rig_wr *w)
 {
 	struct rig_qp *p = &n->q[0];
@@ -97,7 +97,7 @@ static void post(struct rig_node *n, const struct rig_wr *w)
 	dgram_doorbell(&n->dgram, &p->qp);
 }
 
-/* The next datagram that the node sends; false: none. */
+/* Takes the next datagram that the node sends; false: there is none. */
 static bool out(struct rig_node *n, struct gram *g)
 {
 	struct qp *qp;
@@ -205,7 +205,7 @@ static void every_length(void **state)
 	rig_free(r);
 }
 
-/* Of what has failed, and of a Send's own completion, none. */
+/* Failed receives and completions of Sends have no sender's address. */
 static void a_queue_that_tells_of_senders(void **state)
 {
 	static const uint8_t none_of[QP_UD_ADDR_LEN];
@@ -365,7 +365,7 @@ static void only_who_is_ready_receives_and_sends(void **state)
 	in(B, &g);
 	assert_int_equal(got(&B->rcq_client).status, QP_WC_SUCCESS);
 
-	/* what is posted waits for RTS; SQD holds it */
+	/* posted work waits for RTS; SQD holds it back */
 	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_RESET), QP_OK);
 	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_INIT), QP_OK);
 	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_RTR), QP_OK);
@@ -381,7 +381,7 @@ static void only_who_is_ready_receives_and_sends(void **state)
 	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_RTS), QP_OK);
 	assert_true(out(A, &g));
 
-	/* ERR flushes both queues, what is posted later too */
+	/* ERR flushes both queues, and also what is posted later */
 	got(&A->scq_client);
 	got(&A->scq_client);
 	post(A, &w);
@@ -405,14 +405,14 @@ static void the_q_key_of_the_queue_pair(void **state)
 	struct gram g;
 
 	(void)state;
-	qp_set(&A->q[0].qp, &(struct qp_tune){ .qkey = 0x80001234 }); /* one that only the queue pair can have */
+	qp_set(&A->q[0].qp, &(struct qp_tune){ .qkey = 0x80001234 }); /* a Q_Key that only the queue pair can set */
 	w.raddr = (uint64_t)UINT32_C(0x80000000) << 32 | 0x123456;
 	post(A, &w);
 	assert_true(out(A, &g));
 	assert_int_equal(udpl_parse(g.p, g.len, &h), UDPL_OK);
 	assert_int_equal(h.qkey, 0x80001234);
 	assert_int_equal(h.dst_qpn, 0x123456);
-	w.raddr = (uint64_t)UINT32_C(0x7fffffff) << 32 | 0xff123456; /* more bits than a number has */
+	w.raddr = (uint64_t)UINT32_C(0x7fffffff) << 32 | 0xff123456; /* a queue pair's number with more than 24 bits */
 	post(A, &w);
 	assert_true(out(A, &g));
 	assert_int_equal(udpl_parse(g.p, g.len, &h), UDPL_OK);
@@ -442,7 +442,7 @@ static void a_receive_that_is_too_small_fails_alone(void **state)
 	rig_free(r);
 }
 
-/* The first fails with `status`, the second is flushed. */
+/* The first Send fails with `status`, the second is flushed. */
 static void send_fails(const struct rig_wr *w, enum qp_wc_status status)
 {
 	struct rig *r = pair();
@@ -464,7 +464,7 @@ static void bad_work_requests(void **state)
 {
 	struct qp_sge s = { .addr = RIG_IOVA(0), .len = MTU + 1, .lkey = 0 };
 	struct rig_wr w = send_wr(&s, 1);
-	struct rig *r = pair(); /* for a key: each rig gives the same */
+	struct rig *r = pair(); /* rig_new() gives the same keys each time */
 
 	(void)state;
 	send_fails(&w, QP_WC_LOC_PROT_ERR);
@@ -546,7 +546,7 @@ static void a_shared_receive_queue(void **state)
 	free(mem);
 }
 
-/* Those that go away while they wait for their turn, from the front, the middle and the end of the list. */
+/* Queue pairs are destroyed while they are in the list: the first, the middle one and the last. */
 static void gone_from_the_list(void **state)
 {
 	struct rig_cfg cfg;
@@ -565,7 +565,7 @@ static void gone_from_the_list(void **state)
 		for (uint32_t i = 0; i < 3; i++)
 			dgram_doorbell(&A->dgram, &A->q[i].qp);
 		dgram_destroy(&A->dgram, &A->q[gone].qp);
-		dgram_doorbell(&A->dgram, &A->q[(gone + 1) % 3].qp); /* on it already */
+		dgram_doorbell(&A->dgram, &A->q[(gone + 1) % 3].qp); /* the queue pair is in the list already */
 		struct qp *qp;
 		for (n = 0; (qp = dgram_pop(&A->dgram)) != NULL; n++)
 			assert_ptr_not_equal(qp, &A->q[gone].qp);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagram messages of many segments: two devices, and in the wire's place the test, which loses, repeats, delays and
- * bends datagrams as its seed says.
+ * Datagram messages of many segments: two devices, with the test in the wire's place, which loses, repeats, delays and
+ * corrupts datagrams as its seed says.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +55,7 @@ static void recv_at(struct rig *r, uint32_t i, uint32_t len)
 
 static void crc_again(struct gram *g) { udpl_crc_put(g->p, g->len - 4, crc32c(0, g->p, g->len - 4)); }
 
-/* Receive i holds message m of len bytes whole. */
+/* Checks that receive i holds the whole message m of len bytes. */
 static void whole(struct rig *r, const struct qp_cqe *c, uint32_t m, uint32_t len)
 {
 	const uint8_t *at = B->mem + FROM + c->wr_id * PLACE;
@@ -119,11 +119,11 @@ static void a_lost_segment_costs_its_message_and_no_receive(void **state)
 		clock_on(r, 1);
 		assert_int_equal(stats(r)->ud_incomplete, lost + 1);
 		assert_true(dgram_due(&B->dgram) == RN_NEVER);
-		in(r, &wire[lost]); /* too late: it begins nothing */
+		in(r, &wire[lost]); /* too late: the segment begins no new message */
 		assert_int_equal(stats(r)->ud_again, lost + 1);
 		none(&B->rcq_client);
 	}
-	/* The only receive serves a message of one datagram, and one of many. */
+	/* The only receive serves a message of one datagram, then one of many. */
 	n_wire = 0;
 	post(r, 5, 100);
 	send_all(r);
@@ -151,13 +151,13 @@ static void what_comes_twice_or_late_changes_nothing(void **state)
 	in(r, &wire[2]);
 	struct qp_cqe c = got(&B->rcq_client);
 	whole(r, &c, 0, 3 * UNIT);
-	B->mem[FROM + DGRAM_GRH_LEN] ^= 0xff; /* the client has the bytes now */
+	B->mem[FROM + DGRAM_GRH_LEN] ^= 0xff; /* the bytes belong to the client from now on */
 	for (uint32_t i = 0; i < 3; i++)
 		in(r, &wire[i]);
 	assert_int_equal(stats(r)->ud_again, 4);
 	assert_int_equal(B->mem[FROM + DGRAM_GRH_LEN], byte_of(0, 0) ^ 0xff);
 	none(&B->rcq_client);
-	/* The same number from another host is another message. */
+	/* A message from another host is another one, although the numbers are the same. */
 	for (uint32_t i = 0; i < 3; i++)
 		in_from(B, &wire[i], 9);
 	assert_int_equal(got(&B->rcq_client).wr_id, 1);
@@ -166,7 +166,7 @@ static void what_comes_twice_or_late_changes_nothing(void **state)
 
 static void a_segment_that_does_not_fit_its_message_is_dropped(void **state)
 {
-	/* octet of the datagram and what is added: unit, total, MO, L flag */
+	/* which octet of the datagram is changed, and by what: unit, total, MO, L flag */
 	static const struct {
 		uint32_t at;
 		uint8_t xor ;
@@ -187,7 +187,7 @@ static void a_segment_that_does_not_fit_its_message_is_dropped(void **state)
 		in(r, &g);
 	}
 	g = wire[1];
-	memmove(g.p + g.len - 5, g.p + g.len - 4, 4); /* one octet less */
+	memmove(g.p + g.len - 5, g.p + g.len - 4, 4); /* a payload that is one octet shorter */
 	g.len--;
 	crc_again(&g);
 	in(r, &g);
@@ -227,7 +227,7 @@ static void a_message_that_finds_no_good_receive_begins_once(void **state)
 	assert_int_equal(stats(r)->ud_no_recv, 1);
 	recv_at(r, 0, DGRAM_GRH_LEN + 3 * UNIT - 1);
 	recv_at(r, 1, PLACE);
-	in(r, &wire[1]); /* its message is over: no receive is spent on what cannot be whole */
+	in(r, &wire[1]); /* the message is over: a later segment takes no receive */
 	in(r, &wire[2]);
 	none(&B->rcq_client);
 	n_wire = 0;
@@ -244,7 +244,10 @@ static void a_message_that_finds_no_good_receive_begins_once(void **state)
 	rig_free(r);
 }
 
-/* Open messages are bounded, of one sender and of all; a sender's oldest makes room for its newest. */
+/*
+ * The number of open messages is bounded, for each sender and for all together; a sender's newest message replaces its
+ * oldest.
+ */
 static void tables_are_bounded(void **state)
 {
 	struct rig *r = pair();
@@ -265,7 +268,7 @@ static void tables_are_bounded(void **state)
 	assert_int_equal(msgs[1].track.n_open, DGRAM_OPEN);
 	in_from(B, &wire[0], 99);
 	assert_int_equal(stats(r)->ud_full, 1);
-	in_from(B, &wire[2 * DGRAM_PER_SOURCE], 1); /* its first one ends */
+	in_from(B, &wire[2 * DGRAM_PER_SOURCE], 1); /* the sender's first message ends */
 	assert_int_equal(stats(r)->ud_incomplete, 1);
 	in_from(B, &wire[1], 1);
 	assert_int_equal(stats(r)->ud_again, 1);
@@ -276,7 +279,7 @@ static void tables_are_bounded(void **state)
 	rig_free(r);
 }
 
-/* Each receive and each send that was posted completes once when the queue pair goes to ERR in the middle. */
+/* The queue pair goes to ERR in the middle of messages: each posted receive and each posted send completes once. */
 static void what_is_midway_is_flushed(void **state)
 {
 	struct rig *r = pair();
@@ -291,7 +294,7 @@ static void what_is_midway_is_flushed(void **state)
 	post(r, 1, 3 * UNIT);
 	send_all(r);
 	in(r, &wire[0]);
-	clock_on(r, TIMEOUT); /* a spare receive */
+	clock_on(r, TIMEOUT); /* leaves a spare receive */
 	in(r, &wire[3]);
 	in_from(B, &wire[4], 7);
 	assert_int_equal(dgram_modify(&B->dgram, &B->q[0].qp, QP_S_ERR), QP_OK);
@@ -310,7 +313,7 @@ static void what_is_midway_is_flushed(void **state)
 	post(r, 3, 3 * UNIT);
 	g.len = dgram_out(&A->dgram, dgram_pop(&A->dgram), g.p, &to);
 	assert_true(g.len > 0 && A->q[0].qp.midway);
-	/* SQD: the message that is begun goes out whole, then the queue is drained */
+	/* SQD: the message that has begun is sent to its end, then the queue is drained */
 	qp_set(&A->q[0].qp, &(struct qp_tune){ .qkey = QKEY, .tell_drained = true });
 	const uint32_t before = A->ctx.rc.qp.n_fx;
 	assert_int_equal(dgram_modify(&A->dgram, &A->q[0].qp, QP_S_SQD), QP_OK);
@@ -363,7 +366,7 @@ struct play {
 	uint32_t posted, free; /* receives */
 };
 
-/* The message that a completed receive holds, by its length, which no two have. */
+/* Checks the message in each completed receive; the lengths of messages are all different. */
 static void take_completions(struct play *y)
 {
 	struct rig *r = y->r;
@@ -375,7 +378,7 @@ static void take_completions(struct play *y)
 			m++;
 		assert_true(m < MESSAGES);
 		whole(r, &c, m, y->len[m]);
-		/* a single datagram that the wire repeats comes twice, as ever */
+		/* a repeated message of one datagram is received twice, as with every datagram */
 		assert_true(y->whole[m]++ == 0 || y->len[m] <= UNIT);
 		recv_at(r, (uint32_t)c.wr_id, PLACE);
 	}
@@ -413,7 +416,7 @@ static void no_seed_delivers_a_byte_that_was_not_sent(void **state)
 		take_completions(&y);
 		assert_true(rn_list_empty(&B->dgram.open));
 		incomplete += stats(r)->ud_incomplete;
-		/* none of the receives is lost: what is not in the queue is spare */
+		/* no receive is lost: it is in the queue, or spare */
 		assert_int_equal(dgram_modify(&B->dgram, &B->q[0].qp, QP_S_ERR), QP_OK);
 		rc_flush(&B->ctx.rc);
 		for (uint32_t i = 0; i < 6; i++)

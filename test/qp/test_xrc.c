@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Extended reliable connections: one connection, and shared receive queues of two processes behind its target. */
+/* Extended reliable connections: one connection, and behind its target the shared receive queues of two processes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,16 +13,16 @@
 
 #define SLOTS  32u
 #define CQE    64u
-#define OFF(i) (RIG_REGION / 2 + (i)*32768u) /* of what process i has in the queue region */
+#define OFF(i) (RIG_REGION / 2 + (i)*32768u) /* offset of process i's queues in the queue region */
 #define PD(i)  (20u + (i))
-#define PROCS  3u /* the last one is of another domain */
+#define PROCS  3u /* the last process is in another domain */
 
 struct proc {
 	struct qp_srq *srq;
 	struct qp_cq *cq;
-	struct spsc_prod ring; /* the client's ends */
+	struct spsc_prod ring; /* the client's ends of the rings */
 	struct spsc_cons polled;
-	uint32_t lkey, rkey; /* of B's memory, in the process's PD */
+	uint32_t lkey, rkey; /* keys of B's memory, in the process's PD */
 };
 
 static struct rig *R;
@@ -63,7 +63,7 @@ static void proc_up(uint32_t i)
 	p->rkey = rig_reg(B, 0, RIG_MEM, QP_ACC_ALL & ~QP_ACC_MW_BIND, PD(i));
 }
 
-/* A's first QP is the initiator, B's the target, as queue pairs are that connect without connection manager. */
+/* A's first QP is the initiator and B's the target; both connect without connection manager. */
 static void up(uint64_t patience)
 {
 	struct rig_cfg cfg;
@@ -96,7 +96,7 @@ static void up(uint64_t patience)
 		A->mem[i] = (uint8_t)(i * 7 + (i >> 8) + (i >> 16));
 }
 
-/* Target and initiator lie in the rig. */
+/* Target and initiator belong to the rig. */
 static void down(void)
 {
 	rig_free(R);
@@ -167,7 +167,7 @@ static bool nothing(uint32_t i)
 	return !rig_poll(&P[i].polled, &e);
 }
 
-/* The peer is told with a Terminate, and the sender's work request has this status. */
+/* The peer gets a Terminate, and the sender's work request this status. */
 static void refused(enum qp_wc_status status)
 {
 	assert_int_equal(sent().status, status);
@@ -224,7 +224,7 @@ static void memory_of_each_pd_that_has_a_queue_in_the_domain_is_reached_and_no_o
 		assert_int_equal(sent().status, QP_WC_SUCCESS);
 		assert_memory_equal(B->mem + off, A->mem + off, 20000);
 		memset(B->mem + off, 1, 20000);
-		/* both PDs' Reads are under way at once: each answer is of its own */
+		/* Reads of both PDs are under way at once: each returns bytes of its own PD */
 		start(QP_WR_READ, 0, off, 20000, P[round % 2].rkey);
 		start(QP_WR_READ, 0, off + 32768, 20000, P[1 - round % 2].rkey);
 		rig_settle(R);
@@ -261,7 +261,7 @@ static void a_number_that_no_queue_has_is_refused(void **state)
 	}
 }
 
-/* Its word names an STag, so it cannot name a queue. */
+/* The word of a Send with Invalidate is an STag, so the Send cannot name a queue. */
 static void a_send_with_invalidate_is_refused(void **state)
 {
 	(void)state;
@@ -278,7 +278,7 @@ static void an_initiator_receives_nothing(void **state)
 
 	(void)state;
 	up(0);
-	a = rig_attr(B, 1); /* an ordinary one, which the daemon would not have let connect */
+	a = rig_attr(B, 1); /* an ordinary queue pair, which the daemon would not have let connect */
 	assert_int_equal(qp_init(&B->q[1].qp, &a), QP_OK);
 	assert_int_equal(rc_modify(&B->ctx.rc, &B->q[1].qp, QP_S_INIT), QP_OK);
 	a = rig_attr(A, 1);
@@ -305,7 +305,7 @@ static void a_message_waits_for_a_receive_of_the_queue_that_it_names(void **stat
 	start(QP_WR_SEND, P[1].srq->num, 16384, 5000, 0);
 	start(QP_WR_SEND, P[0].srq->num, 0, 5000, 0);
 	rig_run(R, 20 * RN_NS_PER_S);
-	assert_true(nothing(0) && nothing(1)); /* what is behind it waits with it, as on InfiniBand */
+	assert_true(nothing(0) && nothing(1)); /* later messages wait behind it, as on InfiniBand */
 	post(1, 2, 16384, 16384);
 	rig_settle(R);
 	assert_int_equal(received(1).wr_id, 2);
@@ -320,7 +320,7 @@ static void leave(uint32_t i)
 	rc_srq_leave(&B->ctx.rc, P[i].srq);
 }
 
-/* Nothing of it is looked at any more: its memory is another's. */
+/* Nothing of the process is touched from now on: its memory is overwritten. */
 static void gone(uint32_t i)
 {
 	rig_turn(R, 1);
@@ -343,7 +343,7 @@ static void a_queue_that_ends_leaves_the_connection_to_the_others(void **state)
 	go(QP_WR_SEND, P[1].srq->num, 8192, 64, 0);
 	assert_int_equal(received(1).wr_id, 2);
 	assert_int_equal(sent().status, QP_WC_SUCCESS);
-	go(QP_WR_WRITE, 0, 0, 64, P[0].rkey); /* its PD has no queue in the domain any more */
+	go(QP_WR_WRITE, 0, 0, 64, P[0].rkey); /* the process's PD no longer has a queue in the domain */
 	assert_int_equal(sent().status, QP_WC_REM_ACCESS_ERR);
 	down();
 }
@@ -405,12 +405,12 @@ static void an_error_of_the_target_flushes_what_it_has_taken_and_nothing_else(vo
 	down();
 }
 
-/* A queue pair of another kind leaves the word alone, whatever its client has written there. */
+/* Queue pairs of other kinds send the reserved word as 0, whatever their client has written there. */
 static uint32_t word;
 static void look(struct rig *r, int from, const struct tcpl_out *o, const uint8_t *payload)
 {
 	(void)r;
-	/* MPA's length, then DDP's control octets and the word: RFC 5041, 4.3 */
+	/* MPA's length, DDP's control octets, then the word: RFC 5041, 4.3 */
 	if (from == 0 && o->len > 8 && (payload[3] & 0xf) == RDMAP_SEND)
 		word = rn_load_be32(payload + 4);
 }
@@ -447,7 +447,7 @@ static void numbers_are_not_given_twice_and_a_domain_has_a_limit_of_pds(void **s
 		memset(many[i], 0, sizeof(**many));
 		many[i]->xrcd = domain[1];
 		many[i]->pd = 1000 + i;
-		const bool there_is_room = i + 1 < QP_XRCD_PDS; /* one is P[2]'s */
+		const bool there_is_room = i + 1 < QP_XRCD_PDS; /* one place is that of P[2] */
 		assert_int_equal(qp_xsrq_publish(&B->dev, many[i], 65000), there_is_room);
 		for (uint32_t k = 0; k < i && there_is_room; k++)
 			assert_true(many[k]->num != many[i]->num && many[i]->num != 0);

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-/* Nothing is written behind a FIN. */
+/* Free bytes; none behind a FIN. */
 static uint32_t room(const struct ring_pipe *p) { return p->fin ? 0 : p->size - (p->tail - p->head); }
 
 static void put(struct ring_pipe *p, const uint8_t *b, uint32_t n)
@@ -34,7 +34,7 @@ static void drop_all(struct ring_end *e)
 	e->next = e->tail;
 }
 
-/* What rc wants of the ring. False: nothing. */
+/* Does what lib/rc asks of its stream. False: it asks for nothing. */
 static bool obey(struct ring_end *e)
 {
 	uint32_t todo = rc_todo(&e->rc), len;
@@ -53,7 +53,7 @@ static bool obey(struct ring_end *e)
 	return todo != 0;
 }
 
-/* Records are made until one more than the ring has room for is queued, as for a socket that is full. */
+/* Makes records until they exceed the ring's room, as one would for a socket that is full. */
 static bool fill(struct ring_end *e)
 {
 	struct rc_ctx *ctx = &e->n->ctx.rc;
@@ -75,7 +75,7 @@ static bool fill(struct ring_end *e)
 	return any;
 }
 
-/* A random number of bytes of what is queued goes into the ring. */
+/* Writes a random number of the queued bytes into the ring. */
 static bool write_some(struct ring *g, struct ring_end *e)
 {
 	uint8_t buf[10000];
@@ -122,7 +122,7 @@ static bool acknowledge(struct ring *g, struct ring_end *e)
 
 /* ---- receiving ---- */
 
-/* What one read of a socket gives: some of what is there, in some pieces. What is not used stays in the ring. */
+/* Reads as from a socket: some of the bytes, in some pieces. Bytes that lib/rc does not use stay in the ring. */
 static bool read_some(struct ring *g, struct ring_end *e)
 {
 	struct rc_ctx *ctx = &e->n->ctx.rc;
@@ -202,7 +202,7 @@ static bool turn(struct ring *g, struct ring_end *e)
 		rc_turn(ctx, c);
 		if (c->rnr.state != RC_RNR_NONE)
 			rc_rnr_look(ctx, c, false);
-		if (c->rnr.state == RC_RNR_BEHIND) { /* what was not used lies in the ring, before all that follows */
+		if (c->rnr.state == RC_RNR_BEHIND) { /* unused bytes are still in the ring, before all later ones */
 			rc_caught_up(ctx, c);
 			any = true;
 		}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The reliable connection over a stream that is no TCP: two rings of bytes in memory. An adapter as one over a kernel's
- * socket would be: bytes are written while the ring has room, at any boundary; they are read as many at once as there
- * happen to be; nothing comes early, and nobody says which bytes the peer has. Queue pairs and memory are the rig's,
- * its TCP is not used.
+ * The reliable connection over a stream that is not TCP: two rings of bytes in memory. The adapter works like one over
+ * a kernel's socket: bytes are written while the ring has room, at any boundary; each read returns the bytes that
+ * happen to be there; no bytes come out of order, and nobody says which bytes the peer has. Queue pairs and memory are
+ * those of the rig, whose TCP is not used.
  */
 #ifndef RING_H
 #define RING_H
@@ -11,25 +11,25 @@
 #include "base/rn_seq.h"
 #include "rig.h"
 
-#define RING_QUEUE 128u /* records queued or not yet done with */
+#define RING_QUEUE 128u /* records that are queued or not yet acknowledged */
 
-/* When a record counts as acknowledged. */
+/* The time at which a record counts as acknowledged. */
 enum ring_done {
-	RING_TAKEN, /* the ring has taken its last byte: what a socket's write can tell */
-	RING_READ   /* the peer has read its last byte: what a socket's count of unacknowledged bytes can tell */
+	RING_TAKEN, /* when the ring has its last byte, as a socket's write tells */
+	RING_READ   /* when the peer has read its last byte, as a socket's count of unacknowledged bytes tells */
 };
 
-/* One direction. */
+/* One direction of the stream. */
 struct ring_pipe {
 	uint8_t buf[1 << 16];
-	uint32_t size;       /* bytes that it holds at most, <= sizeof(buf) */
-	uint32_t head, tail; /* positions: next byte to be read, end of what was written; free running */
-	bool fin, rst;       /* written behind the last byte; instead of it */
+	uint32_t size;       /* capacity in bytes, <= sizeof(buf) */
+	uint32_t head, tail; /* free-running positions: next byte to read, end of the written bytes */
+	bool fin, rst;       /* the direction ends behind its last byte (fin); it is reset (rst) */
 };
 
 struct ring_rec {
 	uint64_t ref;
-	uint32_t len, end; /* end: position behind its last byte */
+	uint32_t len, end; /* end: position behind the record's last byte */
 };
 
 struct ring_end {
@@ -37,9 +37,10 @@ struct ring_end {
 	struct rig_node *n;
 	struct ring_pipe *in, *out;
 	struct ring_rec q[RING_QUEUE];
-	uint32_t head, next, tail; /* in q, free running: oldest not done with, first not written, end */
-	uint32_t off;              /* bytes of q[next] that are written */
-	uint32_t queued;           /* position behind all that is queued */
+	/* free-running indices in q: first unacknowledged record, first record not written, end */
+	uint32_t head, next, tail;
+	uint32_t off;    /* number of bytes of q[next] that are written */
+	uint32_t queued; /* position behind the last queued byte */
 	bool fin_due;
 	struct qp_fx fx[8];
 	uint32_t n_fx;
@@ -53,22 +54,22 @@ struct ring {
 	enum ring_done done;
 };
 
-/* Both ends are there and not connected. first: the position that the streams begin with. */
+/* Makes both ends, unconnected. first: the position at which the streams begin. */
 struct ring *ring_new(const struct rig_cfg *cfg, uint32_t mss, enum ring_done done, uint32_t first);
-/* Also checks that each record and all memory came back: both connections must be FREE. */
+/* Also checks that both connections are FREE, and that all records and all memory have come back. */
 void ring_free(struct ring *g);
 
 /* End 0 connects its queue pair to end 1's; runs until both are established. */
 void ring_connect(struct ring *g);
-/* A turn of each end. False: nothing has happened. */
+/* Gives each end a turn. False: nothing has happened. */
 bool ring_turn(struct ring *g);
-/* Until nothing happens any more. */
+/* Runs until nothing happens any more. */
 void ring_run(struct ring *g);
-/* The same, until the clock has gone on by so much, in steps. */
+/* Moves the clock on by so many ns, in steps, and runs. */
 void ring_wait(struct ring *g, uint64_t ns);
-/* The next completion; the test fails when none can come. */
+/* Runs until a completion comes; fails the test if none can come. */
 struct qp_cqe ring_cqe(struct ring *g, struct spsc_cons *c);
-/* What was told of this kind, or NULL. */
+/* The first effect of this type, or NULL. */
 const struct qp_fx *ring_fx(const struct ring *g, int id, enum qp_fx_type type);
 
 #endif

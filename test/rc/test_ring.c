@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/rc needs no TCP: all of it over rings of bytes, cut at random boundaries. */
+/* lib/rc works without TCP: all of it over rings of bytes, cut at random boundaries. */
 #include "ring.h"
 
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static struct rig_cfg config(uint64_t seed)
 	rig_defaults(&cfg);
 	cfg.seed = seed;
 	cfg.mtu = seed % 3 == 0 ? 1500 : 9000;
-	cfg.stages = 16; /* a quarter of them is for records that go in parts */
+	cfg.stages = 16; /* a quarter of the stages is for records that are written in parts */
 	cfg.crc = seed % 4 != 0;
 	cfg.markers[0] = seed % 3 == 0;
 	cfg.markers[1] = seed % 2 == 0;
@@ -36,7 +36,7 @@ static struct ring *connected(uint64_t seed)
 				  (uint32_t)0 - (uint32_t)(seed * 977));
 
 	if (seed % 7 == 3)
-		g->pipe[0].size = 900; /* FPDUs go in parts */
+		g->pipe[0].size = 900; /* FPDUs are written in parts */
 	ring_connect(g);
 	return g;
 }
@@ -67,7 +67,7 @@ static void completes(struct ring *g, int id, uint8_t op)
 	assert_int_equal(e.op, op);
 }
 
-/* A message of each kind from one side; what it leaves is compared. */
+/* One message of each kind from one side; the memory of both sides is compared. */
 static void exchange(struct ring *g, int id, uint32_t len)
 {
 	struct rig_node *n = &g->r->n[id], *o = &g->r->n[!id];
@@ -117,7 +117,7 @@ static void each_operation_works_over_any_stream(void **state)
 	}
 }
 
-/* The bytes stay in the stream until a receive is posted; what follows the message keeps its order. */
+/* The bytes stay in the stream until a receive is posted; later messages keep their order. */
 static void a_receiver_that_is_not_ready_holds_the_stream(void **state)
 {
 	(void)state;
@@ -145,7 +145,7 @@ static void a_receiver_that_is_not_ready_holds_the_stream(void **state)
 	}
 }
 
-/* Each end: what is posted and not done is flushed, the other side is told. */
+/* Either end resets: requests that are not done are flushed, and the other side gets the event. */
 static void a_reset_flushes_what_is_under_way(void **state)
 {
 	(void)state;
@@ -211,7 +211,7 @@ static void a_stream_that_ends_inside_an_fpdu_is_broken(void **state)
 	ring_free(g);
 }
 
-/* The memory changes between two parts of one FPDU: its CRC is of one sending all the same. */
+/* The memory changes between two parts of one FPDU: the FPDU is sent as it was, and its CRC is right. */
 static void an_fpdu_that_goes_in_parts_is_of_one_piece(void **state)
 {
 	struct ring *g = connected(9);
@@ -231,7 +231,7 @@ static void an_fpdu_that_goes_in_parts_is_of_one_piece(void **state)
 	close_both(g);
 }
 
-/* A peer that never answers the Request: the deadline is rc's own. */
+/* The peer never answers the Request: lib/rc's own timer ends the set-up. */
 static void a_silent_peer_is_given_up(void **state)
 {
 	struct rig_cfg cfg = config(1);

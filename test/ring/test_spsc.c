@@ -17,7 +17,7 @@
 #define SLOT   32u
 #define BYTES  (sizeof(struct spsc_hdr) + NSLOTS * SLOT)
 
-/* Guard lines around the ring: a write outside it shows. */
+/* Guard lines around the ring: a write outside the ring changes them. */
 struct arena {
 	RN_ALIGNED(RN_CACHE_LINE) uint8_t before[RN_CACHE_LINE];
 	RN_ALIGNED(RN_CACHE_LINE) uint8_t ring[BYTES];
@@ -159,7 +159,7 @@ static void full_is_full_and_empty_is_empty(void **state)
 	assert_int_equal(spsc_prod_free(&p, 1), NSLOTS);
 }
 
-/* The shared index is left alone while what is known is enough: this is what keeps the cache line quiet. */
+/* The shared index is not read while the known value is enough: this keeps the cache line from moving between CPUs. */
 static void refresh_only_when_short(void **state)
 {
 	struct spsc_prod p;
@@ -236,14 +236,14 @@ static void consumer_latches_a_corrupt_producer(void **state)
 		hdr()->prod = bad[i];
 		assert_int_equal(spsc_cons_avail(&c, 1), 0);
 		assert_int_equal(c.verdict, SPSC_CORRUPT);
-		hdr()->prod = 101; /* mending it does not help */
+		hdr()->prod = 101; /* a corrected index does not help: the verdict stays */
 		assert_int_equal(spsc_cons_avail(&c, 1), 0);
 		assert_int_equal(c.verdict, SPSC_CORRUPT);
 	}
 	fresh(&p, &c, 100);
 	spsc_prod_publish(&p, 4);
 	assert_int_equal(spsc_cons_avail(&c, 1), 4);
-	hdr()->prod = 102; /* takes back what the consumer has been promised */
+	hdr()->prod = 102; /* the index moves back behind entries that the consumer has seen */
 	assert_int_equal(spsc_cons_avail(&c, 5), 0);
 	assert_int_equal(c.verdict, SPSC_CORRUPT);
 }
@@ -268,8 +268,8 @@ static void producer_latches_a_corrupt_consumer(void **state)
 }
 
 /*
- * A hostile side rewrites both indices at random while the honest one works. Whatever it writes, the honest side is
- * never offered more than a ring, and its slots lie inside the ring (the sanitizer and the guards watch the rest).
+ * A hostile side rewrites both indices at random while the honest side works. The honest side is never offered more
+ * slots than the ring has, and its slots lie inside the ring (sanitizers and guard lines watch the rest).
  */
 static void hostile_indices_never_lead_outside(void **state)
 {
@@ -312,7 +312,7 @@ static void hostile_indices_never_lead_outside(void **state)
 		assert_int_equal(mem.before[i] | mem.after[i], 0);
 }
 
-/* Two threads: entries of 1..3 slots, each with its number and a sum; order and contents are checked. */
+/* Two threads pass entries of 1 to 3 slots, each with its number and a checksum; order and contents are checked. */
 #define MESSAGES 200000u
 
 struct entry {

@@ -1,22 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The exported symbols of librnic against those of the system's libibverbs, librdmacm and libefa: name and version.
-
-usage: abi_check.py LIBRNIC  (speaks TAP)
+"""Compares the exported symbols of librnic, name and version, with those of the system's libibverbs, librdmacm and
+libefa. usage: abi_check.py LIBRNIC  (speaks TAP)
 """
 import re
 import subprocess
 import sys
 
 LIBRARIES = ('libibverbs.so.1', 'librdmacm.so.1', 'libefa.so.1')
-# Left to the stock libraries: they take none of our objects (conversions for librdmacm, sysfs).
+# Left to the stock libraries, since these functions take none of our objects (conversions for librdmacm, sysfs).
 LEFT_OUT = re.compile(r'^(ibv_copy_(ah_attr|path_rec|qp_attr)_(from|to)_kern|ibv_get_sysfs_path|ibv_read_sysfs_file)$')
 OWN = {'rnic_alloc', 'rnic_free', 'rnicdv_await_socket', 'rnicdv_create_qp', 'rnicdv_group_bind', 'rnicdv_poll_cq',
        'rnicdv_query_device', 'rnicdv_read_map', 'rnicdv_resolve_socket', 'rnicdv_wc_read_record'}
 OWN |= {'rnic_sock_' + call for call in (
     'close', 'deregister', 'error', 'post_recv', 'post_send', 'prepare', 'qp', 'read', 'recv', 'recv_done', 'register',
     'send', 'send_done', 'shutdown', 'start', 'switch', 'write', 'writev')}
-# libc's, which librnic stands before
+# functions of libc that librnic interposes
 HOOKS = {'__realpath_chk', 'access', 'closedir', 'dlopen', 'fork', 'madvise', 'mremap', 'open', 'open64', 'opendir',
          'readdir', 'readdir64', 'realpath', 'rewinddir', 'sigaction', 'signal', 'stat', 'stat64', 'statx'}
 

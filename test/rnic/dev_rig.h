@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests of verbs begin with: a fake daemon, its first device opened, a PD. */
+/* Common start of tests of verbs: a fake daemon, its first device opened, a PD. */
 #ifndef DEV_RIG_H
 #define DEV_RIG_H
 
@@ -11,14 +11,14 @@ extern struct fake *fake;
 extern struct ibv_context *ctx;
 extern struct ibv_pd *pd;
 
-/* Setup and teardown of cmocka. */
+/* cmocka's setup and teardown. */
 int dev_setup(void **state);
 int dev_teardown(void **state);
 
-/* The daemon's view of this process. */
+/* This process as the daemon sees it. */
 struct fake_client *client(void);
 
-/* The worker's copy of a queue pair's next WQE, good until the next call; its slots are given back. */
+/* The next WQE of a queue pair in the worker's copy, which is valid until the next call. Gives the WQE's slots back. */
 struct qp_wqe *take_send(struct fake_qp *qp);
 
 #endif

@@ -126,7 +126,7 @@ static int create_cq(struct fake_client *c, struct ipc_msg *m)
 	return fake_answer_handle(m, h);
 }
 
-/* As qp_cq_change() does. */
+/* Does what qp_cq_change() does. */
 static int resize_cq(struct fake_client *c, struct ipc_msg *m)
 {
 	struct ipc_resize_cq a = m->resize_cq;
@@ -186,7 +186,7 @@ static int query_srq(struct fake_client *c, struct ipc_msg *m)
 	return 0;
 }
 
-/* Targets have no memory of the client's. */
+/* The target of an XRC domain: it has no memory of the client's. */
 static int target(struct fake_client *c, struct ipc_msg *m, uint32_t xrcd, uint32_t qpn)
 {
 	if (xrcd == 0 || xrcd > c->xrcds)
@@ -217,7 +217,7 @@ static int create_qp(struct fake_client *c, struct ipc_msg *m)
 	c->qp[h].recv_cq = a.recv_cq;
 	c->qp[h].cookie = a.cookie;
 	c->qp[h].made = a;
-	c->qp[h].bit = 60 + h; /* so that two words are in use */
+	c->qp[h].bit = 60 + h; /* from 60 on, so that two words of doorbells are in use */
 	c->qp[h].shm = (struct qp_shm *)(void *)(c->queues + a.shm_off);
 	c->qp[h].shm->state = 1;
 	c->qp[h].shm->worker = 1;
@@ -325,12 +325,12 @@ static int cm(struct fake_client *c, struct ipc_msg *m)
 			return EINVAL;
 		c->id[m->cm_migrate.id].channel = m->cm_migrate.channel;
 		return fake_answer_empty(m);
-	default: /* the id stands first in all others */
+	default: /* all other requests begin with an id */
 		return VALID(c->id, m->handle.handle) ? fake_answer_empty(m) : EINVAL;
 	}
 }
 
-/* One group at a time. */
+/* Only one group exists at a time. */
 static int attach(struct fake_client *c, struct ipc_msg *m)
 {
 	static const uint8_t none[16];
@@ -350,7 +350,7 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_CREATE_CHANNEL: return create_channel(c, m, fds, nfds);
 	case IPC_ALLOC_PD: return fake_answer_handle(m, ++c->pds);
 	case IPC_REG_MR: return fake_reg_mr(c, m);
-	case IPC_ALLOC_MW: /* STags that no region has */ return fake_answer_handle(m, FAKE_MAX + m->alloc_mw.type);
+	case IPC_ALLOC_MW: /* STags above those of regions */ return fake_answer_handle(m, FAKE_MAX + m->alloc_mw.type);
 	case IPC_CREATE_CQ: return create_cq(c, m);
 	case IPC_RESIZE_CQ: return resize_cq(c, m);
 	case IPC_CREATE_SRQ: return create_srq(c, m);
@@ -399,7 +399,8 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_CLOSE_XRCD:
 		return m->handle.handle == 0 || m->handle.handle > c->xrcds ? EINVAL : fake_answer_empty(m);
 	case IPC_OPEN_QP: return target(c, m, m->open_qp.xrcd, m->open_qp.qpn);
-	case IPC_INJECT ... IPC_TYPES: break; /* somebody else's, librnicsock's, and none */
+	/* requests that other clients make, requests of librnicsock, and types that do not exist */
+	case IPC_INJECT ... IPC_TYPES: break;
 	}
 	return EINVAL;
 }

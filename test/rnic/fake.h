@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control side of a daemon, in a thread of the test: it answers librnic's requests as rnicd does, checks what they
- * name (handles, offsets, pieces), and lets the test play the worker: take WQEs, write CQEs, raise events. It moves no
- * data by itself.
+ * The control side of a daemon, in a thread of the test. It answers librnic's requests as rnicd does, and checks the
+ * handles, offsets and pieces in them. The test plays the worker: it takes WQEs, writes CQEs and raises events. No data
+ * are moved.
  */
 #ifndef FAKE_H
 #define FAKE_H
@@ -15,7 +15,7 @@
 #include "ring/spsc.h"
 
 #define FAKE_MAX        4096u
-#define FAKE_SRQN       0x4000u /* number of an XRC shared receive queue, less its handle */
+#define FAKE_SRQN       0x4000u /* an XRC shared receive queue's number is this plus its handle */
 #define FAKE_TARGET_QPN 0x900u
 #define FAKE_WORKERS    2u
 #define FAKE_DEVS       2u
@@ -66,7 +66,7 @@ struct fake_id {
 };
 
 struct fake_client {
-	int sock; /* -1: unused */
+	int sock; /* -1: not in use */
 	int wake;
 	int fd[IPC_REGIONS];
 	uint8_t *queues;
@@ -78,28 +78,30 @@ struct fake_client {
 	struct fake_id id[64];
 	struct fake_import import[16];
 	uint32_t pds;
-	uint32_t xrcds, targets; /* ever made */
-	bool xrcd_file;          /* the last domain is one of a file */
-	struct ipc_msg last;     /* the last request */
+	uint32_t xrcds, targets; /* made so far */
+	bool xrcd_file;          /* the last domain that was opened has a file */
+	struct ipc_msg last;     /* the request that came last */
 };
 
 struct fake; /* the thread and its socket */
 
-struct fake *fake_start(void);  /* sets RNICD_SOCKET */
-extern bool fake_efa;           /* device 0 shows itself as an Elastic Fabric Adapter; set before the start */
-void fake_stop(struct fake *f); /* hangs up on all clients */
+struct fake *fake_start(void);  /* also sets RNICD_SOCKET */
+extern bool fake_efa;           /* device 0 presents itself as an Elastic Fabric Adapter; to be set before the start */
+void fake_stop(struct fake *f); /* also closes the connections of all clients */
 struct fake_client *fake_client(struct fake *f, unsigned n);
-void fake_refuse(struct fake *f, int errno_value, const char *text); /* the next request; 0: no more */
-void fake_blind(struct fake *f, bool blind);                         /* an import needs a descriptor from now on */
-void fake_version(struct fake *f, uint32_t version);                 /* told in HELLO from now on */
+/* refuses the next request; errno_value 0: refuses no more */
+void fake_refuse(struct fake *f, int errno_value, const char *text);
+void fake_blind(struct fake *f, bool blind);         /* from now on an import needs a descriptor */
+void fake_version(struct fake *f, uint32_t version); /* the version that HELLO names from now on */
 
-/* As the worker and the control thread do. */
+/* Writes a CQE as the worker does; sends an event as the control thread does. */
 void fake_cqe(struct fake_client *c, uint32_t cq, unsigned worker, const struct qp_cqe *e);
-/* The same with its sender's address, in a queue that tells them. */
+/* The same with the sender's address, for a queue that has addresses. */
 void fake_cqe_from(struct fake_client *c, uint32_t cq, unsigned worker, const struct qp_cqe *e, const uint8_t from[16]);
 void fake_event(struct fake_client *c, uint32_t chan, const void *slot, uint32_t size);
-void fake_cm(struct fake_client *c, const struct ipc_cm_event *ev); /* to the channel of its id, or of its listener */
-/* What the daemon reads and writes at a tagged offset, through its own descriptors. false: not within the region. */
+/* the event goes to the channel of its id, or of the id's listener */
+void fake_cm(struct fake_client *c, const struct ipc_cm_event *ev);
+/* Reads and writes at a tagged offset as the daemon does, through its own descriptors. False: outside the region. */
 bool fake_mr_read(struct fake_client *c, uint32_t stag, uint64_t to, void *buf, uint64_t len);
 bool fake_mr_write(struct fake_client *c, uint32_t stag, uint64_t to, const void *buf, uint64_t len);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the fake daemon share. */
+/* What the source files of the fake daemon share. */
 #ifndef FAKE_INT_H
 #define FAKE_INT_H
 
@@ -31,7 +31,7 @@ struct fake {
 	} while (0)
 #define VALID(array, h) ((h) > 0 && (h) < RN_ARRAY_LEN(array) && (array)[h].used)
 
-/* Each answers a request: 0, or the errno of the refusal. */
+/* Each function answers a request: it returns 0, or the errno of the refusal. */
 int fake_answer_handle(struct ipc_msg *m, uint32_t handle);
 int fake_answer_empty(struct ipc_msg *m);
 int fake_import(struct fake *f, struct fake_client *c, struct ipc_msg *m, const int *fds, unsigned nfds);

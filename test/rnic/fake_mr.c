@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory as the daemon sees it: what a client shares, and the regions in it. */
+/* Memory as the daemon sees it: the memory that a client shares, and the regions in that memory. */
 #include "fake_int.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "ipc/ipc_region.h"
 
-/* The descriptor of a region and the place in its file where it begins. */
+/* The descriptor of a region, and the offset in its file at which the region begins. */
 static int region_fd(const struct fake_client *c, uint32_t region, uint64_t *off, uint64_t *len)
 {
 	const struct fake_import *i = &c->import[region % RN_ARRAY_LEN(c->import)];

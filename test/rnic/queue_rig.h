@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests of queues begin with: dev_rig's device, a CQ with a channel, and a connected queue pair. */
+/* Common start of tests of queues: dev_rig's device, a CQ with a channel, and a connected queue pair. */
 #ifndef QUEUE_RIG_H
 #define QUEUE_RIG_H
 
@@ -8,13 +8,13 @@
 extern struct ibv_comp_channel *chan;
 extern struct ibv_cq *cq;
 extern struct ibv_qp *qp;
-extern struct ibv_qp_cap cap; /* of the queue pair made last */
+extern struct ibv_qp_cap cap; /* capabilities of the last queue pair that make_qp() has made */
 
-struct fake_qp *peer(void); /* the daemon's view of qp */
-/* ops: IBV_QP_EX_WITH_*, 0 for a queue pair without them. NULL: refused. */
+struct fake_qp *peer(void); /* qp as the daemon sees it */
+/* Makes a queue pair. ops: IBV_QP_EX_WITH_*, 0: without the extended calls. NULL: refused. */
 struct ibv_qp *make_qp(uint32_t wrs, uint32_t sge, uint32_t inl, uint64_t ops);
 
-/* Setup and teardown of cmocka. */
+/* cmocka's setup and teardown. */
 int queue_setup(void **state);
 int queue_teardown(void **state);
 

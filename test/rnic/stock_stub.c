@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A library with the names of the stock libibverbs, which only notes who was called. Every function returns
- * STOCK_SAYS as a pointer or as a number, whatever its arguments are; the device list holds one device.
+ * A stub of the stock libibverbs, which only records the name of the function that was called. Every function returns
+ * STOCK_SAYS, as a pointer or a number, for any arguments; the device list has one device.
  */
 #include "stock_stub.h"
 
@@ -9,7 +9,7 @@
 
 const char *stock_called;
 unsigned stock_frees;
-static char device[4096]; /* an ibv_device none of whose fields is looked at but its name, which is empty */
+static char device[4096]; /* an ibv_device; only its name is looked at, which is empty */
 static void *list[] = { device, NULL };
 
 #define STUB(name) \

@@ -4,7 +4,7 @@
 
 #define STOCK_SAYS 7L
 
-extern const char *stock_called; /* the last function called */
-extern unsigned stock_frees;     /* device lists given back */
+extern const char *stock_called; /* name of the last function that was called */
+extern unsigned stock_frees;     /* number of device lists that were freed */
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Devices of the stock library beside ours: each public function that takes an object hands a stranger's object on, and
- * the stock library's devices are listed. The stock library is a stub that notes who was called; argv[1] is the
- * library's version script, so that a function added there cannot be forgotten here.
+ * Devices of the stock library beside ours: each public function that takes an object passes objects of the stock
+ * library on to that library, and the device list has the stock library's devices, too. The stock library is a stub
+ * that records calls. argv[1] is librnic's version script: a function that is added there must be tested here.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t index, stru
 		      size_t size);
 ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *e, size_t max, uint32_t flags, size_t size);
 
-/* These take no object, or work with anybody's. */
+/* These functions take no object, or handle objects of either library. */
 static const char *const for_all[] = { "ibv_ack_async_event",     "ibv_dofork_range",    "ibv_dontfork_range",
 				       "ibv_event_type_str",      "ibv_fork_init",       "ibv_free_device_list",
 				       "ibv_get_device_list",     "ibv_get_device_name", "ibv_import_device",
@@ -158,7 +158,7 @@ static void strangers_objects_are_handed_on(void **state)
 	CALL(efadv_cq_from_ibv_cq_ex, &cq_ex);
 }
 
-/* There is no daemon here: the stock library's devices remain. */
+/* Without a daemon only the stock library's devices are listed. */
 static void stock_devices_are_listed(void **state)
 {
 	int n = 0;

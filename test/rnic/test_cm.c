@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdma_cm: ids, their events, and what programs rely on between the two. */
+/* rdma_cm: ids, their events, and the guarantees between the two that programs rely on. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "cm_rig.h"
 #include "rnic/cm/cm.h"
 
-/* Of datagrams: the queue pair is ready at once, and the answer tells where to send. */
+/* Ids for datagrams: the queue pair is ready at once, and the event has the address to send to. */
 static void datagram_ids(void **state)
 {
 	struct sockaddr_in dst = addr(1, 5000), src = addr(1, 6000);
@@ -79,7 +79,10 @@ static void datagram_ids(void **state)
 	assert_true(child->ps == RDMA_PS_UDP && child->qp_type == IBV_QPT_UD);
 	rdma_ack_cm_event(ev);
 	ud = (struct ibv_qp_init_attr){ .cap = { 10, 10, 1, 1, 0 },
-					.qp_type = IBV_QPT_UD }; /* without what was written back */
+					/*
+					 * the attributes as the program had set them: the call before has changed them
+					 */
+					.qp_type = IBV_QPT_UD };
 	assert_int_equal(rdma_create_qp(child, NULL, &ud), 0);
 	assert_int_equal(rdma_accept(child, NULL), 0);
 	assert_int_equal(client()->last.type, IPC_CM_ACCEPT);
@@ -130,14 +133,14 @@ static void active_side(void **state)
 	const struct ipc_cm_connect *c = &client()->last.cm_connect;
 	assert_int_equal(c->qp, id->qp->handle);
 	assert_int_equal(c->param.ird, 2);
-	assert_int_equal(c->param.ord, 32); /* the device's most */
+	assert_int_equal(c->param.ord, 32); /* the device's maximum */
 	assert_int_equal(c->param.priv_len, sizeof(data));
 	assert_memory_equal(c->param.priv, data, sizeof(data));
 	raise_event(RDMA_CM_EVENT_ESTABLISHED, id, 0);
 	rdma_ack_cm_event(next(RDMA_CM_EVENT_ESTABLISHED));
 	assert_int_equal(id->qp->state, IBV_QPS_RTS);
 	assert_int_equal(rdma_disconnect(id), 0);
-	/* DISCONNECTED also comes to an id whose queue pair is gone. */
+	/* An id whose queue pair is destroyed still gets DISCONNECTED. */
 	rdma_destroy_qp(id);
 	assert_null(id->qp);
 	assert_null(id->send_cq);
@@ -186,7 +189,7 @@ static void passive_side(void **state)
 	rdma_destroy_qp(child);
 	assert_int_equal(rdma_destroy_id(child), 0);
 
-	/* Refused, with words. */
+	/* Refused with a sentence. */
 	raise_request(id, 41);
 	ev = next(RDMA_CM_EVENT_CONNECT_REQUEST);
 	assert_int_equal(rdma_reject(ev->id, "no", 2), 0);
@@ -195,7 +198,7 @@ static void passive_side(void **state)
 	rdma_ack_cm_event(ev);
 	rdma_destroy_id(child);
 
-	/* Requests that nobody looked at go with the listener. */
+	/* Connection requests that were not fetched end with the listener. */
 	raise_request(id, 42);
 	raise_request(id, 43);
 	assert_int_equal(rdma_destroy_id(id), 0);
@@ -236,7 +239,7 @@ static void destroying_waits_for_acknowledgements(void **state)
 	rdma_destroy_id(other);
 }
 
-/* The daemon gives a handle out again as soon as its id is gone: events of the next holder must stay. */
+/* The daemon reuses a handle as soon as its id is destroyed: events of the handle's next id must not be discarded. */
 static void a_handle_is_given_out_again(void **state)
 {
 	struct sockaddr_in any = { .sin_family = AF_INET };
@@ -313,13 +316,15 @@ static void addresses(void **state)
 	cm_addr_to(&back, &a);
 	assert_memory_equal(&back, &in6, sizeof(in6));
 	assert_int_equal(cm_addr_from(&a, &odd), EAFNOSUPPORT);
-	/* libfabric asks with hints alone. */
+	/* libfabric calls rdma_getaddrinfo() with hints only. */
 	struct rdma_addrinfo hints = { .ai_src_addr = (struct sockaddr *)&in, .ai_src_len = sizeof(in) }, *res;
 	assert_int_equal(rdma_getaddrinfo(NULL, NULL, &hints, &res), 0);
 	assert_memory_equal(res->ai_src_addr, &in, sizeof(in));
 	assert_null(res->ai_dst_addr);
 	rdma_freeaddrinfo(res);
-	/* It asks for localhost to learn of a device, which is the first one; an address is meant as it is. */
+	/*
+	 * libfabric asks for localhost to find a device, and gets the first one; a numeric address is taken literally.
+	 */
 	hints = (struct rdma_addrinfo){ .ai_flags = RAI_PASSIVE, .ai_family = AF_INET };
 	struct sockaddr_in *got;
 	assert_int_equal(rdma_getaddrinfo("localhost", NULL, &hints, &res), 0);
@@ -352,7 +357,7 @@ static void joined(struct rdma_cm_id *id, uint32_t number, int status)
 	fake_cm(client(), &ev);
 }
 
-/* The event attaches the queue pair, leaving detaches it; one that only sends is not attached. */
+/* The event of joining attaches the queue pair, and leaving detaches it. An id that only sends is not attached. */
 static void groups_of_an_id(void **state)
 {
 	static const uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 1, 1 }, none[16];
@@ -411,7 +416,7 @@ static void groups_of_an_id(void **state)
 	assert_memory_equal(q->group, none, 16);
 	assert_int_equal(rdma_leave_multicast(id, (struct sockaddr *)&g), 0);
 
-	/* an event that is not read before the id leaves is not told any more */
+	/* an event that is not fetched before the id leaves is discarded */
 	assert_int_equal(rdma_join_multicast(id, (struct sockaddr *)&g, &mine), 0);
 	joined(id, client()->last.cm_join.join, 0);
 	assert_int_equal(rdma_leave_multicast(id, (struct sockaddr *)&g), 0);
@@ -428,7 +433,7 @@ static void groups_of_an_id(void **state)
 	assert_int_equal(rdma_destroy_id(tcp), 0);
 }
 
-/* Ids of a device that goes away with its daemon are told so. */
+/* Ids get an event when their device goes away with its daemon. */
 static void the_daemon_dies(void **state)
 {
 	struct sockaddr_in dst = addr(1, 5000);

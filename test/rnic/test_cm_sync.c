@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Synchronous ids of rdma_cm: a thread raises the events that the calls wait for. */
+/* Synchronous ids of rdma_cm: a thread raises the events for which the calls wait. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +56,7 @@ static void synchronous_client(void **state)
 	assert_null(res->ai_src_addr);
 	assert_memory_equal(res->ai_dst_addr, &dst, sizeof(dst));
 	assert_int_equal(res->ai_qp_type, IBV_QPT_RC);
-	/* The steps of rdma_create_ep() by hand, so that the script knows the id. */
+	/* The steps of rdma_create_ep() one by one, so that the thread knows the id. */
 	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
 	struct script script[] = { { IPC_CM_RESOLVE_ADDR, RDMA_CM_EVENT_ADDR_RESOLVED, 0, &id },
 				   { IPC_CM_RESOLVE_ROUTE, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, &id },

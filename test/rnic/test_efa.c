@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A device that shows itself as an Elastic Fabric Adapter: numbers of address handles, senders' addresses, files. */
+/* A device that presents itself as an Elastic Fabric Adapter: numbers of address handles, senders' addresses, files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -61,7 +61,8 @@ static void there_are_as_many_numbers_as_16_bits_have(void **state)
 	address(addr, 77);
 	const uint16_t n = rnic_ahn_find(a, addr);
 	assert_true(n < RNIC_AHN_MAX);
-	assert_int_equal(rnic_ahn_take(a, addr), n); /* once more, so it stays when one is gone */
+	/* a second reference, so that the number stays when one reference is gone */
+	assert_int_equal(rnic_ahn_take(a, addr), n);
 	rnic_ahn_give(a, n);
 	assert_int_equal(rnic_ahn_find(a, addr), n);
 	rnic_ahn_give(a, n);
@@ -80,7 +81,10 @@ static struct ibv_ah *handle_for(uint32_t n)
 	return ibv_create_ah(pd, &a);
 }
 
-/* As long as what is not polled goes to larger rings and past entries that are taken out. */
+/*
+ * Completions that are not polled keep their sender's address while the CQ is resized and while other entries are
+ * removed.
+ */
 static void an_entry_keeps_its_address(void **state)
 {
 	struct ibv_ah *ah[4];
@@ -100,7 +104,7 @@ static void an_entry_keeps_its_address(void **state)
 		fake_cqe_from(client(), cq->handle, 0, &e, from);
 	}
 	assert_int_equal(ibv_resize_cq(cq, 64), 0);
-	assert_int_equal(ibv_modify_qp(qp, &reset, IBV_QP_STATE), 0); /* takes the second entry out */
+	assert_int_equal(ibv_modify_qp(qp, &reset, IBV_QP_STATE), 0); /* removes the second entry */
 	assert_int_equal(ibv_poll_cq(cq, 4, wc), 3);
 	for (uint32_t k = 0, n = 0; k < 3; k++, n += n == 0 ? 2 : 1) {
 		assert_int_equal(wc[k].wr_id, n);
@@ -162,7 +166,7 @@ static void another_device_is_no_such_adapter(void **state)
 	ibv_free_device_list(list);
 }
 
-/* What libfabric looks at. */
+/* The files that libfabric reads. */
 static void its_path_leads_to_a_driver(void **state)
 {
 	char path[PATH_MAX], text[8] = { 0 };
@@ -185,7 +189,7 @@ static void its_path_leads_to_a_driver(void **state)
 		errno = 0;
 		assert_true(realpath(no[i], path) == NULL && errno == ENOENT);
 	}
-	assert_string_equal(realpath("/proc/../proc/", path), "/proc"); /* what there is, is told as ever */
+	assert_string_equal(realpath("/proc/../proc/", path), "/proc"); /* existing files read as ever */
 
 	const int fd = open("/sys/class/infiniband_verbs/abi_version", O_RDONLY);
 	assert_true(fd >= 0);
@@ -197,7 +201,7 @@ static void its_path_leads_to_a_driver(void **state)
 	char made[] = "/tmp/test_efa_XXXXXX";
 	assert_int_equal(close(mkstemp(made)), 0);
 	assert_int_equal(unlink(made), 0);
-	const int file = open(made, O_CREAT | O_EXCL | O_WRONLY, 0600); /* the mode arrives */
+	const int file = open(made, O_CREAT | O_EXCL | O_WRONLY, 0600); /* the mode is passed on */
 	assert_true(file >= 0 && access(made, R_OK | W_OK) == 0);
 	assert_int_equal(close(file), 0);
 	assert_int_equal(unlink(made), 0);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events: of completions and asynchronous ones, on channels and devices, and what destroying an object does to them. */
+/*
+ * Completion events and asynchronous events, on channels and devices, and the effect of destroying an object on its
+ * events.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -57,7 +60,10 @@ static void *destroy_it(void *arg)
 	return NULL;
 }
 
-/* A destroyed CQ takes its events along, waits for those that were fetched, and leaves those of others. */
+/*
+ * Destroying a CQ discards its events that were not fetched, waits until the fetched ones are acknowledged, and keeps
+ * the events of other CQs.
+ */
 static void destroying_a_cq_with_events(void **state)
 {
 	struct ibv_cq *other = ibv_create_cq(ctx, 10, NULL, chan, 0), *got;
@@ -108,7 +114,7 @@ static void asynchronous_events(void **state)
 	ibv_ack_async_event(&got);
 }
 
-/* Each opening of a device hears of its own objects alone. */
+/* A context of a device gets the events of its own objects only. */
 static void a_device_opened_twice(void **state)
 {
 	struct ibv_context *second = ibv_open_device(ctx->device);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What librnic does at a time. */
+/* Work that librnic carries out later, at a given time (rnic_later). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static void wait_for(const int *what)
 		usleep(100);
 }
 
-/* One that wishes for the next time at its end, while rnic_later_forget() waits for it. */
+/* Work that asks for its next run when it ends, while rnic_later_forget() waits for it. */
 static void again(void *object, uint64_t arg)
 {
 	__atomic_fetch_add(&runs, 1, __ATOMIC_RELAXED);
@@ -39,7 +39,7 @@ static void what_is_forgotten_is_not_done_again_by_what_was_being_done(void **st
 		wait_for(&begun);
 		rnic_later_forget(&object);
 		const int before = __atomic_load_n(&runs, __ATOMIC_RELAXED);
-		/* wishes come true in the order of their times: the next one of the object's would be before this */
+		/* work runs in the order of its times: another run of the object's would come before this one */
 		assert_true(rnic_later(2, once, &over, 1));
 		wait_for(&over);
 		assert_int_equal(__atomic_load_n(&runs, __ATOMIC_RELAXED), before);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory registration: whatever is registered, the daemon must see what the program writes and the program what the
+ * Memory registration: for any kind of memory the daemon must see what the program writes, and the program what the
  * daemon writes.
  */
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "mr_rig.h"
 
-/* Contents survive the move, around the region too. */
+/* Registration keeps the contents of the region, and of the pages around it. */
 static void heap_keeps_its_contents(void **state)
 {
 	static const size_t size[] = { 1, 100, PAGE, 10000, 70000, 1 << 20, (5 << 20) + 123 };
@@ -64,11 +64,14 @@ static void twice_and_overlapping_share_pages(void **state)
 	munmap(p, 64 * PAGE);
 }
 
-/* Neighbours registered in any order still end side by side: one piece for each window of the arena at most. */
+/*
+ * Neighbouring buffers that are registered in any order lie side by side in the end: at most one mapping for each
+ * window of the arena.
+ */
 static void neighbours_join(void **state)
 {
 	const unsigned n = 1024;
-	void *fresh = (void *)UINT64_C(0x7d0000000000); /* where nothing was before */
+	void *fresh = (void *)UINT64_C(0x7d0000000000); /* an address where nothing was mapped before */
 	uint8_t *p = mmap(fresh, n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
 			  -1, 0);
 	static struct ibv_mr *mr[1024];
@@ -104,7 +107,7 @@ static unsigned mappings(const uint8_t *p, size_t len)
 	return n;
 }
 
-/* A process may have 65,530: buffers that are registered one by one must not take one each. */
+/* A process may have 65,530 mappings: buffers that are registered one by one must not take a mapping each. */
 static void small_neighbours_take_few_mappings(void **state)
 {
 	static const unsigned pages[] = { 1, 2, 7, 32 };
@@ -137,7 +140,7 @@ static void memory_mapped_anew_is_moved_anew(void **state)
 	(void)state;
 	struct ibv_mr *old = ibv_reg_mr(pd, p, 16 * PAGE, RW);
 	memcpy(p, "old", 4);
-	/* The program forgets the region and maps the same addresses again. */
+	/* The program never deregisters, and maps the same addresses again. */
 	assert_ptr_equal(mmap(p, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), p);
 	memcpy(p, "new", 4);
 	struct ibv_mr *mr = ibv_reg_mr(pd, p, 16 * PAGE, RW);
@@ -210,7 +213,7 @@ static void rnic_alloc_moves_nothing(void **state)
 	}
 	for (size_t i = 0; i < RN_ARRAY_LEN(size); i++)
 		rnic_free(p[i]);
-	/* What is handed out again is zero again. */
+	/* Memory that is handed out again is zeroed. */
 	uint8_t *q = rnic_alloc(100000);
 	for (size_t k = 0; k < 100000; k++)
 		assert_int_equal(q[k], 0);
@@ -319,7 +322,7 @@ static void sweep_finds_what_was_unmapped(void **state)
 	rnic_arena_sweep(m);
 	pthread_mutex_unlock(&m->lock);
 	uint64_t before = pages_used(m);
-	/* The loop of a program that maps, registers, deregisters, unmaps. */
+	/* A program that maps, registers, deregisters and unmaps in a loop. */
 	for (int i = 0; i < 300; i++) {
 		uint8_t *p = mmap(NULL, 500 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		p[0] = 1;
@@ -341,7 +344,7 @@ static void sweep_finds_what_was_unmapped(void **state)
 	munmap(kept, 100 * PAGE);
 }
 
-/* ---- hugepages: where the system has some free; else these say that they were skipped ---- */
+/* ---- hugepages: if the system has free ones; otherwise these cases report that they were skipped ---- */
 
 static void rnic_alloc_takes_hugepages(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registered memory across fork() and the other ways to begin a process. */
+/* Registered memory across fork() and the other ways to start a process. */
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -18,8 +18,9 @@
 #include "mr_rig.h"
 
 /*
- * A child made by fork() gets what was moved as its own, as the kernel copies pinned memory: what it writes is not the
- * parent's, what the parent and the daemon write is not the child's. It may be on the very stack that it runs on.
+ * A child made by fork() gets a copy of registered memory, as the kernel copies pinned memory: the parent does not see
+ * what the child writes, nor the child what the parent and the daemon write. The memory may be the stack that the child
+ * runs on.
  */
 static void fork_copies_what_was_moved(void **state)
 {
@@ -46,7 +47,7 @@ static void fork_copies_what_was_moved(void **state)
 	pid_t pid = fork();
 	if (pid == 0) {
 		char c;
-		/* The parent has changed its own meanwhile. */
+		/* The parent has changed its own copy meanwhile. */
 		if (read(told[0], &c, 1) != 1 || strcmp((char *)here, "the stack") != 0 ||
 		    strcmp((char *)p + 2 * PAGE, "whole") != 0)
 			_exit(1);
@@ -82,7 +83,7 @@ static void fork_copies_what_was_moved(void **state)
 	munmap(p, 4 * PAGE);
 }
 
-/* The child has a session of its own, beside what it has inherited; another goes on as another program. */
+/* A child opens a session of its own, beside the one that it has inherited; another child executes another program. */
 static void children_start_afresh(void **state)
 {
 	uint8_t *p = malloc(10000);
@@ -118,7 +119,7 @@ static void children_start_afresh(void **state)
 	free(p);
 }
 
-/* These run on the parent's own memory until they execute another program. */
+/* Such children run on the parent's own memory until they execute another program. */
 static void programs_are_started_by_other_means_than_fork(void **state)
 {
 	static char *const argv[] = { (char *)(uintptr_t) "true", NULL };
@@ -151,9 +152,7 @@ static void programs_are_started_by_other_means_than_fork(void **state)
 	free(heap);
 }
 
-/*
- * Threads whose heaps are partly registered use them while another one forks: nobody's locks are touched by the child.
- */
+/* Threads use heaps that are partly registered while another thread forks: the child touches no lock of theirs. */
 static void *use_heap(void *stop)
 {
 	unsigned seed = (unsigned)(uintptr_t)&seed;

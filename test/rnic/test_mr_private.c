@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Memory registration: what was moved behaves as the private memory that it was, and nothing that anybody wrote is
- * lost.
- */
+/* Memory registration: registered private memory behaves as before, and no byte that any thread wrote is lost. */
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -20,7 +17,10 @@
 
 #include "mr_rig.h"
 
-/* In libc's place, as libraries stand that watch what a program maps: what they would be told in this thread. */
+/*
+ * Stands in place of libc's functions, as libraries do that watch a program's mappings; counts the calls in this
+ * thread.
+ */
 static __thread unsigned heard;
 
 void *mmap(void *at, size_t len, int prot, int flags, int fd, off_t off)
@@ -35,7 +35,7 @@ int munmap(void *at, size_t len)
 	return (int)syscall(SYS_munmap, at, len);
 }
 
-/* They hold a lock while they register: told of a registration's own mappings they would wait for themselves. */
+/* Such a library holds a lock while it registers: if registration told it of its own mappings, it would deadlock. */
 static void who_watches_mappings_hears_of_the_programs_alone(void **state)
 {
 	uint8_t *p = mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), buf[300];
@@ -106,14 +106,14 @@ static void *stack_thread(void *arg)
 
 static void *deep_thread(void *arg)
 {
-	/* Well below the page that holds the thread's descriptor. */
+	/* Goes well below the page that holds the thread's descriptor. */
 	volatile uint8_t gap[3 * PAGE];
 
 	gap[0] = gap[2 * PAGE] = 0;
 	return stack_thread(arg);
 }
 
-/* The page of the descriptor, while the thread is being joined already. */
+/* Registers the page of the thread's descriptor while another thread already joins the thread. */
 static void *top_thread(void *arg)
 {
 	usleep(50000);
@@ -170,7 +170,7 @@ static void writers_lose_nothing(int by_signal)
 		mem->uffd = -1;
 	for (int round = 0; round < 5; round++) {
 		uint8_t *p = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		/* Each thread has its own word on each page. */
+		/* Each thread writes a word of its own on each page. */
 		struct writer w[2] = { { .p = p, .pages = pages }, { .p = p + 64, .pages = pages } };
 		pthread_t t[2];
 		for (int i = 0; i < 2; i++)
@@ -212,8 +212,9 @@ static void writers_lose_nothing_under_the_signal(void **state)
 /* ---- realloc, fork, sweep ---- */
 
 /*
- * A block with a mapping of its own. What is free elsewhere would be taken first, and the size from which on rises. A
- * sanitizer's malloc() has other ways: with it the bytes are looked at all the same.
+ * A block to which malloc() gives a mapping of its own. malloc() would prefer free memory, and would raise its size limit
+ * for mappings of their own: both are prevented first. A sanitizer's malloc() differs; the contents are checked
+ * nevertheless.
  */
 static uint8_t *mapped(size_t len)
 {
@@ -247,7 +248,7 @@ static void realloc_of_registered_memory(void **state)
 	free(q);
 }
 
-/* libc grows what it has mapped by mremap(), of which nobody hears: it must never take a neighbour along. */
+/* libc grows its own mappings by mremap(), which librnic cannot intercept: a neighbour must never be moved along. */
 static void realloc_of_memory_registered_in_pieces(void **state)
 {
 	static const size_t piece[] = { PAGE, 2 * PAGE, 5 * PAGE, 33 * PAGE };
@@ -281,7 +282,7 @@ static void realloc_of_memory_registered_in_pieces(void **state)
 	}
 }
 
-/* ---- madvise, mremap, sigaction: as if nothing had been moved ---- */
+/* ---- madvise, mremap, sigaction: they work as if no memory had been moved ---- */
 
 static void discarded_memory_reads_as_zero(void **state)
 {
@@ -294,7 +295,10 @@ static void discarded_memory_reads_as_zero(void **state)
 		fill(p, 32 * PAGE, 3);
 		struct ibv_mr *mr = ibv_reg_mr(pd, p + 8 * PAGE, 16 * PAGE, RW);
 		assert_non_null(mr);
-		/* In a region, the daemon sees it too; and from moved memory into memory that never was. */
+		/*
+		 * Inside a region, where the daemon sees the zeros, too; and across the border to memory that was never
+		 * registered.
+		 */
 		assert_int_equal(madvise(p + 10 * PAGE, 2 * PAGE, advice[i]), 0);
 		assert_zeros(p + 10 * PAGE, 2 * PAGE);
 		assert_true(fake_mr_read(client(), mr->rkey, (uintptr_t)p + 10 * PAGE, got, sizeof(got)));
@@ -328,14 +332,14 @@ static void mappings_grow_beside_their_neighbours(void **state)
 		struct ibv_mr *a = ibv_reg_mr(pd, p, len, RW), *b = ibv_reg_mr(pd, p + len, len, RW);
 		assert_non_null(a);
 		assert_non_null(b);
-		/* No room behind it. */
+		/* There is no room behind it. */
 		assert_ptr_equal(mremap(p, len, 4 * len, 0), MAP_FAILED);
 		uint8_t *q = mremap(p, len, 4 * len, MREMAP_MAYMOVE);
 		assert_ptr_not_equal(q, MAP_FAILED);
 		assert_filled(q, len, 6);
 		assert_zeros(q + len, 3 * len);
 		memset(q + len, 0xee, 3 * len);
-		/* The first region went along, the second lost nothing. */
+		/* The first region was moved along, the second has lost nothing. */
 		memcpy(q, "further", 8);
 		assert_true(fake_mr_read(client(), a->rkey, (uintptr_t)p, got, 8));
 		assert_memory_equal(got, "further", 8);
@@ -343,7 +347,7 @@ static void mappings_grow_beside_their_neighbours(void **state)
 		assert_int_equal(p[len], pattern(0, 2));
 		struct ibv_mr *whole = ibv_reg_mr(pd, q, 4 * len, RW);
 		assert_shared(whole);
-		/* In place, into the hole that the first one left. */
+		/* Grows in place, into the hole that the first one left. */
 		uint8_t *r = mremap(q, 4 * len, 2 * len, 0);
 		assert_ptr_equal(r, q);
 		assert_ptr_equal(mremap(q, 2 * len, 3 * len, 0), q);
@@ -377,13 +381,13 @@ static void handlers_of_the_program_are_called(void **state)
 	assert_int_equal(sigaction(SIGSEGV, &theirs, &before), 0);
 	assert_int_equal(sigaction(SIGSEGV, NULL, &now), 0);
 	assert_ptr_equal(now.sa_sigaction, their_handler);
-	writers_lose_nothing(1); /* and still does its work */
+	writers_lose_nothing(1); /* and still works */
 	if (sigsetjmp(jump, 1) == 0)
 		*(volatile uint8_t *)none = 1;
 	assert_ptr_equal(fault_at, none);
 	fault_at = NULL;
 	if (sigsetjmp(jump, 1) == 0)
-		*(volatile uint8_t *)none = 1; /* the mask is as before */
+		*(volatile uint8_t *)none = 1; /* the signal mask is as before */
 	assert_ptr_equal(fault_at, none);
 	assert_int_equal(sigaction(SIGSEGV, &before, &now), 0);
 	assert_ptr_equal(now.sa_sigaction, their_handler);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory registration: memory that is shared with others already stays where it is, and the daemon maps it too. */
+/* Memory registration: memory that is shared with other processes stays where it is, and the daemon maps it, too. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,13 +24,13 @@ static unsigned imports(void)
 	return n;
 }
 
-/* Both ways, for regions anywhere in it; the contents stay where others see them too. */
+/* Checks regions anywhere in the mapping, both ways; the other mapping of the memory sees the contents, too. */
 static void assert_passed_through(uint8_t *p, size_t len, uint8_t *other)
 {
 	fill(p, len, 11);
 	struct ibv_mr *a = ibv_reg_mr(pd, p + 100, len - 200, RW), *b = ibv_reg_mr(pd, p + len / 2, 64, RW);
 	if (a == NULL && errno == EOPNOTSUPP)
-		skip(); /* not privileged */
+		skip(); /* the kernel refuses an unprivileged process */
 	assert_non_null(a);
 	assert_non_null(b);
 	assert_int_equal(imports(), 1);
@@ -64,7 +64,7 @@ static void system_v(void **state)
 	shmdt(q);
 }
 
-/* By name, and with neither a name nor a descriptor left. */
+/* POSIX shared memory: reopened by name, and with neither name nor descriptor left. */
 static void posix_shm(void **state)
 {
 	char name[64];
@@ -95,7 +95,7 @@ static void memfd_of_the_programs_own(void **state)
 	assert_int_equal(ftruncate(fd, 16 * PAGE), 0);
 	fake_blind(fake, true);
 	assert_passed_through(mmap(NULL, 9 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 4 * PAGE), 9 * PAGE, NULL);
-	/* The mapping is longer than its file. */
+	/* A mapping that is longer than its file. */
 	uint8_t *p = mmap(NULL, 100 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	struct ibv_mr *mr = ibv_reg_mr(pd, p, 16 * PAGE, RW);
 	assert_shared(mr);

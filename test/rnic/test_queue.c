@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posting and polling: what lies in the rings is what lib/qp expects, and errors are those of the man pages. */
+/*
+ * Posting and polling: the contents of the rings are those that lib/qp expects, and errors are those of the man pages.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,7 +22,7 @@
 static void caps_are_written_back(void **state)
 {
 	(void)state;
-	/* 100 inline bytes: a WQE of three slots holds 160 bytes of payload. */
+	/* The program asked for 100 inline bytes; a WQE of three slots holds 160 bytes of payload. */
 	assert_int_equal(cap.max_inline_data, 160);
 	assert_int_equal(cap.max_send_sge, 4);
 	assert_int_equal(cap.max_recv_sge, 4);
@@ -132,7 +134,7 @@ static void post_ex(unsigned i, struct ibv_mw *mw, const struct ibv_mw_bind_info
 	assert_int_equal(ibv_wr_complete(ex), 0);
 }
 
-/* Immediate data, atomics, invalidation and bind: both ways of posting write the same. */
+/* Immediate data, atomics, invalidation and bind: both interfaces of posting write the same WQEs. */
 static void the_other_operations(void **state)
 {
 	struct ibv_sge sge = { 0x1000, 8, 1 };
@@ -190,7 +192,7 @@ static void the_other_operations(void **state)
 			assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
 		}
 	}
-	/* A window of type 1 gets its next key with each bind. */
+	/* Each bind gives a window of type 1 its next key. */
 	struct ibv_mw_bind bind = { .wr_id = 6, .bind_info = info };
 	uint32_t key = one->rkey;
 	assert_int_equal(ibv_bind_mw(qp, one, &bind), 0);
@@ -212,7 +214,7 @@ static void bad_requests_and_a_full_queue(void **state)
 	unsigned posted = 0;
 
 	(void)state;
-	/* What stands before the bad one is posted. */
+	/* The work requests before the bad one are posted. */
 	wr[1].opcode = IBV_WR_TSO;
 	assert_int_equal(ibv_post_send(qp, wr, &bad), EOPNOTSUPP);
 	assert_ptr_equal(bad, &wr[1]);
@@ -236,13 +238,13 @@ static void bad_requests_and_a_full_queue(void **state)
 		posted++;
 	assert_int_equal(ibv_post_send(qp, &wr[0], &bad), ENOMEM);
 	assert_ptr_equal(bad, &wr[0]);
-	assert_int_equal(posted, cap.max_send_wr); /* not one more, however few slots they took */
+	assert_int_equal(posted, cap.max_send_wr); /* not one request more, although the requests take few slots */
 	take_send(peer());
 	assert_int_equal(ibv_post_send(qp, &wr[0], &bad), 0);
 	assert_int_equal(ibv_post_send(qp, &wr[0], &bad), ENOMEM);
 	for (unsigned i = 0; i < posted; i++)
 		take_send(peer());
-	for (unsigned i = 0; i < 1000; i++) { /* and as many of the largest, many times around */
+	for (unsigned i = 0; i < 1000; i++) { /* as many of the largest requests, many times around the ring */
 		wr[1].num_sge = (int)(i % 3 == 0 ? cap.max_send_sge : 1);
 		wr[1].sg_list = (struct ibv_sge[QP_MAX_SGE]){ 0 };
 		if (ibv_post_send(qp, &wr[1], &bad) != 0) {
@@ -280,7 +282,7 @@ static void receives(void **state)
 	memset(db->bits, 0, sizeof(db->bits));
 	assert_int_equal(ibv_post_recv(qp, wr, &bad), 0);
 	assert_int_equal(db->summary, 0);
-	/* Each takes as many slots as four SGEs need. */
+	/* Each receive takes the slots for four SGEs. */
 	assert_int_equal(spsc_cons_avail(&peer()->rq, 4), 4);
 	spsc_cons_copy(&peer()->rq, 0, &u, QP_SLOT_SIZE);
 	assert_int_equal(u.w.wr_id, 8);
@@ -294,7 +296,7 @@ static void receives(void **state)
 	spsc_cons_release(&peer()->rq, 4);
 	wr[1].num_sge = (int)cap.max_recv_sge + 1;
 	assert_int_equal(ibv_post_recv(qp, &wr[1], &bad), EINVAL);
-	/* Receives of a queue in error must be flushed, and the worker be told. */
+	/* Receives posted to a queue pair in error must be flushed, so the doorbell rings. */
 	peer()->shm->state = IBV_QPS_ERR;
 	wr[0].next = NULL;
 	assert_int_equal(ibv_post_recv(qp, wr, &bad), 0);
@@ -315,7 +317,7 @@ static void a_sleeping_worker_is_woken(void **state)
 	fcntl(client()->wake, F_SETFL, O_NONBLOCK);
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
 	assert_int_equal(read(client()->wake, &v, 8), -1);
-	db[0].need_wakeup = 1; /* another worker's */
+	db[0].need_wakeup = 1; /* that of another worker */
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
 	assert_int_equal(read(client()->wake, &v, 8), -1);
 	db[1].need_wakeup = 1;
@@ -373,7 +375,7 @@ static void work_requests_through_qp_ex(void **state)
 		memset(bytes + 50, round, 50);
 		list_through_qp_ex(ex, bytes);
 	}
-	/* An error on the way takes the whole list with it. */
+	/* An error in a list discards the whole list. */
 	ibv_wr_start(ex);
 	ibv_wr_send(ex);
 	ibv_wr_send(ex);
@@ -403,7 +405,7 @@ static void completions_from_all_workers(void **state)
 		int n = ibv_poll_cq(cq, 7, wc);
 		assert_in_range(n, 1, 7);
 		for (int i = 0; i < n; i++) {
-			/* In order within a worker, which is within a QP. */
+			/* Completions of one worker are in order; a QP belongs to one worker. */
 			unsigned w = wc[i].wr_id % 2;
 			assert_int_equal(wc[i].wr_id / 2, per[w]++);
 			assert_int_equal(wc[i].status, IBV_WC_SUCCESS);

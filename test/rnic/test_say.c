@@ -35,7 +35,7 @@ static void ten_failures_a_second_and_then_how_many_more(void **state)
 	assert_int_equal(lost, 15);
 }
 
-/* Few failures in any second are all printed, however long that goes on. */
+/* A few failures in any second are all printed, for any length of time. */
 static void the_eleventh_failure_is_printed_when_it_comes_later(void **state)
 {
 	struct rnic_tell_limit l = { 0 };
@@ -48,7 +48,7 @@ static void the_eleventh_failure_is_printed_when_it_comes_later(void **state)
 	}
 }
 
-/* What goes to stderr meanwhile; the caller frees it. */
+/* What f() prints on stderr; to be freed by the caller. */
 static char *printed(void (*f)(void))
 {
 	int fd = memfd_create("stderr", 0), real = dup(STDERR_FILENO);

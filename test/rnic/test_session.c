@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The connection to the daemon: not there, wrong, dying, left behind by a fork. */
+/* The connection to the daemon: no daemon, a wrong one, one that dies, and a connection inherited by fork(). */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -38,7 +38,7 @@ static struct ibv_context *open_first(void)
 	return c;
 }
 
-/* What a program writes on stderr, in a process of its own. */
+/* Runs what() in a process of its own; text is what it prints on stderr. Returns its exit status. */
 static int said(void (*what)(void), char *text, size_t room)
 {
 	int p[2], st;
@@ -66,7 +66,7 @@ static void list_devices(void)
 {
 	int n = 7;
 
-	ibv_get_device_list(NULL); /* told once */
+	ibv_get_device_list(NULL); /* the reason is printed once only */
 	if (ibv_get_device_list(&n) != NULL || errno != ENOSYS || n != 0)
 		_exit(1);
 }
@@ -107,7 +107,7 @@ static void another_version(void **state)
 
 	(void)state;
 	fake = fake_start();
-	for (int d = -1; d <= 1; d += 2) { /* a daemon that does not look at the client's version itself */
+	for (int d = -1; d <= 1; d += 2) { /* this daemon does not check the client's version itself */
 		fake_version(fake, (uint32_t)(IPC_VERSION + d));
 		snprintf(wanted, sizeof(wanted),
 			 "rnic: librnic speaks version %d of the control protocol, rnicd version %d: "
@@ -128,7 +128,7 @@ static void another_version(void **state)
 	fake_stop(fake);
 }
 
-/* What this device does not have: the errno that says so, and once a sentence with what to do instead. */
+/* Features that the device lacks: the call returns the right errno, and prints one sentence with an alternative. */
 static void ask_for_what_is_not_there(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -158,7 +158,7 @@ static void ask_for_what_is_not_there(void)
 		if (rdma_set_option(tcp, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path, 1) != -1 || errno != EOPNOTSUPP)
 			_exit(9);
 		if (ibv_query_ece(&(struct ibv_qp){ .context = c }, &ece) !=
-		    EOPNOTSUPP) /* asked for by programs that do without */
+		    EOPNOTSUPP) /* without a sentence: programs that ask for it can do without */
 			_exit(8);
 	}
 }
@@ -181,7 +181,10 @@ static void what_is_not_there_is_told_once(void **state)
 	fake_stop(fake);
 }
 
-/* The header's inline functions call through the context; these it has not, and programs that ask do without. */
+/*
+ * Inline functions of the header call through pointers in the context: those of missing features return an error, and
+ * programs that try them can do without.
+ */
 static void what_a_software_device_has_not(void **state)
 {
 #define NONE(call) \
@@ -227,7 +230,7 @@ static void what_a_software_device_has_not(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_int_equal(rdma_get_remote_ece(&id, &ece), -1);
 	assert_int_equal(errno, EOPNOTSUPP);
-	/* What these ask for is there without them. */
+	/* The effect of these calls exists without calling them. */
 	assert_int_equal(ibv_fork_init(), 0);
 	assert_int_equal(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
 	assert_int_equal(ibv_query_qp_data_in_order(qp, IBV_WR_SEND, 0), 0);
@@ -239,7 +242,7 @@ static void what_a_software_device_has_not(void **state)
 	fake_stop(fake);
 }
 
-/* Programs older and newer than the library bring structures that are shorter and longer than its own. */
+/* Programs that are older or newer than the library pass structures that are shorter or longer than the library's. */
 static void structures_of_other_sizes(void **state)
 {
 	struct {
@@ -358,7 +361,7 @@ static void *wait_comp(void *arg)
 	return ibv_get_cq_event(arg, &cq, &context) == -1 && errno == EIO ? arg : NULL;
 }
 
-/* Waiting threads are woken, later calls are told, and a daemon that comes again is found again. */
+/* Waiting threads are woken, later calls return an error, and a new daemon is found. */
 static void the_daemon_dies(void **state)
 {
 	struct ibv_async_event *ev;
@@ -398,7 +401,7 @@ static void the_daemon_dies(void **state)
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), EIO);
 	assert_null(ibv_alloc_pd(c));
 	assert_int_equal(errno, EIO);
-	/* Everything can be taken down. */
+	/* All objects can be destroyed. */
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 	assert_int_equal(ibv_destroy_comp_channel(ch), 0);
@@ -410,7 +413,7 @@ static void the_daemon_dies(void **state)
 	c = open_first();
 	assert_non_null(c);
 	pd = ibv_alloc_pd(c);
-	/* Memory that lies in the old session's arena goes into the new one's. */
+	/* Memory in the old session's arena is moved into that of the new session. */
 	mr = ibv_reg_mr(pd, p, 100000, IBV_ACCESS_LOCAL_WRITE);
 	assert_non_null(mr);
 	assert_int_equal(p[5000], 17);
@@ -442,7 +445,7 @@ static void a_forked_child_starts_afresh(void **state)
 	if (pid == 0) {
 		struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
 		struct ibv_wc wc;
-		/* The parent's objects are dead here, also to a post. */
+		/* The parent's objects do not work here, not even posting. */
 		if (ibv_post_send(qp, &wr, &bad) == 0)
 			_exit(1);
 		if (ibv_poll_cq(cq, 1, &wc) != -1)

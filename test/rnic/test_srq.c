@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues and the size of completion queues, as librnic has them. */
+/* Shared receive queues, and resizing of completion queues, in librnic. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -155,7 +155,7 @@ static void its_events_are_its_own(void **state)
 	assert_int_equal(ibv_get_async_event(ctx, &got), 0);
 	assert_int_equal(got.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
 	assert_ptr_equal(got.element.srq, srq);
-	fake_event(client(), chan, &ev, sizeof(ev)); /* nobody will fetch this one */
+	fake_event(client(), chan, &ev, sizeof(ev)); /* an event that is not fetched */
 	ibv_ack_async_event(&got);
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
@@ -168,7 +168,7 @@ static void a_completion_queue_grows_with_its_entries(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 12; i++)
 		fake_cqe(client(), h, i % 2, &(struct qp_cqe){ .wr_id = i });
-	assert_int_equal(ibv_resize_cq(cq, 11), EINVAL); /* twelve are in it */
+	assert_int_equal(ibv_resize_cq(cq, 11), EINVAL); /* twelve completions are in the CQ */
 	assert_int_equal(ibv_resize_cq(cq, 0), EINVAL);
 	assert_int_equal(ibv_resize_cq(cq, -1), EINVAL);
 	assert_int_equal(ibv_resize_cq(cq, (1 << 18) + 1), EINVAL);
@@ -182,7 +182,7 @@ static void a_completion_queue_grows_with_its_entries(void **state)
 	uint64_t next[2] = { 0, 1 };
 	int n = 0, k;
 	while ((k = ibv_poll_cq(cq, 64, wc)) > 0) {
-		for (int i = 0; i < k; i++, n++) { /* in order for each worker */
+		for (int i = 0; i < k; i++, n++) { /* completions of each worker are in order */
 			assert_int_equal(wc[i].wr_id, next[wc[i].wr_id % 2]);
 			next[wc[i].wr_id % 2] += 2;
 		}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Address handles and what a datagram queue pair posts and polls. */
+/* Address handles, and posting and polling of datagram queue pairs. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "rnic/verbs/objects.h"
 #include <rnic/rnicdv.h>
 
-#define UD_MTU 1024u /* the fake daemon's */
+#define UD_MTU 1024u /* address of the fake daemon's device */
 
 static struct ibv_cq *cq;
 static struct ibv_qp *qp;
@@ -151,7 +151,7 @@ static void a_queue_pair_of_long_datagrams(void **state)
 	assert_int_equal(ibv_post_send(q, &wr, &bad), EINVAL);
 	assert_int_equal(ibv_destroy_qp(q), 0);
 
-	/* a Write-Record: the receiver's address and the tagged offset stand before the SGEs, in the next slot */
+	/* a Write-Record: the first slot has the receiver's address and the tagged offset, the next one the SGEs */
 	a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	a.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND;
 	q = rnicdv_create_qp(ctx, &a, &dv);
@@ -172,7 +172,7 @@ static void a_queue_pair_of_long_datagrams(void **state)
 	assert_true(w->dgram_write.raddr == 0x7f0000000010);
 	const struct qp_sge *s = spsc_cons_slot(&f->sq, 1);
 	assert_true(s->addr == 4096 && s->len == 100000 && s->lkey == 7);
-	for (uint32_t len = 0; len < 200000; len += 100001) { /* none, and too many bytes */
+	for (uint32_t len = 0; len < 200000; len += 100001) { /* no bytes, and too many bytes */
 		ibv_wr_start(ex);
 		ibv_wr_rdma_write(ex, 0x1234, 0x1000);
 		ibv_wr_set_ud_addr(ex, ah, 5, 6);
@@ -181,7 +181,7 @@ static void a_queue_pair_of_long_datagrams(void **state)
 	}
 	assert_int_equal(ibv_destroy_qp(q), 0);
 
-	/* what is not known is refused */
+	/* unknown types and flags are refused */
 	dv.type = 99;
 	assert_null(rnicdv_create_qp(ctx, &a, &dv));
 	assert_int_equal(errno, EOPNOTSUPP);
@@ -202,7 +202,7 @@ static void a_queue_pair_of_long_datagrams(void **state)
 	assert_int_equal(rnicdv_query_device(ctx, &dev), EOPNOTSUPP);
 }
 
-/* Reliable datagrams: the work request is as a connection's, and the last slot says to whom it goes. */
+/* Reliable datagrams: the WQE is that of a connection, plus a last slot with the peer's address. */
 static void a_queue_pair_of_reliable_datagrams(void **state)
 {
 	struct ibv_sge sge = { .addr = 4096, .length = 100000000, .lkey = 7 };
@@ -225,7 +225,7 @@ static void a_queue_pair_of_reliable_datagrams(void **state)
 	assert_int_equal(ibv_post_send(q, &wr, &bad), 0);
 	wr.wr.ud.remote_qpn = 1 << 24;
 	assert_int_equal(ibv_post_send(q, &wr, &bad), EINVAL);
-	wr.opcode = IBV_WR_RDMA_WRITE; /* names no peer */
+	wr.opcode = IBV_WR_RDMA_WRITE; /* a request without a peer's address */
 	assert_int_equal(ibv_post_send(q, &wr, &bad), EINVAL);
 	const struct qp_wqe *w = spsc_cons_slot(&f->sq, 0);
 	assert_true(w->op == QP_WR_SEND && w->slots == 2 && w->num_sge == 1 && w->sge[0].len == 100000000);
@@ -243,7 +243,7 @@ static void a_queue_pair_of_reliable_datagrams(void **state)
 	assert_true(w->op == QP_WR_WRITE && w->slots == 2 && w->rkey == 0x1234 && w->raddr == 0x7f0000000010);
 	to = spsc_cons_slot(&f->sq, 3);
 	assert_true(to->qpn == 8 && to->qkey == 9);
-	ibv_wr_start(ex); /* to nobody */
+	ibv_wr_start(ex); /* a request without a peer's address */
 	ibv_wr_rdma_write(ex, 0x1234, 0x7f0000000010);
 	ibv_wr_set_sge(ex, 7, 4096, 12);
 	assert_int_equal(ibv_wr_complete(ex), EINVAL);
@@ -304,7 +304,7 @@ static void what_is_posted(void **state)
 	assert_true(w->slots == 1 && w->op == QP_WR_SEND && w->inline_len == 16 && w->aux == 0);
 	assert_memory_equal((const uint8_t *)w + QP_WQE_FIXED + QP_UD_ADDR_LEN, text, 16);
 
-	/* what no datagram is */
+	/* requests that a datagram queue pair does not have */
 	sge[0].length = 81;
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
 	wr.send_flags = 0;
@@ -337,7 +337,7 @@ static void what_is_posted_by_functions(void **state)
 	ibv_wr_set_sge(ex, 9, 0x3000, 64);
 	ex->wr_id = 2;
 	ibv_wr_send(ex);
-	ibv_wr_set_inline_data(ex, text, sizeof(text)); /* the address may come last */
+	ibv_wr_set_inline_data(ex, text, sizeof(text)); /* the address may be set last */
 	ibv_wr_set_ud_addr(ex, ah, 0x78, 0x22222222);
 	assert_int_equal(ibv_wr_complete(ex), 0);
 	const struct qp_wqe *w = take_send(peer());
@@ -353,7 +353,7 @@ static void what_is_posted_by_functions(void **state)
 	ibv_wr_start(ex);
 	ibv_wr_send(ex);
 	ibv_wr_set_sge(ex, 9, 0x3000, 64);
-	assert_int_equal(ibv_wr_complete(ex), EINVAL); /* to whom? */
+	assert_int_equal(ibv_wr_complete(ex), EINVAL); /* without an address */
 	ibv_wr_start(ex);
 	ibv_wr_send(ex);
 	ibv_wr_set_ud_addr(ex, ah, 1, 1);
@@ -418,7 +418,7 @@ static void what_is_polled(void **state)
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), 0);
 }
 
-/* The daemon is not asked for the way to a group; the hop limit is for those alone. */
+/* For a group's address the daemon is not asked; the hop limit applies to groups only. */
 static void groups(void **state)
 {
 	static const uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 1, 1 }, none[16];

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/rnic/mem/vma.c: the kernel's query and its text say the same; pages with contents are found. */
+/*
+ * lib/rnic/mem/vma.c: the kernel's ioctl query and its text file give the same result; pages with contents are found.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

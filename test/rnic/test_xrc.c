@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* XRC domains, their queues and queue pairs, as librnic has them. */
+/* XRC domains, their shared receive queues and queue pairs, in librnic. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -68,7 +68,7 @@ static struct ibv_qp *initiator(uint64_t ops)
 	struct ibv_qp_attr to = { .qp_state = IBV_QPS_RTS };
 	struct ibv_qp *qp = ibv_create_qp_ex(ctx, &a);
 
-	assert_ptr_equal(a.recv_cq, cq); /* the program's own */
+	assert_ptr_equal(a.recv_cq, cq); /* the CQ that the program named */
 	if (qp != NULL)
 		assert_int_equal(ibv_modify_qp(qp, &to, IBV_QP_STATE), 0);
 	return qp;
@@ -90,7 +90,7 @@ static void a_domain_is_one_of_a_file_or_of_none(void **state)
 	assert_non_null(x);
 	assert_false(client()->xrcd_file);
 	assert_int_equal(ibv_close_xrcd(x), 0);
-	/* a descriptor that cannot be passed on would end the session */
+	/* a descriptor that cannot be passed over a socket would end the session */
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	assert_null(open_domain(ends[0], O_CREAT));
 	assert_int_equal(errno, EINVAL);
@@ -140,7 +140,7 @@ static void an_xrc_queue_needs_a_domain_and_a_cq(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
-/* The daemon's look at the next work request that was posted. */
+/* The next posted work request as the daemon sees it. */
 static const struct qp_wqe *posted(struct ibv_qp *qp) { return take_send(&client()->qp[qp->handle]); }
 
 static void each_work_request_names_a_queue(void **state)
@@ -161,7 +161,7 @@ static void each_work_request_names_a_queue(void **state)
 		assert_int_equal(ibv_post_send(qp, &w, &bad), 0);
 		assert_int_equal(posted(qp)->srqn, 0xbe00 + i);
 	}
-	w.qp_type.xrc.remote_srqn = 0x10000; /* no device of this kind has such a queue */
+	w.qp_type.xrc.remote_srqn = 0x10000; /* numbers of this device's shared receive queues have 16 bits */
 	assert_int_equal(ibv_post_send(qp, &w, &bad), EINVAL);
 	w.qp_type.xrc.remote_srqn = 1;
 	w.opcode = IBV_WR_SEND_WITH_INV;
@@ -207,7 +207,7 @@ static void nothing_is_posted_to_a_target(void **state)
 	(void)state;
 	assert_non_null(qp);
 	assert_int_equal(qp->qp_num, FAKE_TARGET_QPN);
-	assert_int_equal(qp->state, IBV_QPS_RTS); /* as others have brought it */
+	assert_int_equal(qp->state, IBV_QPS_RTS); /* the state to which another process has brought the target */
 	assert_int_equal(ibv_post_send(qp, &w, &bad), EINVAL);
 	assert_int_equal(ibv_post_recv(qp, &r, &bad_recv), EINVAL);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
