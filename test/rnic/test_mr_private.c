@@ -212,8 +212,8 @@ static void writers_lose_nothing_under_the_signal(void **state)
 /* ---- realloc, fork, sweep ---- */
 
 /*
- * A block to which malloc() gives a mapping of its own. malloc() would prefer free memory, and would raise its size limit
- * for mappings of their own: both are prevented first. A sanitizer's malloc() differs; the contents are checked
+ * A block to which malloc() gives a mapping of its own. malloc() would prefer free memory, and would raise the size
+ * from which blocks get mappings: both are prevented first. A sanitizer's malloc() differs; the contents are checked
  * nevertheless.
  */
 static uint8_t *mapped(size_t len)

@@ -18,7 +18,7 @@ struct side srv, cli;
 int sides_start(void **state)
 {
 	(void)state;
-	daemon_start(&d, "workers = 0,0"); /* two: connections and QPs must find each other */
+	daemon_start(&d, "workers = 0,0"); /* two workers: a connection and its QP may belong to different ones */
 	return 0;
 }
 
@@ -97,7 +97,7 @@ void resolve(struct side *s, uint32_t id, uint8_t host, uint16_t port)
 				 .dst = fc_addr(host, port)),
 			 0);
 	expect(s, RDMA_CM_EVENT_ADDR_RESOLVED, 0, &ev);
-	assert_int_equal(ev.dev, 1); /* the device that is not the destination itself */
+	assert_int_equal(ev.dev, 1); /* the device that does not have the destination's address */
 	assert_int_equal(FC_CALL(&s->c, &m, IPC_CM_RESOLVE_ROUTE, cm_resolve, .id = id, .timeout_ms = 2000), 0);
 	expect(s, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, &ev);
 	assert_int_equal(ev.id, id);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The smallest EAL that gives a test packet buffers, and frames to put into them. */
+/* The smallest EAL that has packet buffers, and frames to fill them with. */
 #ifndef TEST_RNICD_EAL_H
 #define TEST_RNICD_EAL_H
 
@@ -33,7 +33,7 @@ static inline struct rte_mempool *pool_for_test(const char *name, uint32_t n, ui
 	return rte_pktmbuf_pool_create(name, n, 0, MBUF_PRIV_SIZE, (uint16_t)(RTE_PKTMBUF_HEADROOM + room), 0);
 }
 
-/* A TCP segment of `payload` counted-up bytes whose sequence number is its mark. */
+/* A TCP segment with `payload` bytes that count up; its sequence number identifies it. */
 static inline struct rte_mbuf *frame_for_test(struct rte_mempool *pool, uint32_t seq, uint32_t payload)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);

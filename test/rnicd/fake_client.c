@@ -22,7 +22,7 @@
 #include "wqe/qp_wqe.h"
 #include "ring/spsc.h"
 
-#define PATIENCE_MS 30000 /* until what never comes counts as a failure */
+#define PATIENCE_MS 30000 /* an event that has not come by then counts as a failure */
 
 /* ---- programs ---- */
 
@@ -44,7 +44,7 @@ void run_start(struct run *r, const char *const argv[])
 	r->out = p[0];
 }
 
-/* False: the end. */
+/* False: the program's output has ended. */
 static bool read_more(struct run *r)
 {
 	struct pollfd p = { .fd = r->out, .events = POLLIN };
@@ -53,7 +53,7 @@ static bool read_more(struct run *r)
 		kill(r->pid, SIGKILL);
 		fail_msg("nothing more came from the program: %s", r->text);
 	}
-	if (r->len + 1 >= sizeof(r->text)) /* what is too much is thrown away from the front */
+	if (r->len + 1 >= sizeof(r->text)) /* a full buffer drops the older text */
 		r->len = 0;
 	ssize_t n = read(r->out, r->text + r->len, sizeof(r->text) - 1 - r->len);
 	if (n <= 0)
@@ -122,7 +122,7 @@ void daemon_stop(struct daemon *d)
 	int rc = run_end(&d->run);
 	if (rc != 0)
 		fail_msg("rnicd ended with %d: %s", rc, d->run.text);
-	assert_int_not_equal(access(d->sock, F_OK), 0); /* nothing is left behind */
+	assert_int_not_equal(access(d->sock, F_OK), 0); /* the daemon has removed its socket */
 	clean(d);
 }
 

@@ -45,7 +45,7 @@ static int teardown(void **state)
 	return rte_mempool_avail_count(pool) == BUFFERS ? 0 : -1;
 }
 
-/* Checks and frees the n-th frame that arp wants to be sent. */
+/* Checks and frees the n-th frame that ARP wants to send. */
 static void sent(struct arp_todo *todo, uint32_t n, uint16_t op, const uint8_t *dst, uint32_t target)
 {
 	struct pkt p;
@@ -99,7 +99,7 @@ static void asks_parks_and_sends(void **state)
 	assert_int_equal(todo.n_out, 1);
 	sent(&todo, 0, PKT_ARP_REQUEST, all, 0x0a000009);
 	assert_ptr_equal(get(0x0a000009, 2000, &todo), e);
-	assert_int_equal(todo.n_out, 0); /* asked already */
+	assert_int_equal(todo.n_out, 0); /* a request has been sent already */
 
 	for (uint32_t i = 0; i < ARP_PENDING_MAX + 2; i++)
 		assert_true(arp_park(t, e, frame_for_test(pool, i, 10)));
@@ -149,7 +149,7 @@ static void tries_then_fails_then_asks_again(void **state)
 	assert_int_equal(arp_next(t), RN_NEVER);
 	assert_true(arp_park(t, e, frame_for_test(pool, 1, 10))); /* dropped */
 	get(0x0a000009, now + 1, &todo);
-	assert_int_equal(todo.n_out, 0); /* not so soon */
+	assert_int_equal(todo.n_out, 0); /* too early for another request */
 	get(0x0a000009, now + ARP_FAILED_NS, &todo);
 	sent(&todo, 0, PKT_ARP_REQUEST, all, 0x0a000009);
 	assert_int_equal(e->state, ARP_S_WAIT);
@@ -166,13 +166,13 @@ static void old_news_is_probed_in_use(void **state)
 	get(0x0a000009, 2000 + ARP_FRESH_NS - 1, &todo);
 	assert_int_equal(todo.n_out, 0);
 	get(0x0a000009, 2000 + ARP_FRESH_NS, &todo);
-	sent(&todo, 0, PKT_ARP_REQUEST, peer_mac, 0x0a000009); /* to it alone */
+	sent(&todo, 0, PKT_ARP_REQUEST, peer_mac, 0x0a000009); /* a unicast request, to the neighbour alone */
 	assert_true(arp_usable(e));
 	assert_int_equal(e->gen, gen);
 	static const uint8_t moved[6] = { 2, 0, 0, 0, 0, 7 };
 	hear(PKT_ARP_REQUEST, moved, 0x0a000009, 0x0a000055, 3000 + ARP_FRESH_NS, &todo);
-	assert_int_equal(todo.n_out, 0);   /* not our question */
-	assert_int_not_equal(e->gen, gen); /* but news */
+	assert_int_equal(todo.n_out, 0);   /* the request is not for our address */
+	assert_int_not_equal(e->gen, gen); /* but it tells the sender's new MAC address */
 	assert_memory_equal(e->mac, moved, 6);
 }
 
@@ -186,7 +186,7 @@ static void answers_who_asks_for_us_and_learns(void **state)
 	struct arp_entry *e = get(0x0a000009, 2000, &todo);
 	assert_true(arp_usable(e));
 	assert_int_equal(todo.n_out, 0);
-	/* a request between others makes no entry */
+	/* a request between two other hosts makes no entry */
 	hear(PKT_ARP_REQUEST, peer_mac, 0x0a00000a, 0x0a00000b, 2000, &todo);
 	get(0x0a00000a, 3000, &todo);
 	sent(&todo, 0, PKT_ARP_REQUEST, all, 0x0a00000a);
@@ -204,14 +204,14 @@ static void lies_are_not_learnt(void **state)
 	hear(PKT_ARP_REPLY, peer_mac, 0x0b000009, OURS, 1000, &todo); /* another network */
 	hear(9, peer_mac, 0x0a000009, OURS, 1000, &todo);             /* no such operation */
 	hear(PKT_ARP_REQUEST, group, 0x0a000009, OURS, 1000, &todo);
-	assert_int_equal(todo.n_out, 0); /* no answer to a group */
+	assert_int_equal(todo.n_out, 0); /* no reply to a group's MAC address */
 	assert_false(arp_usable(get(0x0a000009, 2000, &todo)));
 	sent(&todo, 0, PKT_ARP_REQUEST, all, 0x0a000009);
 	assert_false(arp_usable(get(0x0b000009, 2000, &todo)));
 	sent(&todo, 0, PKT_ARP_REQUEST, all, 0x0b000009);
 }
 
-/* A flood of askers takes unused entries only: the neighbour of a connection stays. */
+/* A flood of requests replaces unused entries only: the entry of a connection stays. */
 static void flood_leaves_users_alone(void **state)
 {
 	(void)state;
@@ -220,7 +220,7 @@ static void flood_leaves_users_alone(void **state)
 	sent(&todo, 0, PKT_ARP_REPLY, peer_mac, 0x0a000009);
 	struct arp_entry *e = get(0x0a000009, 1000, &todo);
 	e->users++;
-	cfg.prefix_len = 104; /* /8 */
+	cfg.prefix_len = 104; /* an IPv4 /8 in IPv4-mapped form */
 	for (uint32_t i = 0; i < 4 * ARP_ENTRIES; i++) {
 		hear(PKT_ARP_REQUEST, peer_mac, 0x0a010000 + i, OURS, 2000 + i, &todo);
 		sent(&todo, 0, PKT_ARP_REPLY, peer_mac, 0x0a010000 + i);
@@ -231,7 +231,7 @@ static void flood_leaves_users_alone(void **state)
 	e->users--;
 }
 
-/* Neighbours that are all in use at once: far more than one bucket. */
+/* Many neighbours in use at once: far more than one bucket has room for. */
 static void neighbours_spread(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The two queues between the control thread and the workers; one thread plays both sides, none is started. */
+/* The two queues between the control thread and the workers. One thread plays both sides; no worker is started. */
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 static struct cmd cmds[MANY];
 static uint32_t n_done;
-static struct cmd *last_done[2]; /* of those to worker 0, to worker 1 */
+static struct cmd *last_done[2]; /* the last command that worker 0, and worker 1, has done */
 static bool in_order;
 static uint32_t n_events;
 
@@ -139,7 +139,7 @@ static void droppable_events_leave_room_for_lossless_ones(void **state)
 		ev->type = EVENT_FX;
 		event_put(2);
 	}
-	assert_in_range(lossless, 1024, UINT32_MAX); /* several turns' worth of effects */
+	assert_in_range(lossless, 1024, UINT32_MAX); /* effects of several turns */
 	assert_int_equal(event_collect(10 * MANY, take), droppable + lossless);
 }
 
@@ -178,7 +178,10 @@ static bool readable(int fd)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* What a worker has written is read, whenever it was written; a descriptor that stays readable is no sleep at all. */
+/*
+ * The eventfd is read when a worker has written it, whenever that was: a descriptor that stays readable would end every
+ * sleep at once.
+ */
 static void a_knock_is_read_when_a_worker_has_knocked(void **state)
 {
 	(void)state;
@@ -189,7 +192,7 @@ static void a_knock_is_read_when_a_worker_has_knocked(void **state)
 	assert_int_equal(work(1), 1);
 	event_flush(1);
 	assert_true(readable(rnicd.control_fd));
-	assert_false(event_prepare_sleep()); /* the answer is there; nobody sleeps, nothing is read */
+	assert_false(event_prepare_sleep()); /* the answer is there already: no sleep, and the descriptor is not read */
 	assert_true(readable(rnicd.control_fd));
 	event_awake();
 	assert_int_equal(event_collect(MANY, take), 1);

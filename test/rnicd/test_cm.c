@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The connection manager as clients see it: events in rdma_cm's order, states, refusals. */
+/* The connection manager as clients see it: order of events, states, refusals. */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -30,7 +30,7 @@ static void a_connection_from_request_to_disconnect(void **state)
 	assert_int_equal(ev.local.port, 7001);
 	assert_true(ev.param.priv_len >= 5);
 	assert_memory_equal(ev.param.priv, "hello", 5);
-	assert_int_equal(ev.param.ird, 3); /* as the peer offers */
+	assert_int_equal(ev.param.ird, 3); /* as the peer has offered */
 	assert_int_equal(ev.param.ord, 4);
 	uint32_t id = ev.id;
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_ACCEPT, cm_connect, .id = id, .qp = srv.qp,
@@ -46,7 +46,8 @@ static void a_connection_from_request_to_disconnect(void **state)
 	expect(&cli, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
 	expect(&srv, RDMA_CM_EVENT_DISCONNECTED, 0, &ev); /* also after the QP was destroyed */
 	assert_int_equal(ev.id, id);
-	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_DISCONNECT, handle, .handle = cli.id), 0); /* again: no harm */
+	/* repeated without harm */
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_DISCONNECT, handle, .handle = cli.id), 0);
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_DESTROY_ID, handle, .handle = id), 0);
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_DESTROY_ID, handle, .handle = srv.id), 0);
 }
@@ -85,7 +86,7 @@ static void a_reject_carries_private_data(void **state)
 	assert_memory_equal(ev.param.priv, "no", 2);
 	assert_int_equal(connect_id(&cli, cli.id, cli.qp, &m), EINVAL);
 	assert_string_equal(m.text, "connect is not possible: the id is in state over");
-	uint32_t again = fc_id(&cli.c, cli.chan); /* the QP is as good as new */
+	uint32_t again = fc_id(&cli.c, cli.chan); /* the QP can be used again */
 	resolve(&cli, again, 1, 7001);
 	assert_int_equal(connect_id(&cli, again, cli.qp, &m), 0);
 	expect(&srv, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &ev);
@@ -115,7 +116,7 @@ static void a_listener_that_goes_rejects_who_waits(void **state)
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_DESTROY_ID, handle, .handle = ev.id), 0);
 	expect(&cli, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, NULL);
 	srv.id = fc_id(&srv.c, srv.chan);
-	listen_on(&srv, 1, 7001); /* the port is free again */
+	listen_on(&srv, 1, 7001); /* the port can be used again */
 }
 
 static void the_backlog_is_a_limit(void **state)
@@ -124,7 +125,7 @@ static void the_backlog_is_a_limit(void **state)
 	uint32_t id[4], qp[4];
 
 	(void)state;
-	listen_on(&srv, 1, 7001); /* of 2 */
+	listen_on(&srv, 1, 7001); /* with a backlog of 2 */
 	for (uint32_t i = 0; i < 4; i++) {
 		id[i] = fc_id(&cli.c, cli.chan);
 		qp[i] = fc_qp(&cli.c, 20 + i, cli.pd, cli.cq, NULL);
@@ -183,7 +184,7 @@ static void many_connections_one_after_the_other(void **state)
 
 	(void)state;
 	listen_on(&srv, 1, 7001);
-	for (uint32_t i = 0; i < 40; i++) { /* QPs and flows meet on either worker */
+	for (uint32_t i = 0; i < 40; i++) { /* the QPs and the flow may belong to either worker */
 		uint32_t id = fc_id(&cli.c, cli.chan), a = fc_qp(&cli.c, 20, cli.pd, cli.cq, NULL),
 			 b = fc_qp(&srv.c, 20, srv.pd, srv.cq, NULL);
 		resolve(&cli, id, 1, 7001);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses of the connection manager, calls out of order, and events that wait or move. */
+/* Addresses of the connection manager, calls in a wrong state, and events that wait or move to another channel. */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -26,7 +26,7 @@ static void binding(void **state)
 	assert_string_equal(m.text, "no RDMA device has the address 10.77.0.9");
 	const struct ipc_addr local = { .ip = { 0xfe, 0x80, [15] = 1 }, .port = 7001 };
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = srv.id, .addr = local), EADDRNOTAVAIL);
-	assert_string_equal(m.text, ""); /* a program that tries all addresses of the host is not told of this one */
+	assert_string_equal(m.text, ""); /* no sentence: programs try all addresses of the host */
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = srv.id, .addr = fc_addr(1, 7001)), 0);
 	assert_int_equal(m.cm_bind_ok.dev, 0);
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = srv.id, .addr = fc_addr(1, 7003)), EINVAL);
@@ -36,7 +36,7 @@ static void binding(void **state)
 	assert_int_equal(m.cm_bind_ok.dev, UINT32_MAX);
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = third, .addr = fc_addr(2, 7002)), EADDRINUSE);
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = third, .addr = fc_addr(2, 0)), 0);
-	assert_true(m.cm_bind_ok.addr.port >= 32768); /* one was chosen */
+	assert_true(m.cm_bind_ok.addr.port >= 32768); /* a free port was chosen */
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_DESTROY_ID, handle, .handle = srv.id), 0);
 	uint32_t again = fc_id(&srv.c, srv.chan);
 	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = again, .addr = fc_addr(1, 7001)), 0);
@@ -124,7 +124,7 @@ static void calls_out_of_order(void **state)
 	OUT_OF_ORDER(FC_CALL(&cli.c, &m, IPC_CM_REJECT, cm_reject, .id = id), "reject");
 	OUT_OF_ORDER(FC_CALL(&cli.c, &m, IPC_CM_DISCONNECT, handle, .handle = id), "disconnect");
 	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_LISTEN, cm_listen, .id = id),
-			 0); /* without bind: any address, some port */
+			 0); /* without bind: on any address, at a free port */
 	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_LISTEN, cm_listen, .id = id), EINVAL);
 }
 
@@ -171,7 +171,7 @@ static void events_move_with_their_id(void **state)
 	close(efd);
 }
 
-/* The ring has 16 slots; what does not fit is kept and comes when there is room. */
+/* The ring has 16 slots; further events wait until there is room. */
 static void more_events_than_the_queue_holds(void **state)
 {
 	struct ipc_msg m;
@@ -184,7 +184,7 @@ static void more_events_than_the_queue_holds(void **state)
 		assert_int_equal(
 			FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id[i], .dst = fc_addr(1, 1)), 0);
 	}
-	/* One whose event waits is destroyed: its event is gone with it. */
+	/* The destroyed id's waiting event is discarded. */
 	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_DESTROY_ID, handle, .handle = id[39]), 0);
 	for (uint32_t i = 0; i < 39; i++) {
 		expect(&cli, RDMA_CM_EVENT_ADDR_RESOLVED, 0, &ev);

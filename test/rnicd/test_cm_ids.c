@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ids of the connection manager against workers that the test plays: it decides which worker can listen, and what comes
- * between a command and its answer. The files under test are the real ones; what lies below them is here.
+ * Ids of the connection manager, with workers that the test plays: the test decides which worker can listen, and what
+ * happens between a command and its answer. The files under test are the real ones; the functions that they call are
+ * here.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -26,9 +27,9 @@
 
 struct rnicd rnicd;
 
-/* ---- what the files under test stand on ---- */
+/* ---- functions that the files under test call ---- */
 
-static int answer; /* of the last request: an errno, 0; -1: none yet */
+static int answer; /* answer to the last request: 0 or an errno; -1: none yet */
 
 void client_answer(struct client *c, struct ipc_msg *m, uint16_t len)
 {
@@ -87,7 +88,7 @@ void rnicd_log(enum rnicd_log_level level, const char *fmt, ...)
 }
 
 static bool can_listen[WORKERS];
-static uint64_t met; /* owner of the listener that the first worker has */
+static uint64_t met; /* owner of the first worker's listener */
 
 void expect_put(uint32_t port, uint16_t lport, uint64_t now)
 {
@@ -96,7 +97,7 @@ void expect_put(uint32_t port, uint16_t lport, uint64_t now)
 	(void)now;
 }
 
-/* A command to all stays here until the test lets it go on. */
+/* A command to all workers, which stays here until the test lets it continue. */
 static struct cmd *under_way;
 void cmd_send_all(struct cmd *c) { under_way = c; }
 void cmd_send(struct cmd *c, uint32_t w)
@@ -124,7 +125,7 @@ static void all_done(void)
 	c->done(c);
 }
 
-/* Connections: counted only. */
+/* Connections are only counted. */
 static struct cm_conn conns[8];
 static uint32_t n_conns, ended;
 
@@ -206,7 +207,7 @@ void cm_sidr_listen_end(struct cm_id *id) { (void)id; }
 void cm_sidr_forget(struct cm_id *id) { (void)id; }
 void cm_joins_end(struct cm_id *id) { (void)id; }
 
-/* Device 0 is 10.77.0.1, device 1 10.77.0.2; both reach 10.77.0.x. */
+/* Device 0 is 10.77.0.1, device 1 is 10.77.0.2; both reach 10.77.0.x. */
 uint32_t dev_by_addr(const uint8_t ip[16]) { return ip[15] == 1 || ip[15] == 2 ? ip[15] - 1u : UINT32_MAX; }
 bool dev_reaches(uint32_t index, const uint8_t dst[16])
 {
@@ -316,7 +317,7 @@ static void a_listener_that_failed_is_named_by_no_request(void **state)
 	can_listen[1] = false;
 	assert_int_equal(CALL(cm_listen, cm_listen, .id = l, .backlog = 4), -1);
 	all_work();
-	a_request_comes(); /* at the first worker, which could */
+	a_request_comes(); /* at the first worker, which has its listener already */
 	all_done();
 	a_request_comes();
 	all_work();
@@ -331,13 +332,13 @@ static void a_listener_that_failed_is_named_by_no_request(void **state)
 		if (h != l)
 			in = h;
 	}
-	assert_int_not_equal(in, 0); /* the client has heard of it */
+	assert_int_not_equal(in, 0); /* the client has got the event */
 	assert_true(destroyed(l));
-	/* What is left of the request does not touch the listener's memory, which is free. */
+	/* The rest of the request does not touch the listener's memory, which has been freed. */
 	assert_true(destroyed(in));
 }
 
-/* The id listens on every worker. */
+/* Makes the id listen on every worker. */
 static void listens(uint32_t l)
 {
 	assert_int_equal(CALL(cm_bind, cm_bind, .id = l, .addr = addr(10, 1, 7001)), 0);
@@ -371,7 +372,7 @@ static void a_request_that_the_client_never_hears_of_leaves_no_id(void **state)
 	listens(l);
 	cl.waiting = EV_WAITING_MAX;
 	struct ev_node stuck = { .len = 1, .data = "" };
-	rn_list_push_back(&chan->events, &stuck.link); /* others wait before it */
+	rn_list_push_back(&chan->events, &stuck.link); /* other events wait before the request's */
 	a_request_comes();
 	rn_list_remove(&chan->events, &stuck.link);
 	assert_int_equal(cl.cm.live, 1);
@@ -421,7 +422,7 @@ static void listeners_of_one_user_leave_room(void **state)
 	id = new_id();
 	assert_int_equal(CALL(cm_bind, cm_bind, .id = id, .addr = addr(10, 1, 7001)), 0);
 	assert_int_equal(CALL(cm_listen, cm_listen, .id = id, .backlog = 4),
-			 -1); /* what was given back is there again */
+			 -1); /* the quota of the destroyed ids is free again */
 	all_work();
 	all_done();
 	assert_int_equal(answer, 0);
@@ -436,7 +437,10 @@ static bool port_is_free(uint32_t dev, uint16_t p)
 	return true;
 }
 
-/* The wildcards of the families have ports of their own; that of IPv6 stands for both unless told otherwise. */
+/*
+ * IPv4 and IPv6 have ports of their own. A listener on the IPv6 wildcard address takes both, unless the client says
+ * otherwise.
+ */
 static void a_family_does_not_take_the_ports_of_the_other(void **state)
 {
 	const struct ipc_addr any4 = { .ip = { [10] = 0xff, [11] = 0xff }, .port = 20003 }, any6 = { .port = 20003 };
@@ -449,14 +453,17 @@ static void a_family_does_not_take_the_ports_of_the_other(void **state)
 	assert_true(destroyed(four));
 	assert_int_equal(CALL(cm_bind, cm_bind, .id = both, .addr = any6), EADDRINUSE);
 	assert_int_equal(CALL(cm_bind, cm_bind, .id = both, .addr = addr(10, 1, 20003)), 0);
-	/* no device of the id's family leads there */
+	/* no device of the id's family reaches the address */
 	assert_int_equal(CALL(cm_resolve_addr, cm_resolve, .id = six, .dst = addr(10, 2, 9)), 0);
 	assert_true(destroyed(six));
 	assert_true(destroyed(both));
 	assert_true(port_is_free(0, 20003) && port_is_free(1, 20003));
 }
 
-/* No device here has a link-local address: one that names the interface of one is not taken for another device's. */
+/*
+ * No device here has a link-local address: an address with the number of an interface must not be taken for that of
+ * another device.
+ */
 static void a_link_local_address_is_of_the_interface_that_it_names(void **state)
 {
 	const struct ipc_addr local = { .ip = { 0xfe, 0x80, [15] = 2 }, .port = 20004, .scope = 7 };
@@ -488,11 +495,11 @@ static void an_id_that_goes_gives_back_no_port_of_others(void **state)
 	assert_int_equal(CALL(cm_bind, cm_bind, .id = id, .addr = { .port = 20002 }), 0); /* on all devices */
 	assert_int_equal(CALL(cm_resolve_addr, cm_resolve, .id = id, .has_src = 1, .src = addr(10, 1, 0),
 			      .dst = addr(192, 1, 9)),
-			 0); /* nobody reaches that */
+			 0); /* no device reaches this address */
 	assert_int_equal(CALL(cm_bind, cm_bind, .id = other, .addr = addr(10, 2, 20002)), EADDRINUSE);
 	assert_int_equal(
 		CALL(cm_resolve_addr, cm_resolve, .id = id, .has_src = 1, .src = addr(10, 1, 0), .dst = addr(10, 2, 9)),
-		0); /* this one is reached from device 0 */
+		0); /* device 0 reaches this address */
 	assert_int_equal(CALL(cm_bind, cm_bind, .id = other, .addr = addr(10, 2, 20002)), 0);
 	assert_true(destroyed(id));
 	assert_false(port_is_free(1, 20002));

@@ -26,7 +26,7 @@ static unsigned read_text(const char *text, size_t len, char **out)
 
 #define PORT_A "[port a]\ndevice = tap:t0\naddress = 10.0.0.1/24\n"
 
-/* text, and the whole of what is said about it */
+/* Reads the text; the messages must be exactly `want`. */
 static void expect(const char *text, const char *want)
 {
 	char *got;
@@ -36,7 +36,7 @@ static void expect(const char *text, const char *want)
 	free(got);
 }
 
-/* No mistake, but something to think about. */
+/* Reads a text without mistakes; the notes about it must be exactly `want`. */
 static void expect_notes(const char *text, const char *want)
 {
 	char *got;

@@ -12,7 +12,7 @@
 
 static struct conf c;
 
-/* text, and the whole of what is said about it */
+/* Reads the text; the messages must be exactly `want`. */
 static void expect(const char *text, const char *want)
 {
 	size_t n;
@@ -42,7 +42,7 @@ static void paths_are_lines_behind_the_ports(void **state)
 	const struct rnicd_port_cfg *a = &c.d.port[0], *p = &c.d.port[2];
 	assert_true(a->kind == RNICD_PORT_PATHS && !a->is_path && a->spread == RNICD_SPREAD_TURNS);
 	assert_int_equal(c.d.port[1].spread, RNICD_SPREAD_FLOW);
-	assert_int_equal(a->impair.loss, 0); /* its paths lose, and it has no line of its own */
+	assert_int_equal(a->impair.loss, 0); /* its paths have losses, the port itself has no line */
 	assert_int_equal(a->rate_bps, UINT64_C(3000000000));
 	for (uint32_t i = 0; i < 4; i++) {
 		assert_true(p[i].is_path && p[i].of == i / 2 && p[i].kind == RNICD_PORT_PAIR && p[i].mtu == 1400);
@@ -57,7 +57,7 @@ static void paths_are_lines_behind_the_ports(void **state)
 	assert_true(p[0].impair.delay_ns == 0 && p[1].impair.delay_ns == RN_NS_PER_MS);
 	assert_true(p[0].impair.loss == p[1].impair.loss && p[0].impair.loss != 0);
 	assert_true(p[0].rate_bps == 1000000000 && p[1].rate_bps == 2000000000);
-	assert_true(p[0].impair.seed != p[1].impair.seed); /* they do not lose the same frames */
+	assert_true(p[0].impair.seed != p[1].impair.seed); /* each path loses other frames */
 	assert_int_equal(p[2].rate_bps, 0);
 	assert_int_equal(c.d.port[1].rate_bps, 0);
 }
@@ -73,7 +73,7 @@ static void devices_keep_their_own_commas(void **state)
 	assert_true(c.d.port[3].kind == RNICD_PORT_AF_PACKET && strcmp(c.d.port[3].args, "eth0") == 0);
 }
 
-/* The second path of a to b is the wire of b's second to a, whatever stands between. */
+/* The second path from a to b is wired to the second path from b to a, whatever other paths are listed between. */
 static void wires_are_counted_for_each_pair_of_ports(void **state)
 {
 	(void)state;
@@ -91,7 +91,7 @@ static void what_does_not_fit_is_told(void **state)
 	expect("[port a]\naddress = 10.0.0.1/24\ndevice = tap:t\npaths = tap:u\n",
 	       "t.conf:4: port 'a' has a 'device' and 'paths': give it one of the two\n");
 	expect("[port a]\naddress = 10.0.0.1/24\n", "t.conf:1: port 'a' has no 'device'\n");
-	/* a comma that no device follows is one of the device's own */
+	/* a comma that is not followed by a device belongs to the device before it */
 	expect(A("tap:u, eth0"),
 	       "t.conf:3: 'paths = tap:u, eth0' must name the device behind the colon, without blanks\n");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The data plane as a whole, over a wired pair: connections, all operations, by copy and by reference, shaped, through
- * a bad network, to oneself, with one and two workers; and what is left behind: nothing.
+ * The whole data plane over a wired pair: connections and all operations; by copy and by reference, shaped, through an
+ * impaired network, to oneself; with one and two workers. Nothing is left behind.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include "plane/dataplane.h"
 #include "plane/worker_int.h"
 
-/* What differs between the cases. */
+/* The parameters of a case. */
 struct given {
 	const char *name;
 	uint32_t workers, mtu;
@@ -22,8 +22,8 @@ struct given {
 	uint64_t rate_bps;
 	struct rnicd_impair_cfg impair;
 	uint32_t zcopy_min;
-	uint32_t bytes;    /* of one message */
-	uint32_t messages; /* of each kind */
+	uint32_t bytes;    /* length of a message */
+	uint32_t messages; /* number of messages of each kind */
 };
 
 static void configure(const struct given *g)
@@ -88,7 +88,7 @@ static void post(struct twin *t, enum qp_wr_op op, uint64_t id, uint64_t addr, u
 	assert_true(twin_post(t, &w));
 }
 
-/* Each message alone, bytes compared at the other end. */
+/* Sends messages one at a time; their bytes are compared at the other end. */
 static void exchange(const struct given *g)
 {
 	const uint32_t half = TWIN_ARENA / 2;
@@ -118,7 +118,7 @@ static void exchange(const struct given *g)
 	}
 }
 
-/* Many at once, both ways. */
+/* Sends many messages at once in both directions. */
 static void stream(const struct given *g)
 {
 	uint32_t n = rn_min_u32(g->messages * 4, 256), left[2] = { n, n };
@@ -140,7 +140,7 @@ static void stream(const struct given *g)
 	}
 }
 
-/* All buffers of the daemon are at home. */
+/* True: all packet buffers of the daemon have come back. */
 static bool nothing_left(void)
 {
 	uint64_t end = rnicd_now() + 2 * RN_NS_PER_S;
@@ -162,7 +162,7 @@ static void both_ways(void **state)
 
 	configure(g);
 	assert_true(twin_start(0, g->self ? 0 : 1));
-	/* each round waits for TIME_WAIT to pass */
+	/* each round waits until TIME_WAIT is over */
 	for (uint32_t round = 0; round < (g->bytes > 100 ? 1 : 2); round++) {
 		assert_true(twin_connect());
 		exchange(g);
@@ -174,14 +174,14 @@ static void both_ways(void **state)
 	uint64_t taken = 0;
 	for (uint32_t w = 0; w < rnicd.n_workers; w++)
 		taken += twin[0].client[w].ext_taken;
-	/* by reference where the pieces are long and few enough, never elsewhere */
+	/* by reference if the pieces are long and few enough, otherwise by copy */
 	assert_true((taken != 0) == (g->zcopy_min != 0 && g->zcopy_min < g->mtu - 200 && !g->markers));
 	if (g->impair.loss != 0)
 		assert_true(rnicd.port[0]->stats[0].impair_lost != 0);
 	twin_stop();
 }
 
-/* DPDK starts once per process: the case with the most workers comes first. */
+/* DPDK can be started only once in a process, so the case with the most workers comes first. */
 static const struct given cases[] = {
 	{ .name = "two_workers", .workers = 2, .mtu = 1500, .crc = true, .bytes = 20000, .messages = 10 },
 	{ .name = "plain_1500", .workers = 1, .mtu = 1500, .crc = true, .bytes = 20000, .messages = 20 },
@@ -274,7 +274,7 @@ static void shaped_line_is_not_outrun(void **state)
 	twin_ring(&twin[0]);
 	for (uint32_t i = 0; i < 100; i++)
 		assert_true(twin_wait(&twin[0], &cqe));
-	/* 10 MB of payload are more than 80 ms of line */
+	/* 10 MB of payload take the line more than 80 ms */
 	assert_true(rnicd_now() - start > 80 * RN_NS_PER_MS);
 	assert_true(twin_disconnect());
 	twin_stop();

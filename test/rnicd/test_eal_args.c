@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What of the machine's devices DPDK is let look at. */
+/* Which devices of the machine DPDK is allowed to touch. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

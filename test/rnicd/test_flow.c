@@ -48,7 +48,7 @@ static void both_ends_have_one_owner(void **state)
 		for (uint32_t n = 1; n <= 16; n++)
 			assert_in_range(flow_owner(f.hash, n), 0, n - 1);
 	}
-	/* a connection of a port to itself has a hash like any other */
+	/* connections of a port to itself have different hashes, too */
 	struct flow_key self = { .local = pkt_addr_ip4(1), .remote = pkt_addr_ip4(1), .lport = 7, .rport = 7 };
 	struct flow_key other = { .local = pkt_addr_ip4(2), .remote = pkt_addr_ip4(2), .lport = 7, .rport = 7 };
 	assert_int_not_equal(flow_hash(secret, &self), flow_hash(secret, &other));
@@ -67,7 +67,7 @@ static void flows_spread_over_workers(void **state)
 		assert_in_range(n[w], FLOWS / 4 - 60, FLOWS / 4 + 60);
 }
 
-/* The table against a plain array, through random adding and deleting: gaps must close behind what is deleted. */
+/* Random adding and deleting, compared with a plain array: the gap behind a deleted entry must close. */
 static void random_life(void **state)
 {
 	(void)state;
@@ -81,7 +81,7 @@ static void random_life(void **state)
 	flow_init(&t, slot, flow_slots(FLOWS));
 	for (uint32_t i = 0; i < FLOWS; i++) {
 		make(&flow[i], i);
-		/* long runs and runs around the end of the table */
+		/* long runs of used entries, and runs across the end of the table */
 		if (i % 3 == 0)
 			flow[i].hash = (flow[i].hash & 0xf0000000u) | (t.mask - 5 + i % 9);
 	}
@@ -120,7 +120,7 @@ static void full_table_says_so(void **state)
 	assert_int_equal(n, 4);
 	make(&flow[8], 8);
 	assert_null(flow_find(&t, &flow[8].key, flow[8].hash));
-	flow_del(&t, &flow[8]); /* not in it: nothing happens */
+	flow_del(&t, &flow[8]); /* not in the table: nothing changes */
 	assert_int_equal(t.used, 4);
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames whose sums were left open on a wire inside this process, and are finished when they leave it. */
+/*
+ * Frames whose CRCs and checksums were left open on a wire inside this process, and which are completed when they leave
+ * it.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +14,7 @@
 #include "iwarp/mpa_fpdu.h"
 #include "plane/frame.h"
 
-#define OPEN 0xee /* what stands where a CRC is open */
+#define OPEN 0xee /* the octet that fills an open CRC */
 
 static struct rte_mempool *pool;
 
@@ -24,7 +27,9 @@ static int setup(void **state)
 	return pool == NULL ? -1 : 0;
 }
 
-/* FPDUs one behind the other: ULPDUs of these lengths, whose octets count up. Returns the octets. */
+/*
+ * Makes FPDUs one behind the other, with ULPDUs of these lengths whose octets count up. Returns the number of octets.
+ */
 static uint32_t fpdus(uint8_t *at, const uint16_t *ulpdu, uint32_t n)
 {
 	uint32_t off = 0;

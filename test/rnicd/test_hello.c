@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first request of a client, and what a client may not begin with. */
+/* The first request of a client, and other first messages, which are refused. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -41,7 +41,7 @@ static int hello(struct fc *k, struct ipc_msg *m, const int *fds, unsigned n)
 	return fc_call(k, m, fds, n);
 }
 
-/* Older or newer, and with a HELLO that was shorter or has become longer since. */
+/* Older and newer clients, whose HELLO may be shorter or longer. */
 static void a_librnic_of_another_version(void **state)
 {
 	static const uint32_t versions[] = { IPC_VERSION - 1, IPC_VERSION + 1, 0, UINT32_MAX };
@@ -96,7 +96,7 @@ static void hello_is_checked(void **state)
 		"request 1 has 48 bytes and 1 descriptors: it must have 48 bytes and 2 to 4 descriptors");
 	REFUSED(FC_CALL(&k, &m, IPC_ALLOC_PD, alloc_pd, .dev = 0), EPROTO, "the first request must be HELLO");
 	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
-	assert_int_equal(hello(&k, &m, good, 3), 0); /* nothing of all that has spoilt the connection */
+	assert_int_equal(hello(&k, &m, good, 3), 0); /* the refused messages have not spoilt the connection */
 	m = (struct ipc_msg){ .hello = { .version = IPC_VERSION, .size = { FC_QUEUES, FC_ARENA, 0 } } };
 	REFUSED(hello(&k, &m, good, 3), EPROTO, "HELLO was sent already");
 	fc_close(&k);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Clients that mean harm: the daemon goes on serving the others. */
+/* Clients that attack the daemon: it goes on serving the others. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 
 #define FUZZ_MESSAGES 30000u
 
-/* One that found nothing, so that every run is the same; RNIC_FUZZ_SEED is for looking further. */
+/* A fixed seed, so that every run is the same; RNIC_FUZZ_SEED sets another one for longer searches. */
 static uint64_t fuzz_seed(void)
 {
 	const char *s = getenv("RNIC_FUZZ_SEED");
@@ -52,7 +52,7 @@ static int stop(void **state)
 	return 0;
 }
 
-/* After each case: a client that did no harm is served. */
+/* After each case a well-behaved client is served. */
 static int still_served(void **state)
 {
 	struct ipc_msg m;
@@ -70,7 +70,7 @@ static int still_served(void **state)
 	return 0;
 }
 
-/* True when the daemon has closed the connection. */
+/* True: the daemon has closed the connection. */
 static bool dropped(struct fc *c)
 {
 	struct pollfd p = { .fd = c->sock, .events = POLLRDHUP };
@@ -86,7 +86,7 @@ static void noise(struct rn_rng *r, void *p, size_t len)
 		b[i] = (uint8_t)rn_rng_u32(r);
 }
 
-/* Small numbers are the ones that hit something. */
+/* Fills the message with numbers, mostly small ones, which often name existing objects. */
 static void mostly_small(struct rn_rng *r, struct ipc_msg *m)
 {
 	uint32_t *w = (uint32_t *)(void *)((char *)m + IPC_MSG_HDR);
@@ -126,7 +126,7 @@ static uint16_t right_length(uint16_t type)
 	return type < IPC_TYPES && len[type] != 0 ? len[type] : IPC_MSG_LEN(handle);
 }
 
-/* Addresses that mean something, so that connections come about. */
+/* Puts existing addresses into the message, so that connections are made. */
 static void aim(struct rn_rng *r, struct ipc_msg *m)
 {
 	struct ipc_addr a = fc_addr((uint8_t)(1 + rn_rng_below(r, 2)), (uint16_t)(7000 + rn_rng_below(r, 3)));
@@ -182,7 +182,7 @@ static void fuzz_one(struct rn_rng *r, struct fc *c)
 		m.reg_mr = (struct ipc_reg_mr){
 			.pd = 1, .access = 7, .len = 8192, .npieces = 2, .pieces_off = UINT64_C(12) << 20
 		};
-	noise(r, c->queues + rn_rng_below(r, FC_QUEUES - 64), 64); /* and over rings, indices and lists */
+	noise(r, c->queues + rn_rng_below(r, FC_QUEUES - 64), 64); /* also over rings, indices and lists */
 	(void)fc_call(c, &m, &efd, efd >= 0 ? 1 : 0);
 	if (efd >= 0)
 		close(efd);
@@ -199,7 +199,8 @@ static void requests_at_random(void **state)
 	for (uint32_t i = 0; i < FUZZ_MESSAGES; i++) {
 		struct pollfd p = { .fd = joins > 0 ? c.sock : -1, .events = POLLRDHUP };
 		if (joins == 0 || poll(&p, 1, 0) == 1 ||
-		    i % 3000 == 0) { /* dropped for breaking a queue: comes again */
+		    /* when the daemon has dropped the client for breaking a queue, it connects again */
+		    i % 3000 == 0) {
 			if (joins > 0)
 				fc_close(&c);
 			fc_join(&c, &d);
@@ -257,7 +258,7 @@ static void one_that_fills_its_eventfd(void **state)
 			     .create_channel = { .kind = IPC_CHANNEL_CM, .ring_off = FC_PLACE(10), .ring_slots = 16 } };
 	struct ipc_cm_event ev;
 	struct fc c;
-	int efd = eventfd(0, EFD_CLOEXEC); /* blocks whoever writes when it is full */
+	int efd = eventfd(0, EFD_CLOEXEC); /* a full eventfd blocks a thread that writes to it */
 	uint64_t full = UINT64_MAX - 1;
 
 	(void)state;
@@ -266,9 +267,9 @@ static void one_that_fills_its_eventfd(void **state)
 	uint32_t id = fc_id(&c, m.handle.handle);
 	assert_int_equal(write(efd, &full, sizeof(full)), sizeof(full));
 	assert_int_equal(FC_CALL(&c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id, .dst = fc_addr(1, 1)), 0);
-	still_served(NULL); /* the event waits, the daemon does not */
+	still_served(NULL); /* the event waits, and the daemon goes on */
 	assert_int_equal(read(efd, &full, sizeof(full)), sizeof(full));
-	fc_event(&c, 10, efd, &ev); /* there it is */
+	fc_event(&c, 10, efd, &ev); /* the event has come */
 	assert_int_equal(ev.id, id);
 	fc_close(&c);
 	close(efd);
@@ -284,7 +285,7 @@ static void one_that_breaks_its_event_ring(void **state)
 	fc_join(&c, &d);
 	uint32_t chan = fc_chan(&c, 10, IPC_CHANNEL_CM, &efd);
 	struct spsc_hdr *ring = (struct spsc_hdr *)(void *)(c.queues + FC_PLACE(10));
-	ring->cons = 12345; /* consumed what was never there */
+	ring->cons = 12345; /* the index says that events were consumed which never existed */
 	for (int i = 0; i < 40; i++) {
 		int rc = FC_CALL(&c, &m, IPC_CM_CREATE_ID, cm_create_id, .channel = chan);
 		if (rc != 0 ||
@@ -305,11 +306,11 @@ static void doorbells_for_nothing(void **state)
 	uint32_t cq = fc_cq(&c, 0, 0);
 	fc_qp(&c, 1, fc_pd(&c), cq, NULL);
 	for (int i = 0; i < 1000; i++) {
-		memset(c.queues, 0xff, sizeof(struct ipc_ctrl)); /* every bit of every worker */
+		memset(c.queues, 0xff, sizeof(struct ipc_ctrl)); /* sets every bit for every worker */
 		uint64_t one = 1;
 		assert_int_equal(write(c.wake, &one, sizeof(one)), sizeof(one));
 	}
-	memset(c.queues + (1 << 20), 0xff, 2 << 20); /* and its queues are garbage */
+	memset(c.queues + (1 << 20), 0xff, 2 << 20); /* the queues are garbage, too */
 	memset(c.queues, 0xff, sizeof(struct ipc_ctrl));
 	still_served(NULL);
 	fc_close(&c);
@@ -324,8 +325,8 @@ static void clients_without_end(void **state)
 	for (size_t i = 0; i < RN_ARRAY_LEN(many); i++)
 		fc_dial(&many[i], &d);
 	/*
-	 * 256 of a user may be connected, half of all, one was before: the oldest that have not said HELLO give way to
-	 * the newest.
+	 * A user may have 256 connections, half of all, one of which existed before. The oldest connections without
+	 * HELLO are closed in favour of the newest.
 	 */
 	for (int tries = 0; tries < 1000 && refused < 300 - 255; tries++) {
 		refused = 0;
@@ -335,11 +336,11 @@ static void clients_without_end(void **state)
 		}
 		poll(NULL, 0, 10);
 	}
-	/* some of an earlier case may be on their way out */
+	/* connections of an earlier case may still be closing */
 	assert_true(refused >= 300 - 255 && refused < 300);
 	for (size_t i = 0; i < RN_ARRAY_LEN(many); i++)
 		fc_close(&many[i]);
-	/* There is room again, as soon as the daemon has seen them go. */
+	/* Connections are possible again as soon as the daemon has seen the others close. */
 	struct fc c;
 	struct pollfd q = { .events = POLLRDHUP };
 	for (int i = 0; i < 3000; i++) {
@@ -353,7 +354,7 @@ static void clients_without_end(void **state)
 	fc_close(&c);
 }
 
-/* A registration of memory that nobody has: the daemon must not die of it. */
+/* A registration of memory that does not exist must not kill the daemon. */
 static void memory_that_there_is_not(void **state)
 {
 	struct ipc_msg m;
@@ -363,10 +364,11 @@ static void memory_that_there_is_not(void **state)
 	(void)state;
 	fc_join(&c, &d);
 	uint32_t pd = fc_pd(&c);
-	for (uint32_t i = 0; i < 64; i++) /* the same page, over and over */
+	for (uint32_t i = 0; i < 64; i++) /* the same page many times */
 		p[i] = (struct ipc_piece){ .region = IPC_REGION_ARENA, .off = 4096, .len = 4096 };
 	assert_int_equal(fc_mr(&c, &m, pd, p, 64), 0);
-	fallocate(c.fd[1], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, FC_ARENA); /* and takes it away again */
+	/* the client punches the page out of its file */
+	fallocate(c.fd[1], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, FC_ARENA);
 	assert_int_equal(FC_CALL(&c, &m, IPC_DEREG_MR, handle, .handle = m.reg_mr_ok.handle), 0);
 	fc_close(&c);
 }
@@ -424,7 +426,7 @@ static uint32_t mapped_regions(void)
 	return n;
 }
 
-/* Waits until as many files and mappings are open as half a second ago. */
+/* Waits until the numbers of open files and of mappings have not changed for half a second. */
 static void settle(uint32_t *files, uint32_t *regions)
 {
 	for (int still = 0, looks = 0; still < 50 && looks < 3000; looks++) {
@@ -436,7 +438,7 @@ static void settle(uint32_t *files, uint32_t *regions)
 	}
 }
 
-/* Clients come, take all they can, and die: nothing of theirs is left in the daemon. */
+/* Clients connect, allocate all that they can, and die: the daemon frees all of it. */
 static void nothing_is_left_of_the_dead(void **state)
 {
 	uint32_t files = 0, regions = 0;
@@ -455,7 +457,10 @@ static void nothing_is_left_of_the_dead(void **state)
 			assert_int_equal(FC_CALL(&c, &m, IPC_CM_LISTEN, cm_listen, .id = fc_id(&c, cm)), 0);
 			fc_close(&c);
 		}
-		/* The first round tells how much there is with the honest client alone and all helpers started. */
+		/*
+		 * The first round counts what the daemon has with the well-behaved client alone, and with all helper
+		 * threads started.
+		 */
 		if (round == 0) {
 			settle(&files, &regions);
 			continue;
@@ -467,9 +472,9 @@ static void nothing_is_left_of_the_dead(void **state)
 	}
 }
 
-/* ---- queues that lie in one another ---- */
+/* ---- queues that overlap ---- */
 
-/* One queue pair's places in the queue region. */
+/* The places of one queue pair in the queue region. */
 struct places {
 	uint64_t shm, sq, rq;
 };
@@ -489,15 +494,15 @@ static void no_two_queues_lie_in_the_same_bytes(void **state)
 	const uint64_t at = FC_PLACE(20), ring = spsc_size(64, 64);
 	const struct places good = { at, at + 4096, at + 4096 + ring };
 	const struct places bad[] = {
-		{ at, at, at + 2 * ring },                           /* a queue in the pair's own state */
-		{ at, at + 4096, at + 4096 },                        /* both queues in one ring */
-		{ at, at + 4096, at + 4096 + ring - 64 },            /* the last slot is the other one's */
+		{ at, at, at + 2 * ring },                           /* a queue in the state of its own queue pair */
+		{ at, at + 4096, at + 4096 },                        /* both queues in the same place */
+		{ at, at + 4096, at + 4096 + ring - 64 },            /* the last slot of one queue in the other queue */
 		{ at, at + 4096, FC_PLACE(0) + 4096 },               /* in the completion queue's ring */
-		{ at, FC_PLACE(0), at + 4096 },                      /* in what the completion queue shares */
+		{ at, FC_PLACE(0), at + 4096 },                      /* in the shared state of the completion queue */
 		{ at, at + 4096, FC_PLACE(3) },                      /* in an event queue */
 		{ at, at + 4096, sizeof(struct ipc_ctrl) - ring },   /* in the doorbells */
 		{ at, FC_PLACE(4), at + 4096 },                      /* in a shared receive queue */
-		{ FC_PLACE(1) + 4096, at + 4096, at + 4096 + ring }, /* in another pair's queue */
+		{ FC_PLACE(1) + 4096, at + 4096, at + 4096 + ring }, /* in the queue of another queue pair */
 	};
 	struct ipc_msg m;
 	struct fc c;
@@ -514,7 +519,7 @@ static void no_two_queues_lie_in_the_same_bytes(void **state)
 			 0);
 	for (size_t i = 0; i < RN_ARRAY_LEN(bad); i++)
 		assert_int_equal(make_qp(&c, bad[i], pd, cq, &qp), EINVAL);
-	/* A refused one has left nothing behind, and one that has gone neither. */
+	/* Neither a refused request nor a destroyed queue pair has left the places occupied. */
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(make_qp(&c, good, pd, cq, &qp), 0);
 		assert_int_equal(make_qp(&c, good, pd, cq, &(uint32_t){ 0 }), EINVAL);
@@ -536,12 +541,12 @@ static void no_two_rings_of_completions_lie_in_the_same_bytes(void **state)
 	FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = at, .ring_off = off, .ring_stride = stride, .cqe = 64)
 #define LARGER(off, stride) \
 	FC_CALL(&c, &m, IPC_RESIZE_CQ, resize_cq, .cq = cq, .cqe = 128, .ring_off = off, .ring_stride = stride)
-	assert_int_equal(CQ(at + 4096, 0), EINVAL); /* two workers' rings in one */
+	assert_int_equal(CQ(at + 4096, 0), EINVAL); /* the rings of two workers in one place */
 	assert_int_equal(CQ(at + 4096, one - 64), EINVAL);
-	assert_int_equal(CQ(at, one), EINVAL); /* in its own word for arming */
+	assert_int_equal(CQ(at, one), EINVAL); /* in the queue's own word for arming */
 	assert_int_equal(CQ(at + 4096, one), 0);
 	uint32_t cq = m.handle.handle;
-	assert_int_equal(LARGER(at + 4096 + one, two), EINVAL); /* into the rings that it has */
+	assert_int_equal(LARGER(at + 4096 + one, two), EINVAL); /* overlaps the present rings */
 	assert_int_equal(LARGER(at + 16384, 64), EINVAL);
 	assert_int_equal(LARGER(at + 16384, two), 0);
 	assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = FC_PLACE(21), .ring_off = at + 16384,
@@ -549,11 +554,11 @@ static void no_two_rings_of_completions_lie_in_the_same_bytes(void **state)
 			 EINVAL);
 	assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = FC_PLACE(21), .ring_off = at + 4096,
 				 .ring_stride = one, .cqe = 64),
-			 0); /* where the smaller ones were */
+			 0); /* at the place of the former, smaller rings */
 #define WIDE(stride) \
 	FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = FC_PLACE(22), .ring_off = FC_PLACE(22) + 4096, \
 		.ring_stride = stride, .cqe = 64, .wide = 1)
-	assert_int_equal(WIDE(one), EINVAL); /* entries of 64 bytes need more */
+	assert_int_equal(WIDE(one), EINVAL); /* entries of 64 bytes need more room */
 	assert_int_equal(WIDE(spsc_size(64, 64)), 0);
 	fc_close(&c);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a port says of its groups, and when. */
+/* The IGMP messages of a port about its groups, and their times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static void ask(uint8_t version, uint32_t about, uint32_t ms, uint64_t now)
 	igmp_query(&igmp, &q, now);
 }
 
-/* One message of one record is due, and no more. */
+/* Exactly one message with one record is due. */
 static void says(uint64_t now, enum pkt_igmp_says what, uint32_t n)
 {
 	struct pkt_addr a = group(n);
@@ -57,7 +57,7 @@ static void says(uint64_t now, enum pkt_igmp_says what, uint32_t n)
 	assert_int_equal(igmp_out(&igmp, now, r), 0);
 }
 
-/* The next message comes within (from, to]; its time. */
+/* The next message is due within (from, to]; returns its time. */
 static uint64_t within(uint64_t from, uint64_t to)
 {
 	uint64_t at = igmp_next(&igmp);
@@ -69,7 +69,7 @@ static uint64_t within(uint64_t from, uint64_t to)
 
 static void silent(void) { assert_true(igmp_next(&igmp) == RN_NEVER); }
 
-/* All that was to be said of the joining. */
+/* Takes all messages about joining. */
 static void settle(uint64_t now)
 {
 	for (uint64_t at; (at = igmp_next(&igmp)) != RN_NEVER;)
@@ -90,7 +90,7 @@ static void changes_are_told_twice(void **state)
 	silent();
 	leave(1, 7 * S);
 	silent();
-	/* back before the leaving has been told twice */
+	/* the group is joined again before the leaving was told twice */
 	join(2, 8 * S);
 	settle(8 * S);
 	leave(2, 9 * S);
@@ -99,7 +99,7 @@ static void changes_are_told_twice(void **state)
 	says(9 * S, PKT_IGMP_JOINS, 2);
 	says(within(9 * S, 10 * S), PKT_IGMP_JOINS, 2);
 	silent();
-	/* every host is in this one */
+	/* every host is a member of this group, so there are no messages about it */
 	struct pkt_addr all = pkt_addr_ip4(PKT_IP4_ALL_HOSTS);
 	igmp_join(&igmp, &all, 11 * S);
 	silent();
@@ -118,22 +118,22 @@ static void queries_are_answered(void **state)
 	silent();
 	ask(3, 2, 1000, 20 * S);
 	says(within(20 * S, 21 * S), PKT_IGMP_IS_IN_IT, 2);
-	ask(3, 9, 1000, 30 * S); /* another's */
+	ask(3, 9, 1000, 30 * S); /* a query for a group that the port is not in */
 	silent();
-	/* A later question does not put off the answer to an earlier one. */
+	/* A later query does not postpone the answer to an earlier one. */
 	ask(3, 1, 1000, 40 * S);
 	at = igmp_next(&igmp);
 	for (int i = 0; i < 20; i++)
 		ask(3, 1, 3000000, 40 * S);
 	assert_true(igmp_next(&igmp) <= at);
 	says(igmp_next(&igmp), PKT_IGMP_IS_IN_IT, 1);
-	/* a member that leaves meanwhile does not answer */
+	/* a group that is left before the answer is due gets no answer */
 	ask(3, 1, 1000, 50 * S);
 	leave(1, 50 * S);
 	says(50 * S, PKT_IGMP_LEAVES, 1);
 	says(within(50 * S, 51 * S), PKT_IGMP_LEAVES, 1);
 	silent();
-	/* a question every millisecond that wants its answer at once: far fewer answers than questions */
+	/* a query every millisecond that wants an answer at once gets far fewer answers */
 	uint32_t answers = 0;
 	for (uint64_t now = 60 * S; now < 70 * S; now += RN_NS_PER_MS) {
 		ask(3, 2, 0, now);
@@ -150,7 +150,7 @@ static void older_versions_while_they_are_asked_in(void **state)
 	settle(0);
 	ask(2, 0, 10000, 10 * S);
 	assert_int_equal(igmp.version, 2);
-	for (int i = 0; i < 2; i++) { /* one a message, each at its time */
+	for (int i = 0; i < 2; i++) { /* one group in a message, each at a time of its own */
 		uint64_t at = within(9 * S, 20 * S);
 		assert_int_equal(igmp_out(&igmp, at, r), 1);
 		assert_int_equal(r[0].says, PKT_IGMP_IS_IN_IT);
@@ -160,14 +160,15 @@ static void older_versions_while_they_are_asked_in(void **state)
 	says(30 * S, PKT_IGMP_JOINS, 3);
 	says(within(30 * S, 40 * S), PKT_IGMP_JOINS, 3);
 	leave(3, 50 * S);
-	says(50 * S, PKT_IGMP_LEAVES, 3); /* once */
+	says(50 * S, PKT_IGMP_LEAVES, 3); /* told once only */
 	silent();
 	ask(1, 0, 10000, 60 * S);
 	assert_int_equal(igmp.version, 1);
 	settle(60 * S);
-	leave(2, 100 * S); /* in silence */
+	leave(2, 100 * S); /* version 1 has no message for that */
 	silent();
-	ask(3, 0, 1000, 200 * S); /* a question in version 3 is answered in 1: the older router is still there */
+	/* a query in version 3 is answered in version 1, since the older router is still there */
+	ask(3, 0, 1000, 200 * S);
 	assert_int_equal(igmp.version, 1);
 	says(within(200 * S, 201 * S), PKT_IGMP_IS_IN_IT, 1);
 	ask(2, 0, 1000, 300 * S);
@@ -203,7 +204,7 @@ static void as_many_groups_as_there_may_be(void **state)
 	settle(0);
 	ask(3, 0, 100, S);
 	assert_int_equal(igmp_out(&igmp, 2 * S, r), IGMP_GROUPS);
-	/* All are left and others joined, again and again: the groups that it is in are never lost. */
+	/* Again and again all groups are left and others joined: the port stays in the right groups. */
 	for (uint32_t round = 0; round < 5; round++) {
 		for (uint32_t i = 1; i <= IGMP_GROUPS; i++) {
 			leave(round * 1000 + i, 3 * S);

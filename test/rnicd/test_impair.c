@@ -10,7 +10,7 @@
 #include "plane/impair.h"
 
 #define FRAMES 2000u
-#define HALF   0x80000000u /* a probability */
+#define HALF   0x80000000u /* probability of a half */
 #define TENTH  (UINT32_MAX / 10)
 
 static struct rte_mempool *pool;
@@ -26,14 +26,14 @@ static int setup(void **state)
 	return pool == NULL ? -1 : 0;
 }
 
-/* All buffers have come home. */
+/* All packet buffers have come back. */
 static int all_back(void **state)
 {
 	(void)state;
 	return rte_mempool_avail_count(pool) == 4 * FRAMES ? 0 : -1;
 }
 
-/* One frame each microsecond through cfg; what arrives is in seqs[]. */
+/* Sends one frame each microsecond through cfg; seqs[] gets the frames that arrive. */
 static uint32_t run(const struct rnicd_impair_cfg *cfg, uint32_t worker, struct rnicd_port_stats *st)
 {
 	struct impair *im = impair_create(cfg, worker, pool, 0);
@@ -85,7 +85,7 @@ static void loss_is_counted_and_replayed(void **state)
 	memcpy(first, seqs, n * sizeof(first[0]));
 	assert_int_equal(run(&cfg, 0, &st), n);
 	assert_memory_equal(first, seqs, n * sizeof(first[0]));
-	/* other workers and other seeds have another fate */
+	/* other workers and other seeds lose other frames */
 	run(&cfg, 1, &st);
 	assert_memory_not_equal(first, seqs, n * sizeof(first[0]));
 	cfg.seed = 8;
@@ -149,7 +149,7 @@ static void reordering_lets_gap_frames_pass(void **state)
 			highest = seqs[i];
 	}
 	assert_true(st.impair_reorder > 50);
-	/* the very last ones may be held with nobody to pass them */
+	/* the last frames may be held back for good: no later frame passes them */
 	assert_in_range(late, st.impair_reorder - 4, st.impair_reorder);
 }
 
@@ -199,7 +199,7 @@ static void line_is_bounded(void **state)
 	for (uint32_t i = 0; i < 300; i++)
 		impair_in(im, frame_for_test(pool, i, 1), 1, &st);
 	assert_int_equal(st.impair_overflow, 300 - 128);
-	impair_destroy(im); /* frees what is under way: all_back sees */
+	impair_destroy(im); /* frees the frames that are held; all_back() checks it */
 }
 
 int main(void)

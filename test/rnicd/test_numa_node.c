@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory and workers beside the ports, and what the log says of them, on machines that the test makes up. */
+/*
+ * Memory and workers on the NUMA nodes of the ports, and the log's sentences about them, on machines that the test
+ * makes up.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +18,7 @@
 #include "control/numa_node.h"
 
 struct rnicd rnicd;
-static int nodes; /* of the machine */
+static int nodes; /* of the made-up machine */
 static int node_of_dev[2];
 static char said[1024];
 static uint64_t placed; /* bytes */
@@ -33,7 +36,7 @@ void rnicd_log(enum rnicd_log_level level, const char *fmt, ...)
 	strcat(said, "\n");
 }
 
-/* In place of the machine's. */
+/* In place of libnuma's functions. */
 int numa_available(void) { return nodes > 0 ? 0 : -1; }
 int numa_max_node(void) { return nodes - 1; }
 int numa_node_of_cpu(int cpu) { return cpu % 2; }
@@ -87,7 +90,7 @@ static void a_worker_far_from_the_ports_is_told(void **state)
 static void workers_that_float_are_told(void **state)
 {
 	(void)state;
-	machine(2, 1, -1); /* a port without a place does not count */
+	machine(2, 1, -1); /* a port without a node does not count */
 	rnicd.cfg.pin = false;
 	numa_node_check_workers();
 	assert_string_equal(said, "workers float over NUMA nodes, the ports are on node 1: name CPUs of that node in "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is under way with a QP: the test plays the workers, the client and the QP's connection. */
+/* Commands and requests under way with a QP. The test plays the workers, the client and the QP's connection. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static struct qp engine_qp;
 static struct worker_client view[WORKERS];
 static uint8_t queues[4096] RN_ALIGNED(64);
 
-/* ---- what the file under test stands on ---- */
+/* ---- functions that the file under test calls ---- */
 
 static struct cmd *sent;
 static uint32_t sent_to, deaths, settled, parked, arrived, ended, refused;
@@ -35,7 +35,7 @@ void client_unhold(struct client *c)
 	deaths += c->state == CLIENT_DYING && c->under_way == 0;
 }
 
-/* Another client's request that was parked, when the QP goes. */
+/* Another client's request that waited when the QP was destroyed. */
 void client_error(struct client *c, int err, const char *fmt, ...)
 {
 	(void)fmt;
@@ -59,7 +59,7 @@ void cmd_send(struct cmd *c, uint32_t worker)
 
 uint32_t ud_owner(uint32_t port, uint32_t qpn) { return (port + qpn) % WORKERS; }
 
-/* The worker answers. */
+/* Plays the worker's answer. */
 static void answer(enum cmd_type type, uint32_t worker)
 {
 	struct cmd *c = sent;
@@ -162,7 +162,7 @@ static void lent_qp_comes_to_the_wanted_worker(void **state)
 	client_qp_lend(&qp, to, &arrived, then);
 	assert_int_equal(qp.state, CLIENT_QP_LEAVING);
 	answer(CMD_QP_LEAVE, from);
-	sent->qp.later = false; /* still the same turn: it is asked again */
+	sent->qp.later = false; /* the worker has had no turn in between, so the command is sent again */
 	answer(CMD_QP_LATER, from);
 	assert_int_equal(qp.worker, from);
 	sent->qp.later = true;
@@ -174,7 +174,7 @@ static void lent_qp_comes_to_the_wanted_worker(void **state)
 	assert_int_equal(arrived, 1);
 	assert_int_equal(qp.worker, to);
 	assert_int_equal(((struct qp_shm *)(void *)queues)->worker, to);
-	/* lent on to another one by the same borrower, at once when it is there already */
+	/* the same borrower moves it to another worker; if it is there already, at once */
 	client_qp_lend(&qp, to, &arrived, then);
 	assert_int_equal(arrived, 2);
 	assert_int_equal(cl.under_way, 1);
@@ -195,7 +195,7 @@ static void death_waits_for_the_qp_and_wakes_nobody_else(void **state)
 	assert_int_equal(parked + settled, 0);
 }
 
-/* Of a target, which several clients have open. */
+/* The QP is an XRC target, which several clients have open. */
 static void another_clients_request_holds_that_client_and_is_refused_at_the_end(void **state)
 {
 	(void)state;
@@ -226,7 +226,7 @@ static void destroyed_qp_is_over_one_turn_later(void **state)
 	sent->qp.later = true;
 	answer(CMD_QP_LATER, qp.worker);
 	assert_int_equal(ended, 1);
-	assert_int_equal(cl.under_way, 1); /* `then` gives it back */
+	assert_int_equal(cl.under_way, 1); /* `then` has to give it back */
 }
 
 static void new_qps_go_to_the_idlest_worker(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the daemon answers to requests, in order and out of order. One daemon for all cases, with small quotas. */
+/* The daemon's answers to requests, in order and out of order. One daemon with small quotas serves all cases. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -106,7 +106,7 @@ static void handles_that_are_not_ours(void **state)
 	(void)state;
 	fc_join(&other, &d);
 	uint32_t theirs = 0;
-	while (theirs < 9) /* numbers are each client's own: what is theirs is not ours */
+	while (theirs < 9) /* numbers belong to their client: the number of another client's object is not valid here */
 		theirs = fc_pd(&other);
 	for (size_t i = 0; i < RN_ARRAY_LEN(t); i++)
 		REFUSED(FC_CALL(&c, &m, t[i].type, handle, .handle = 9), EINVAL, t[i].sentence);
@@ -149,7 +149,7 @@ static void what_is_in_use_cannot_go(void **state)
 	close(efd2);
 }
 
-/* Windows count in the quota of regions, keep their domain, and go with a client that leaves some behind. */
+/* Windows count for the quota of regions, need their protection domain, and are freed when their client disconnects. */
 static void memory_windows(void **state)
 {
 	uint32_t pd = fc_pd(&c), n = 0;
@@ -169,7 +169,7 @@ static void memory_windows(void **state)
 	assert_int_equal(FC_CALL(&c, &m, IPC_DEALLOC_MW, handle, .handle = mw), 0);
 	assert_int_equal(FC_CALL(&c, &m, IPC_DEALLOC_MW, handle, .handle = mw), EINVAL);
 	assert_int_equal(FC_CALL(&c, &m, IPC_DEALLOC_PD, handle, .handle = pd), 0);
-	for (unsigned round = 0; round < 3; round++) { /* what is left behind comes back */
+	for (unsigned round = 0; round < 3; round++) { /* the quota of windows that were left is available again */
 		fc_join(&other, &d);
 		pd = fc_pd(&other);
 		for (n = 0; (rc = FC_CALL(&other, &m, IPC_ALLOC_MW, alloc_mw, .pd = pd, .type = 1)) == 0; n++)
@@ -371,7 +371,7 @@ static void quotas(void **state)
 	assert_int_equal(
 		FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .shm_off = 1 << 21, .ring_off = 1 << 22, .cqe = 4096),
 		ENOMEM);
-	assert_int_equal(fc_mr(&c, &m, pd, &p, 1), 0); /* all that may be had */
+	assert_int_equal(fc_mr(&c, &m, pd, &p, 1), 0); /* this uses up the quota */
 	uint32_t mr = m.reg_mr_ok.handle;
 	REFUSED(fc_mr(&c, &m, pd, &small, 1), ENOMEM,
 		"quota: a client may register 5 regions and 1 MiB (quota-mrs, quota-memory)");
@@ -431,7 +431,10 @@ static int token_call(struct fc *k, struct ipc_msg *m, enum ipc_type type, uint3
 	return fc_call(k, m, &fd, 1);
 }
 
-/* A client that shows a context's token gets at its domains and regions; a number without a token is refused. */
+/*
+ * A client with the token of another client's context can use that context's protection domains and regions; a number
+ * without the token is refused.
+ */
 static void tokens_stand_for_contexts(void **state)
 {
 	int efd, cfd, sock = socket(AF_UNIX, SOCK_DGRAM, 0), other_sock = socket(AF_UNIX, SOCK_DGRAM, 0);
@@ -445,11 +448,12 @@ static void tokens_stand_for_contexts(void **state)
 	fc_join(&other, &d);
 	assert_int_equal(fc_mr(&c, &m, pd, &p, 1), 0);
 	uint32_t mr = m.reg_mr_ok.handle, stag = m.reg_mr_ok.stag;
-	assert_int_equal(token_call(&c, &m, IPC_TOKEN, comp, sock), EINVAL); /* no context's channel */
+	/* not the asynchronous channel of a context */
+	assert_int_equal(token_call(&c, &m, IPC_TOKEN, comp, sock), EINVAL);
 	REFUSED(token_call(&c, &m, IPC_TOKEN, chan, efd), EINVAL, "a context's token must be a socket, and its own");
 	assert_int_equal(FC_CALL(&c, &m, IPC_TOKEN, handle, .handle = chan), EINVAL);
 	assert_int_equal(token_call(&c, &m, IPC_TOKEN, chan, sock), 0);
-	assert_int_equal(token_call(&c, &m, IPC_TOKEN, chan, other_sock), EINVAL); /* it has one */
+	assert_int_equal(token_call(&c, &m, IPC_TOKEN, chan, other_sock), EINVAL); /* the channel has a token already */
 	assert_int_equal(token_call(&other, &m, IPC_TOKEN, fc_chan(&other, 10, IPC_CHANNEL_ASYNC, &cfd), sock), EINVAL);
 
 	REFUSED(token_call(&other, &m, IPC_TOKEN_DEV, 0, other_sock), EINVAL,
@@ -463,7 +467,8 @@ static void tokens_stand_for_contexts(void **state)
 	assert_true(m.token_mr_ok.stag == stag && m.token_mr_ok.len == 4096);
 
 	/*
-	 * What a guest registers in the domain all find who have the token; what it registers in its own nobody else.
+	 * A region that a guest registers in the context's domain is visible to all who have the token; a region in a
+	 * domain of its own is visible to nobody else.
 	 */
 	assert_int_equal(token_call(&other, &m, IPC_TOKEN_PD, pd, sock), 0);
 	uint32_t guest = m.handle.handle;
@@ -481,7 +486,7 @@ static void tokens_stand_for_contexts(void **state)
 	REFUSED(FC_CALL(&c, &m, IPC_DEALLOC_PD, handle, .handle = pd), EBUSY,
 		"the protection domain is in use by 1 memory regions and queues");
 	fc_close(&other);
-	usleep(100000); /* its death takes its time, but the region stays */
+	usleep(100000); /* the daemon may not have seen the disconnect yet; the region stays in any case */
 	assert_int_equal(token_call(&c, &m, IPC_TOKEN_MR, theirs >> 8, sock), 0);
 	for (int tries = 0; FC_CALL(&c, &m, IPC_DEALLOC_PD, handle, .handle = pd) == EBUSY && tries < 1000; tries++)
 		usleep(10000);
@@ -501,7 +506,7 @@ static void queue_pairs_change_state(void **state)
 	(void)state;
 	assert_int_equal(FC_CALL(&c, &m, IPC_QUERY_QP, handle, .handle = qp), 0);
 	assert_int_equal(m.len, IPC_MSG_LEN(query_qp_ok));
-	assert_int_equal(m.query_qp_ok.state, 1); /* INIT from the beginning: an iWARP device */
+	assert_int_equal(m.query_qp_ok.state, 1); /* INIT from the beginning, as with an iWARP device */
 	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_QP, modify_qp, .qp = qp,
 				 .mask = IPC_QP_ATTR_IRD | IPC_QP_ATTR_ACCESS, .ird = 5, .access = 2),
 			 0);

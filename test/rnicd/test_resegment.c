@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Each byte of the streams here is the lower 8 bits of its sequence number, so whoever takes the frames apart sees
- * whether a byte stands where it belongs.
- */
+/* Each byte of the streams here is the low 8 bits of its sequence number, so that each byte's place can be checked. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,7 +74,7 @@ static struct rte_mbuf *make(const struct made *how)
 	return m;
 }
 
-/* A sound frame of a stream whose next byte is *next: it goes on there. */
+/* Checks a frame that continues a stream at *next, and moves *next on. */
 static void takes(struct rte_mbuf *m, uint32_t *next, uint32_t longest)
 {
 	struct pkt p;
@@ -94,7 +91,7 @@ static void takes(struct rte_mbuf *m, uint32_t *next, uint32_t longest)
 	rte_pktmbuf_free(m);
 }
 
-/* 3,000 segments of random lengths; the number of frames that came of them. */
+/* Sends 3,000 segments of random lengths; returns the number of frames that result. */
 static uint32_t stream(enum rnicd_resegment how, bool ip6, struct rnicd_port_stats *st)
 {
 	struct resegment r;
@@ -164,7 +161,7 @@ static void streams_are_not_mixed_and_keep_their_order(void **state)
 		for (uint32_t k = 0; k < n; k++)
 			takes(out[k], &next[rte_pktmbuf_mtod(out[k], const uint8_t *)[35]], 2000); /* source port */
 	}
-	resegment_end(&r); /* one may be held */
+	resegment_end(&r); /* a segment may be held */
 }
 
 static void what_is_no_plain_segment_passes_behind_what_is_held(void **state)
@@ -218,7 +215,7 @@ static void a_segment_is_held_no_longer_than_it_may(void **state)
 	assert_int_equal(impair_out(im, 1000 + RESEGMENT_HOLD_NS, out, 4, &st), 1);
 	assert_true(frame_good(out[0]));
 	rte_pktmbuf_free(out[0]);
-	impair_in(im, make(&some), 2000, &st); /* is held when the line goes */
+	impair_in(im, make(&some), 2000, &st); /* held when the line is taken down */
 	impair_destroy(im);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections of a port with receive side scaling belong to the worker of the queue that the device chooses. The hash
+ * On a port with receive side scaling a connection belongs to the worker of the queue that the device chooses. The hash
  * is checked with Microsoft's verification suite ("Verifying the RSS Hash Calculation").
  */
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static const uint8_t key[40] = { 0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2,
 				 0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3,
 				 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa };
 
-/* Of frames that come in: the destination is the port's own end. */
+/* For received frames: the destination is the port's own end. */
 static const struct {
 	const char *dst, *src;
 	uint16_t dport, sport;
@@ -114,7 +114,7 @@ static void device_with_key_and_table_names_the_owner(void **state)
 	assert_memory_equal(port.rss.key, key, sizeof(key));
 	rnicd.port[0] = &port;
 	rnicd.n_workers = QUEUES;
-	for (size_t i = 0; i < 5; i++) { /* those of IPv4 */
+	for (size_t i = 0; i < 5; i++) { /* the IPv4 entries */
 		const struct flow_key k = received(i);
 		const struct conn_addr a = { .local = k.local, .remote = k.remote, .lport = k.lport, .rport = k.rport };
 		const uint32_t entry = suite[i].hash % 128;

@@ -30,10 +30,10 @@ static int make_parent(void **state)
 static int remove_parent(void **state)
 {
 	(void)state;
-	return rmdir(parent); /* fails when a case left something */
+	return rmdir(parent); /* fails if a case has left something */
 }
 
-/* A process number that was somebody's and is nobody's now. */
+/* The number of a process that has ended. */
 static int dead_pid(void)
 {
 	pid_t pid = fork();
@@ -87,7 +87,7 @@ static void what_a_killed_daemon_left_goes(void **state)
 	close(listener(d));
 	rundir_clean(parent);
 	assert_false(there(d));
-	d = dir_of(dead_pid()); /* killed before it had a socket */
+	d = dir_of(dead_pid()); /* the daemon was killed before it had a socket */
 	rundir_clean(parent);
 	assert_false(there(d));
 }
@@ -102,7 +102,7 @@ static void what_lives_stays(void **state)
 	assert_int_equal(rmdir(path(d, NULL)), 0);
 }
 
-/* The process number says nothing to us: another namespace's daemon. */
+/* No process here has that number, but the socket answers: the daemon is in another PID namespace. */
 static void a_socket_that_answers_stays(void **state)
 {
 	const char *d = dir_of(dead_pid());

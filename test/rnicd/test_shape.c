@@ -10,7 +10,7 @@
 static void wire_bytes(void **state)
 {
 	(void)state;
-	/* 1518 with FCS, 8 of preamble, 12 of gap: 812,743 frames a second at 10 Gb/s */
+	/* 1518 B with FCS, 8 B of preamble, 12 B of gap: 812,743 frames a second at 10 Gb/s */
 	assert_int_equal(shape_wire_bytes(1514), 1538);
 	assert_int_equal(shape_wire_bytes(14), 84);
 	assert_int_equal(shape_wire_bytes(60), 84);
@@ -23,7 +23,7 @@ static uint32_t admit(struct shape *s, uint64_t now, const uint32_t *len, uint32
 	return shape_admit(s, &a, next);
 }
 
-/* Frames admitted in `ns`, looked at every `step`, always with a full burst waiting. */
+/* The number of frames admitted in `ns`, asked for every `step`, with a full burst always waiting. */
 static uint64_t run(uint64_t rate, uint32_t len, uint64_t ns, uint64_t step)
 {
 	uint64_t tat = 0, frames = 0, next;
@@ -55,13 +55,11 @@ static void rate_is_the_lines(void **state)
 	};
 	for (size_t i = 0; i < RN_ARRAY_LEN(c); i++) {
 		for (uint64_t step = 1000; step <= 40000; step += 13000) {
-			uint64_t want = c[i].rate / 8 / 10 / shape_wire_bytes(c[i].len); /* in 100 ms */
+			uint64_t want = c[i].rate / 8 / 10 / shape_wire_bytes(c[i].len); /* frames in 100 ms */
 			uint64_t got = run(c[i].rate, c[i].len, RN_NS_PER_S / 10, step);
 			uint64_t slack = SHAPE_SLACK_NS * (c[i].rate / 8) / RN_NS_PER_S / shape_wire_bytes(c[i].len) +
 					 2;
-			/*
-			 * never below 99 % of the line, above it by no more than the slack once and the cut fractions
-			 */
+			/* at least 99 % of the line rate; at most the line rate, plus the slack once, plus rounding */
 			assert_in_range(got, want - want / 100, want + slack + want / 100);
 		}
 	}
@@ -103,11 +101,11 @@ static void idle_gives_no_credit(void **state)
 	shape_init(&s, &tat, 1000000000u);
 	while ((n = admit(&s, 50 * RN_NS_PER_S, len, 64, &next)) != 0)
 		burst += n;
-	/* 12.3 us each: what fits into the slack, and the one that crosses its end */
+	/* a frame takes 12.3 us: the frames that fit into the slack, and the one that crosses its end */
 	assert_int_equal(burst, 5);
 }
 
-/* A backlogged line does not stop while its worker is away. */
+/* A backlogged line goes on while its worker is away, so the worker may catch up. */
 static void late_worker_catches_up(void **state)
 {
 	(void)state;
@@ -122,7 +120,7 @@ static void late_worker_catches_up(void **state)
 		while ((n = shape_admit(&s, &a, &next)) != 0)
 			frames += n;
 	}
-	assert_in_range(frames, 7700, 7900); /* 9.6 ms and the slack */
+	assert_in_range(frames, 7700, 7900); /* frames of 9.6 ms and of the slack */
 }
 
 int main(void)

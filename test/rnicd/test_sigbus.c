@@ -18,10 +18,10 @@
 
 static int poked;
 
-/* In place of the loop's. */
+/* In place of the loop's function. */
 void loop_poke(void) { poked++; }
 
-/* cmocka takes SIGBUS for itself around each case. */
+/* Starts the handler in each case, since cmocka installs one for SIGBUS before each case. */
 static volatile uint8_t *vanishing(int *fd)
 {
 	assert_true(sigbus_start());
@@ -43,8 +43,8 @@ static void a_page_that_vanished_reads_as_zeros(void **state)
 	p[4096] = 7;
 	assert_false(sigbus_any());
 	assert_int_equal(ftruncate(fd, 0), 0);
-	assert_int_equal(p[4096 + 5], 0); /* would end the process */
-	p[SIZE - 1] = 1;                  /* a write, another page */
+	assert_int_equal(p[4096 + 5], 0); /* without the handler this would end the process */
+	p[SIZE - 1] = 1;                  /* a write, to another page */
 	assert_int_equal(p[SIZE - 1], 1);
 	assert_int_equal(poked, 2);
 	assert_true(sigbus_any());
@@ -123,7 +123,8 @@ static void many_holes_cost_few_mappings(void **state)
 	assert_int_equal(ftruncate(fd, 0), 0);
 	for (uint64_t at = 0; at < size; at += 2 * 4096)
 		p[at] = 1;
-	assert_true(mappings((uintptr_t)p, size) <= 12); /* the whole is one, with what was replaced before in it */
+	/* one mapping for the whole, including the pages that were replaced before */
+	assert_true(mappings((uintptr_t)p, size) <= 12);
 	assert_int_equal(p[4096], 0);
 	sigbus_forget(w);
 	munmap((void *)(uintptr_t)p, size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How rnicd starts, refuses to, and ends. */
+/* How rnicd starts, refuses to start, and ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -62,7 +62,7 @@ static void check_names_the_line(void **state)
 	assert_int_equal(run_it(&r, "--check", d.conf), 1);
 	snprintf(want, sizeof(want), "%s:4: unknown key 'colour' in a section [rnicd]\n", d.conf);
 	assert_string_equal(r.text, want);
-	assert_int_equal(run_it(&r, "--config", d.conf), 1); /* and does not start */
+	assert_int_equal(run_it(&r, "--config", d.conf), 1); /* and it does not start */
 	assert_string_equal(r.text, want);
 	remove_config(&d);
 }
@@ -73,7 +73,7 @@ static void missing_hugepages_are_named(void **state)
 	struct run r;
 
 	(void)state;
-	daemon_config(&d, "hugepages = yes\nmemory = 512G"); /* more than anyone has */
+	daemon_config(&d, "hugepages = yes\nmemory = 512G"); /* more than any machine has */
 	assert_int_equal(run_it(&r, "--config", d.conf), 1);
 	const char *s = strstr(r.text, "rnicd: cannot start: no");
 	assert_non_null(s);
@@ -123,7 +123,7 @@ static void second_daemon_on_the_socket_is_refused(void **state)
 		 "its own\n",
 		 d.sock);
 	assert_string_equal(r.text, want);
-	fc_join(&c, &d); /* the first one is none the worse */
+	fc_join(&c, &d); /* the first daemon still works */
 	fc_close(&c);
 	daemon_stop(&d);
 }
@@ -162,7 +162,7 @@ static void a_file_in_the_way_is_left_alone(void **state)
 	assert_int_equal(access(d.sock, F_OK), 0);
 	unlink(d.sock);
 	remove_config(&d);
-	assert_int_not_equal(access(d.dir, F_OK), 0); /* nothing else was left in it */
+	assert_int_not_equal(access(d.dir, F_OK), 0); /* the folder was empty otherwise */
 }
 
 static void the_socket_has_the_mode_asked_for(void **state)

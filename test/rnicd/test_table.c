@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The small helpers of the control plane: handles, owners' numbers, hugepages. */
+/* The small helpers of the control plane: spans, unmapping, handles, owners' numbers. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,12 +22,12 @@
 #include "control/unmap.h"
 #include "ipc/ipc_shm.h"
 
-/* Against a map of bytes. */
+/* Random operations, compared with a map of bytes. */
 static void spans_have_no_byte_in_common(void **state)
 {
 	const uint64_t first = sizeof(struct ipc_ctrl);
 	enum { ROOM = 512, SPANS = 64 };
-	static uint8_t of[ROOM]; /* 1: some span has the byte */
+	static uint8_t of[ROOM]; /* 1: the byte is in a span */
 	struct span s[SPANS] = { 0 };
 	struct spans t = { 0 };
 	struct rn_rng r;
@@ -73,7 +73,7 @@ static void memory_of_the_dead_goes_by_another_thread_in_order(void **state)
 	struct unmap u[RN_ARRAY_LEN(size) + 1] = { 0 };
 
 	(void)state;
-	unmap_begin(&u[RN_ARRAY_LEN(size)]); /* nothing to do: done at once */
+	unmap_begin(&u[RN_ARRAY_LEN(size)]); /* nothing to unmap: done at once */
 	assert_true(unmap_is_done(&u[RN_ARRAY_LEN(size)]));
 	for (size_t i = 0; i < RN_ARRAY_LEN(size); i++) {
 		u[i].size = size[i];
@@ -81,7 +81,7 @@ static void memory_of_the_dead_goes_by_another_thread_in_order(void **state)
 				 0);
 		assert_ptr_not_equal(u[i].base, MAP_FAILED);
 		u[i].base[0] = 1;
-		unmap_begin(&u[i]); /* the thread is not there yet */
+		unmap_begin(&u[i]); /* the thread has not run yet */
 		assert_false(unmap_is_done(&u[i]));
 		assert_true(mapped(u[i].base, size[i]));
 	}
@@ -148,7 +148,8 @@ static void owners_are_found_by_number_and_kind(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < 20000; i++) {
-		key[i] = i % 3 == 0 ? (UINT64_C(1) << 63) + i : owner_new(); /* also numbers that workers give */
+		/* every third number is one that a worker would give */
+		key[i] = i % 3 == 0 ? (UINT64_C(1) << 63) + i : owner_new();
 		assert_true(i % 3 == 0 || key[i] > last);
 		last = i % 3 == 0 ? last : key[i];
 		owner_put(&o[i], OWNER_CONN, key[i]);
@@ -159,7 +160,7 @@ static void owners_are_found_by_number_and_kind(void **state)
 	}
 	for (size_t i = 0; i < 20000; i += 2)
 		owner_del(&o[i]);
-	owner_del(&o[0]); /* again: no harm */
+	owner_del(&o[0]); /* repeated without harm */
 	for (size_t i = 0; i < 20000; i++)
 		assert_ptr_equal(owner_get(OWNER_CONN, key[i]), i % 2 == 0 ? NULL : &o[i]);
 	for (size_t i = 1; i < 20000; i += 2)

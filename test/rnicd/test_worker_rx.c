@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a flood may cost a worker: how much of its turn a port gets, how often strangers are answered. */
+/* The cost of a flood for a worker: the part of its turn that a port gets, and how often strangers are answered. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static int teardown(void **state)
 	return left == 0 ? 0 : -1;
 }
 
-/* Segments on the wire: for nobody here, or for a TCP port at which nobody listens. */
+/* Puts segments on the wire: addressed to another host, or to a closed TCP port here. */
 static void flood(uint32_t n, bool ours)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -85,7 +85,7 @@ static void flooded_port_has_a_small_share(void **state)
 	while (worker_rx(&worker) != 0)
 		;
 	assert_int_equal(port.stats[0].rx_not_ours, 100);
-	/* the flood has passed */
+	/* the flood is over */
 	flood(WORKER_BURST, false);
 	assert_int_equal(worker_rx(&worker), WORKER_BURST);
 }
@@ -115,17 +115,20 @@ static void strangers_are_answered_so_many_a_second(void **state)
 	worker.now += 10 * RN_NS_PER_MS;
 	assert_int_equal(answered(1000), 50);
 	assert_int_equal(port.stats[0].rx_unanswered, 2950);
-	/* a long silence does not save up more than one burst */
+	/* after a long silence only one burst of answers is allowed */
 	worker.now += 100 * RN_NS_PER_S;
 	assert_int_equal(answered(3000), 1000);
 }
 
-/* A peer's deadline that passed while nobody ran says nothing of the peer: lib/tcp_lite allows for what is told. */
+/*
+ * Time in which the process did not run must not count for a peer's deadline: lib/tcp_lite takes the time that it is
+ * told of off.
+ */
 static void time_without_the_cpu_is_told_and_a_long_turn_is_not(void **state)
 {
 	(void)state;
 	worker.ran = worker.now = 5 * RN_NS_PER_S;
-	worker.now += RN_NS_PER_MS; /* as long as a turn may take */
+	worker.now += RN_NS_PER_MS; /* the longest time of an ordinary turn */
 	worker_tell_lost(&worker);
 	assert_int_equal(worker.tcp.turns.lost, 0);
 	worker.now += 40 * RN_NS_PER_MS;
@@ -140,12 +143,12 @@ static void time_without_the_cpu_is_told_and_a_long_turn_is_not(void **state)
 static void behind_is_who_has_a_backlog_and_not_who_is_flooded(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 2; i++) /* the first gives the port its share */
+	for (int i = 0; i < 2; i++) /* the first call gives the port its share */
 		assert_int_equal(worker_rx(&worker), 0);
 	worker_tell_behind(&worker);
 	assert_false(worker.tcp.turns.behind);
 	for (int wave = 0; wave < 2; wave++) {
-		worker.more = true; /* a full burst: worker_rx does not know whether it was the last */
+		worker.more = true; /* the burst was full, so there may be more frames */
 		for (uint32_t i = 0; i < WORKER_BACKLOG_TURNS; i++) {
 			worker_tell_behind(&worker);
 			assert_true(worker.tcp.turns.behind);
@@ -154,7 +157,7 @@ static void behind_is_who_has_a_backlog_and_not_who_is_flooded(void **state)
 			worker_tell_behind(&worker);
 			assert_false(worker.tcp.turns.behind);
 		}
-		worker.more = false; /* the flood is over; the next backlog is one again */
+		worker.more = false; /* the flood is over; the next flood counts as a new backlog */
 		worker_tell_behind(&worker);
 		assert_false(worker.tcp.turns.behind);
 	}
@@ -196,7 +199,7 @@ static void stranger_goes_to_the_worker_of_its_rss_queue(void **state)
 	struct rte_mbuf *m = NULL;
 	assert_int_equal(rte_ring_sc_dequeue(other.sh.rx_moved, (void **)&m), 0);
 	rte_pktmbuf_free(m);
-	/* the same frame, now this worker's: answered here */
+	/* the same frame when the table names this worker: answered here */
 	port.rss.table[0] = port.rss.table[1] = 0;
 	flood(1, true);
 	assert_int_equal(worker_rx(&worker), 1);

@@ -31,7 +31,7 @@ static uint16_t next_port = 5000;
 
 static void on_event(const struct event *ev);
 
-/* Sends a command and waits for its answer; other events are taken meanwhile. */
+/* Sends a command and waits for its answer; handles other events meanwhile. */
 static void call(struct cmd *c, uint32_t worker)
 {
 	cmd_send(c, worker);
@@ -50,7 +50,7 @@ static void call_all(struct cmd *c)
 	}
 }
 
-/* The QP of a twin that has been connected before comes to RESET, then to INIT. */
+/* Brings the QP of a twin to RESET, if it was connected before, then to INIT. */
 static bool make_init(struct twin *t)
 {
 	static const enum qp_state way[] = { QP_S_RESET, QP_S_INIT };
@@ -67,7 +67,7 @@ static bool make_init(struct twin *t)
 	return true;
 }
 
-static struct cmd accept_cmd; /* twin 1's; one at a time */
+static struct cmd accept_cmd; /* the command of twin 1; one at a time */
 
 static void accepted(struct cmd *c)
 {
@@ -75,7 +75,7 @@ static void accepted(struct cmd *c)
 		fprintf(stderr, "accept failed: %u\n", c->join.qv);
 }
 
-/* Before any event of the connection is taken. */
+/* Called before any event of the connection is handled. */
 static void opened(struct cmd *c) { twin[0].conn = c->open.cv == CONN_OK ? c->open.conn : NULL; }
 
 /* ---- effects ---- */
@@ -301,7 +301,7 @@ void twin_ring(struct twin *t)
 	__atomic_fetch_or(&db->bits[0], 1, __ATOMIC_RELEASE);
 	__atomic_fetch_or(&db->summary, 1, __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	/* the worker's own eventfd stands for the client's */
+	/* the worker's eventfd is used in place of the client's */
 	if (__atomic_load_n(&db->need_wakeup, __ATOMIC_RELAXED))
 		bell_ring(t->worker);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The data plane with real workers and two clients inside the test's own process: memory, queues and doorbells as
- * librnic lays them out, and the few moves of the control plane that a connection needs. One thread drives it.
+ * The data plane with real workers, and two clients in the test's own process: memory, queues and doorbells as librnic
+ * lays them out, and the control plane's steps that a connection needs. One thread drives all of it.
  */
 #ifndef TEST_RNICD_TWIN_H
 #define TEST_RNICD_TWIN_H
@@ -9,16 +9,16 @@
 #include "border/cmd.h"
 #include "border/rnicd.h"
 
-#define TWIN_SLOTS 1024u /* of each queue */
+#define TWIN_SLOTS 1024u /* slots of each queue */
 #define TWIN_CQE   4096u
 #define TWIN_ARENA (64u << 20)        /* bytes of registered memory */
-#define TWIN_WAIT  (20 * RN_NS_PER_S) /* after that a test gives up */
+#define TWIN_WAIT  (20 * RN_NS_PER_S) /* a test that waits longer gives up */
 
 struct twin {
 	uint32_t port;
-	uint8_t *queues; /* struct ipc_ctrl, rings */
+	uint8_t *queues; /* struct ipc_ctrl, then the rings */
 	uint8_t *arena;
-	uint32_t stag; /* of the arena, all rights; its tagged offset 0 is the first byte */
+	uint32_t stag; /* STag of the arena with all rights; tagged offset 0 is the arena's first byte */
 	struct qp_mr mr[8];
 	struct qp_dev dev;
 	struct qp_cq cq;
@@ -28,32 +28,34 @@ struct twin {
 	struct spsc_cons comp[RNICD_MAX_WORKERS];
 	uint32_t worker; /* owner of the connection */
 	struct rc *conn;
-	uint64_t key; /* its number */
+	uint64_t key; /* the owner's number */
 	bool established, disconnected, closed;
 };
 
 extern struct twin twin[2];
 
-/* rnicd.cfg is filled in. Both ends get memory, queues and doorbells; false with a message on stderr. */
+/*
+ * rnicd.cfg must be filled in. Gives both ends memory, queues and doorbells. False, with a message on stderr: failed.
+ */
 bool twin_start(uint32_t port_a, uint32_t port_b);
 void twin_stop(void);
 
 /* Connects 0 to 1 on a fresh TCP port. */
 bool twin_connect(void);
-/* Disconnects from side 0, waits until both connections are gone, and makes both QPs ready to be connected again. */
+/* Disconnects from side 0, waits until both connections are gone, and makes both QPs ready for another connection. */
 bool twin_disconnect(void);
 
-/* Posts; false: the queue is full. Nothing is rung. */
+/* Posts a work request without ringing the doorbell; false: the queue is full. */
 bool twin_post(struct twin *t, const struct qp_wqe *w);
 bool twin_post_recv(struct twin *t, uint64_t wr_id, uint64_t addr, uint32_t len);
 void twin_ring(struct twin *t);
 
-/* Takes up to n completions. */
+/* Takes up to n completions; returns their number. */
 uint32_t twin_poll(struct twin *t, struct qp_cqe *cqe, uint32_t n);
-/* Waits for one; false: none within TWIN_WAIT. */
+/* Waits for a completion; false: none has come within TWIN_WAIT. */
 bool twin_wait(struct twin *t, struct qp_cqe *cqe);
 
-/* No packet refers to the arena any more; waits for it. */
+/* Waits until no packet refers to the arena; false: not within TWIN_WAIT. */
 bool twin_quiet(struct twin *t);
 
 #endif
