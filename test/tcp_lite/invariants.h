@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What must hold between any two calls, whatever the peer does. For the simulation and the fuzzer. */
+/* What must hold between any two calls, whatever the peer does. Used by the simulation and by the fuzzer. */
 #ifndef INVARIANTS_H
 #define INVARIANTS_H
 
 #include "tcp_lite/tcpl_int.h"
 
-/* Exactly the records that are neither SACKed nor lost, in the order of transmission. */
+/* The flight list has exactly the records that are neither SACKed nor lost, in the order of transmission. */
 static inline const char *broken_flight(const struct tcpl_conn *c)
 {
 	uint32_t n = 0, want = 0;
@@ -83,7 +83,7 @@ static inline const char *broken_rx(const struct tcpl_conn *c)
 	return NULL;
 }
 
-/* After a turn (tcpl_out has said false). NULL: all is well. */
+/* To be called after a turn, when tcpl_out() has returned false. NULL: all invariants hold. */
 static inline const char *tcpl_broken(const struct tcpl_conn *c)
 {
 	if (c->state < TCPL_S_ESTABLISHED)

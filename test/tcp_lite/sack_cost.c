@@ -46,14 +46,14 @@ static void sack(const uint32_t (*b)[2], uint32_t n)
 	segment_in(ISS + 1, opt, (uint8_t)(4 + 8 * n));
 }
 
-/* The first is lost: one block that grows. */
+/* The first segment is lost: one block, which grows. */
 static void grow(uint32_t n)
 {
 	for (uint32_t i = 2; i <= n; i++)
 		sack((const uint32_t[][2]){ { 1, i } }, 1);
 }
 
-/* Every fourth is lost: the newest block and the three before it. */
+/* Every fourth segment is lost: the newest block and the three blocks before it. */
 static void holes(uint32_t n)
 {
 	for (uint32_t i = 17; i <= n; i++) {
@@ -64,7 +64,7 @@ static void holes(uint32_t n)
 	}
 }
 
-/* A peer that means harm: blocks that begin anywhere in what is SACKed. */
+/* A hostile peer: blocks that begin anywhere in the SACKed range. */
 static void anywhere(uint32_t n)
 {
 	uint32_t from = 1;
@@ -75,7 +75,7 @@ static void anywhere(uint32_t n)
 	}
 }
 
-/* The same, downwards, and then blocks that begin at each record in turn. */
+/* The same downwards, then blocks that begin at each record in turn. */
 static void backwards(uint32_t n)
 {
 	for (uint32_t i = n / 2; i > 1; i--)
@@ -84,7 +84,7 @@ static void backwards(uint32_t n)
 		sack((const uint32_t[][2]){ { i, n / 2 } }, 1);
 }
 
-/* Not inlined: where counting begins and ends. */
+/* Not inlined, so that callgrind counts the instructions between its beginning and its end. */
 __attribute__((noinline)) static void acks(const char *pattern, uint32_t n)
 {
 	static const struct {

@@ -5,7 +5,7 @@
 
 #include "tcp_lite/tcpl_int.h"
 
-#define ISS 0xfffffe00u /* wraps early */
+#define ISS 0xfffffe00u /* near the end of the range, so that sequence numbers wrap early */
 #define IRS 0xffffff00u
 
 struct script_seg {
@@ -17,16 +17,16 @@ struct script_seg {
 	struct tcpl_opts o;
 };
 
-/* The line's next word, or NULL; *p moves behind the word. */
+/* Takes the line's next word; NULL: none. *p moves behind the word. */
 char *script_word(char **p);
-/* 5us, 10ms, 2s or 3d, in nanoseconds. */
+/* A time such as 5us, 10ms, 2s or 3d, in nanoseconds. */
 uint64_t script_duration(const char *w);
 /*
- * What the rest of a line says of a segment; false: the line cannot be read. in: the segment is the peer's, so its
- * numbers count from IRS and its ACK and SACK from ISS. last_ts: the value that "ecr last" stands for.
+ * Parses a segment from the rest of a line; false: the line cannot be read. in: the segment is the peer's, so its
+ * numbers count from IRS, and its ACK and SACK from ISS. last_ts: the value for which "ecr last" stands.
  */
 bool script_seg_parse(struct script_seg *s, char *p, bool in, uint32_t last_ts);
-/* A segment that left, in the scripts' words. */
+/* Describes a segment that was sent in the words of the scripts. */
 void script_describe(const struct tcpl_out *o, char *out, size_t n);
 bool script_same_opts(const struct tcpl_opts *a, const struct tcpl_opts *want);
 

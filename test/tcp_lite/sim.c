@@ -9,7 +9,7 @@
 #include "invariants.h"
 #include "tcp_lite/tcpl_track.h"
 
-#define PATTERN 65521u /* prime: a slice at the wrong offset never looks right */
+#define PATTERN 65521u /* a prime, so that a slice at a wrong offset has wrong bytes */
 
 static uint8_t pattern[2][2 * PATTERN];
 static uint8_t payload[SIM_PKTS][SIM_MTU];
@@ -130,7 +130,7 @@ static void check_conn(struct sim *m, int w)
 		sim_fail(m, "%c: %s (%s)", 'A' + w, what, tcpl_state_name(tcpl_get_state(&m->s[w].c)));
 }
 
-/* ---- one side's application ---- */
+/* ---- the application of one side ---- */
 
 static void consume(struct sim *m, int w, const struct tcpl_slice *s)
 {
@@ -218,7 +218,7 @@ static void take_ready(struct sim *m, int w)
 	}
 }
 
-/* A listener without memory, or with it; true when the segment was its business. */
+/* A listener, with or without memory for the connection. True: the segment was for the listener. */
 static bool listen_in(struct sim *m, struct side *e, const struct tcpl_seg *g)
 {
 	if (e->opened || m->p->simultaneous)
@@ -289,7 +289,7 @@ static uint32_t pick_chunk(struct sim *m, int w)
 {
 	uint32_t max = m->p->chunk_max[w];
 
-	if (rn_rng_chance(&m->rng, 300000)) /* an FPDU that fills a segment */
+	if (rn_rng_chance(&m->rng, 300000)) /* as a ready FPDU that fills a segment */
 		return rn_min_u32(tcpl_emss(&m->s[w].c), max);
 	return 1 + rn_rng_below(&m->rng, rn_rng_chance(&m->rng, 300000) ? rn_min_u32(max, 100) : max);
 }
@@ -368,7 +368,7 @@ static void send_out(struct sim *m, int w, const struct tcpl_out *o)
 	if (o->len > SIM_MTU || o->optlen + o->len > m->p->cfg[w].mss || (o->optlen & 3))
 		sim_fail(m, "%c: segment of %u + %u bytes for an MSS of %u", 'A' + w, o->optlen, o->len,
 			 m->p->cfg[w].mss);
-	/* Alignment: begins at a chunk's first byte whenever it fits one segment, unless an ACK fell inside it. */
+	/* Alignment: a chunk that fits into a segment is not split, unless an ACK came in its middle. */
 	bool open_wnd = !m->p->link[w].cut && !m->p->slow_reader[!w] && m->p->cfg[!w].rcv_space >= 65535 &&
 			!m->p->hostile && !m->p->link[w].mtu;
 	if (o->len > 0 && o->off > 0 && open_wnd && tcpl_chunk(&m->s[w].c, o->chunk)->len <= tcpl_emss(&m->s[w].c))
@@ -379,7 +379,10 @@ static void send_out(struct sim *m, int w, const struct tcpl_out *o)
 	transmit(m, w, i);
 }
 
-/* In turns, but for paths on which a timeout has waited; a SYN may have been lost with its path, too. */
+/*
+ * Chooses the path: in turns, without paths on which a timeout has waited. In SYN states too, since the SYN's path may
+ * be dead.
+ */
 static bool next_out(struct sim *m, int w, struct tcpl_out *o)
 {
 	struct side *e = &m->s[w];
@@ -435,7 +438,7 @@ static void turn(struct sim *m, int w)
 			e->unread -= rn_rng_chance(&m->rng, 500000) ? e->unread : e->unread / 2;
 		uint64_t space = m->p->cfg[w].rcv_space;
 		tcpl_set_rcv_space(&e->c, (uint32_t)(space > e->unread ? space - e->unread : 0));
-		if (e->unread) /* the reader comes back */
+		if (e->unread) /* the slow reader gets another turn */
 			e->turn_at = m->now + 300000;
 	}
 	while (next_out(m, w, &o))
@@ -511,7 +514,7 @@ static void verify(struct sim *m)
 				 r->reset ? ", reset" : "", r->timeout ? ", timeout" : "");
 		if (clean && (e->got != m->p->bytes[!w] || !e->peer_fin))
 			sim_fail(m, "%c: got %" PRIu64 " of %" PRIu64 " bytes", 'A' + w, e->got, m->p->bytes[!w]);
-		if (!e->ended) { /* hostile links may leave one side hanging: take it down */
+		if (!e->ended) { /* on hostile links one side may be left over: end it */
 			tcpl_abort(&e->c);
 			end_side(m, w);
 		}

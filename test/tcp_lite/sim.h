@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Next-event simulation: two engines, a link each way, two applications that send and check a known stream. One seed
- * decides everything; the same seed gives the same run.
+ * A discrete-event simulation: two engines, a link each way, and two applications that send and check known streams.
+ * One seed determines the whole run.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -20,36 +20,37 @@
 
 struct sim_link {
 	uint32_t loss, dup, reorder, corrupt; /* ppm; a corrupt packet fails its checksum: it is dropped */
-	uint32_t cut;                         /* ppm; truncated and its checksum made good: a shorter segment */
-	uint32_t flip;                        /* ppm: header bits change and no checksum notices */
+	/* ppm of segments that are truncated and get a good checksum: a shorter segment arrives */
+	uint32_t cut;
+	uint32_t flip; /* ppm of segments in which header bits change without a wrong checksum */
 	uint64_t delay_ns, reorder_ns, jitter_ns;
-	uint32_t ns_per_kb; /* serialisation */
+	uint32_t ns_per_kb; /* ns that 1,024 bytes take on the line */
 	uint32_t queue;     /* packets */
-	uint32_t mtu;       /* bytes of payload and options; larger ones are lost in silence; 0: all pass */
-	uint32_t tells;     /* ppm: of those lost so, ICMP tells the sender */
+	uint32_t mtu;       /* bytes of payload and options; larger segments are lost without a message. 0: no limit */
+	uint32_t tells;     /* ppm of such losses for which the sender gets an ICMP message */
 };
 
 struct sim_profile {
 	struct sim_link link[2];
 	struct tcpl_cfg cfg[2];
-	uint64_t bytes[2]; /* to be sent by each side */
+	uint64_t bytes[2]; /* bytes that each side sends */
 	uint32_t chunk_max[2];
 	uint32_t iss[2];
-	bool simultaneous;   /* both connect */
-	bool cookie;         /* the listener answers with a cookie */
-	bool slow_reader[2]; /* window runs shut now and then */
+	bool simultaneous;   /* both sides connect at the same time */
+	bool cookie;         /* the listener answers with a SYN cookie */
+	bool slow_reader[2]; /* now and then the window runs shut */
 	bool use_budget[2];
-	bool place[2];      /* places out-of-order segments at once */
-	bool close_late[2]; /* closes only after the peer (half-close) */
-	bool lazy[2];       /* leaves ready slices in the engine now and then */
+	bool place[2];      /* takes the bytes of out-of-order segments at once */
+	bool close_late[2]; /* closes only after the peer has closed (half-close) */
+	bool lazy[2];       /* sometimes leaves ready slices in the engine */
 	uint32_t hold_n, rec_n, chunk_n;
-	uint64_t turn_ns; /* a segment waits up to this long for the owner's turn */
-	bool hostile;     /* header bits flip: only survival and references are checked */
-	int abort_at;     /* side that aborts half-way, -1: none */
-	uint32_t paths;   /* by which each side sends in turns; 0: there is one, and no memory for tracks */
-	uint64_t path_delay_ns[TCPL_PATHS]; /* added to the link's */
-	uint32_t path_loss[TCPL_PATHS];     /* ppm, beside the link's */
-	uint64_t dies_at;                   /* the second path loses everything from then on; 0: it does not */
+	uint64_t turn_ns; /* a segment waits up to so long for its receiver's turn */
+	bool hostile;     /* header bits flip: only crashes and lost references count as failures */
+	int abort_at;     /* the side that aborts half-way; -1: none */
+	uint32_t paths;   /* number of paths that each side uses in turns; 0: one path, and no memory for tracks */
+	uint64_t path_delay_ns[TCPL_PATHS]; /* in addition to the link's delay */
+	uint32_t path_loss[TCPL_PATHS];     /* ppm, in addition to the link's loss */
+	uint64_t dies_at;                   /* time from which the second path loses everything; 0: never */
 };
 
 struct sim_result {
@@ -60,8 +61,8 @@ struct sim_result {
 	struct tcpl_stats stats[2];
 	uint32_t events;
 	uint32_t segments;
-	uint32_t lost[2];        /* of those, data, on the way from each side */
-	uint32_t of[TCPL_PATHS]; /* how many went by each path */
+	uint32_t lost[2];        /* lost data segments, by the side that sent them */
+	uint32_t of[TCPL_PATHS]; /* number of segments by each path */
 	bool reset, timeout;
 };
 

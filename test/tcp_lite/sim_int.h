@@ -27,18 +27,18 @@ struct side {
 	struct tcpl_txrec rec[SIM_RECS];
 	struct tcpl_sent sent[SIM_RECS];
 	struct tcpl_hold hold[SIM_HOLD];
-	uint64_t queued;               /* stream bytes given to tcpl_send */
-	uint64_t acked;                /* stream bytes whose chunk came back */
-	uint64_t got;                  /* stream bytes delivered */
-	uint64_t base[SIM_CHUNKS * 2]; /* stream offset by ref slot */
+	uint64_t queued;               /* bytes of the stream given to tcpl_send() */
+	uint64_t acked;                /* bytes of the stream whose chunk came back */
+	uint64_t got;                  /* bytes of the stream delivered */
+	uint64_t base[SIM_CHUNKS * 2]; /* offset in the stream by slot of references */
 	uint64_t next_ref, next_acked;
-	uint64_t turn_at; /* the owner's next turn */
+	uint64_t turn_at; /* time of the owner's next turn */
 	uint64_t link_free[TCPL_PATHS];
-	uint32_t path, came; /* of what is sent now; where the last segment came from */
+	uint32_t path, came; /* path of the segments sent now; path of the segment received last */
 	struct tcpl_track track[TCPL_PATHS - 1];
 	uint32_t in_link;
 	uint32_t inbox[SIM_PKTS], n_inbox;
-	uint64_t unread; /* delivered, not yet consumed by a slow reader */
+	uint64_t unread; /* bytes delivered, but not yet read by a slow reader */
 	uint32_t irs;
 	bool alive, ended, peer_fin, shut;
 	bool opened;
@@ -59,15 +59,15 @@ struct sim {
 	struct tcpl_out cookie;
 };
 
-/* The run has failed, for this reason; the first one stays. */
+/* The run has failed for this reason; only the first reason counts. */
 void sim_fail(struct sim *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Packet number pkt arrives at that time. */
+/* Packet number pkt will arrive at that time. */
 void sim_push(struct sim *m, uint64_t at, uint32_t pkt);
-/* The number of the packet that arrives next. */
+/* Takes the number of the packet that arrives next. */
 uint32_t sim_pop(struct sim *m);
-/* A free packet, or UINT32_MAX when all are in use, which is a failure. */
+/* Takes a free packet. UINT32_MAX: all are in use, which is a failure. */
 uint32_t sim_pkt_get(struct sim *m);
-/* The packet, which must be in that state, is free. */
+/* Frees the packet, which must be in that state. */
 void sim_pkt_put(struct sim *m, uint32_t i, enum pkt_state expect);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a seed stands for: two links, two configurations, two applications. */
+/* The parameters that a seed determines: two links, two configurations, two applications. */
 #include "sim.h"
 
 static void link_from(struct rn_rng *g, struct sim_link *l)
@@ -42,10 +42,10 @@ void sim_profile_from_seed(struct sim_profile *p, uint64_t seed)
 		cfg->use_wscale = rn_rng_chance(&g, 850000);
 		cfg->wscale = (uint8_t)rn_rng_below(&g, 9);
 		cfg->ack_psh = rn_rng_chance(&g, 700000);
-		cfg->retries = 30; /* heavy loss is meant to be survived here */
+		cfg->retries = 30; /* connections must survive heavy loss here */
 		cfg->syn_retries = 20;
 		cfg->max_rto_ns = 2 * RN_NS_PER_S;
-		cfg->time_wait_ns = 30 * RN_NS_PER_S; /* longer than a run of lost FINs */
+		cfg->time_wait_ns = 30 * RN_NS_PER_S; /* longer than any series of lost FINs */
 		cfg->cc = cc[rn_rng_below(&g, 3)];
 		cfg->rcv_space = rn_min_u32(2000 + rn_rng_below(&g, 1u << (12 + rn_rng_below(&g, 8))),
 					    65535u << cfg->wscale);
@@ -56,7 +56,7 @@ void sim_profile_from_seed(struct sim_profile *p, uint64_t seed)
 		if (p->chunk_max[w] < 100)
 			p->bytes[w] = rn_min_u64(p->bytes[w], 30000);
 		p->slow_reader[w] = rn_rng_chance(&g, 150000);
-		/* With a budget, a chunk must fit what a window can ever be. */
+		/* With a budget, a chunk must not be longer than the largest possible window. */
 		p->use_budget[w] = false;
 		p->place[w] = rn_rng_chance(&g, 400000);
 		p->lazy[w] = rn_rng_chance(&g, 200000);

@@ -51,7 +51,7 @@ struct conn {
 	enum service svc;
 	uint64_t got, queued, acked, total, hash;
 	uint8_t head[16];
-	uint8_t buf[BUF]; /* echo: what came and is not yet acknowledged back */
+	uint8_t buf[BUF]; /* echo: received bytes that are not yet acknowledged on their way back */
 };
 
 /* A frame under way in the impaired wire. */
@@ -76,7 +76,7 @@ static const uint64_t key[2] = { 0x243f6a8885a308d3, 0x13198a2e03707344 };
 static const uint8_t my_mac[6] = { 2, 0, 0, 0, 9, 2 };
 static uint8_t peer_mac[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
 static struct pkt_addr my_ip;
-static int tap, far = -1; /* far: the other end, when there is no host here */
+static int tap, far = -1; /* far: the second tap, if this process is only the wire */
 static uint16_t next_port = 40000;
 static struct tcpl_stats sum;
 
@@ -114,13 +114,13 @@ static void add_stats(const struct tcpl_stats *s)
 static void tap_write(int fd, const uint8_t *f, uint32_t len)
 {
 	if (write(fd, f, len) < 0) {
-		/* the kernel's side is full or down: as if lost on the way */
+		/* the kernel's side is full or down: the frame counts as lost */
 	}
 }
 
 static bool impaired(void) { return loss_ppm || dup_ppm || reorder_ppm || delay_ns; }
 
-/* Takes over pkts[i]. */
+/* Takes over the packet pkts[i]. */
 static void line_put(uint64_t now, uint32_t i, uint32_t len, bool out)
 {
 	if (rn_rng_chance(&rng, loss_ppm)) {
@@ -232,7 +232,7 @@ static bool queue(struct conn *k, uint64_t want)
 	return k->queued == want;
 }
 
-/* What the service has to send now; closes when it is through. */
+/* Queues the bytes that the service has to send now; closes the connection after the last byte. */
 static void serve(struct conn *k, uint64_t now)
 {
 	uint64_t ref;
@@ -242,7 +242,7 @@ static void serve(struct conn *k, uint64_t now)
 	if (tcpl_get_state(&k->c) < TCPL_S_ESTABLISHED)
 		return;
 	switch (k->svc) {
-	case SVC_ECHO: /* bytes from the chunk after the last acknowledged one stay in the buffer */
+	case SVC_ECHO: /* bytes stay in the buffer from the chunk after the last acknowledged one on */
 		tcpl_set_rcv_space(&k->c, BUF - (uint32_t)(k->got - k->acked));
 		if (queue(k, k->got) && k->peer_fin)
 			tcpl_shutdown(&k->c, now);
@@ -341,7 +341,7 @@ static void refuse(const struct pkt *p, const struct tcpl_seg *s)
 	send_seg(&t, &o, (const uint8_t *)"");
 }
 
-/* True when the packet is kept. */
+/* True: the packet is kept. */
 static bool tcp_in(uint64_t now, const struct pkt *p, const uint8_t *f, uint64_t ref)
 {
 	struct tcpl_seg s = { p->tcp_seq,   p->tcp_ack,     p->payload_len, p->tcp_wnd,
@@ -408,7 +408,7 @@ static void arp_in(const uint8_t *f, uint32_t len, const struct pkt *p)
 	send_frame(out, pkt_arp_build(out, &l2, &r));
 }
 
-/* Takes over pkts[i]. */
+/* Takes over the packet pkts[i]. */
 static void frame_in(uint64_t now, uint32_t i, uint32_t len)
 {
 	struct pkt p;
@@ -557,7 +557,7 @@ int main(int argc, char **argv)
 	if (argc == 4)
 		cfg.cc = strcmp(argv[3], "bbr") == 0 ? &tcpl_bbr : &tcpl_newreno;
 	cfg.rcv_space = 4u << 20;
-	cfg.min_rto_ns = 50 * RN_NS_PER_MS; /* the kernel delays ACKs by 40 ms */
+	cfg.min_rto_ns = 50 * RN_NS_PER_MS; /* the kernel delays ACKs by up to 40 ms */
 	setvbuf(stdin, NULL, _IONBF, 0);
 	for (uint32_t i = 0; i < PERIOD; i++)
 		pattern[i] = (uint8_t)(i * 7 + (i >> 8) * 13);

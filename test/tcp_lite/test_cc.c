@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Congestion control by the figures of its RFCs, fed with ACKs of a window per round trip. */
+/* Congestion control, compared with figures from its RFCs. Input: the ACKs of one window in each round trip. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static struct tcpl_conn conn(const struct tcpl_cc *cc, uint32_t cwnd, uint64_t r
 	return c;
 }
 
-/* ACKs of two segments each, a window of them in an RTT. */
+/* n round trips: in each the ACKs of a window, one for every two segments. */
 static void rounds(struct tcpl_conn *c, uint32_t n)
 {
 	while (n-- > 0) {
@@ -70,7 +70,7 @@ static void newreno_loss(void **state)
 
 	(void)state;
 	assert_int_equal(tcpl_newreno.ssthresh(&c, now), 50 * MSS);
-	c.snd_nxt = c.snd_una + MSS; /* flight, not cwnd, counts; never below two segments */
+	c.snd_nxt = c.snd_una + MSS; /* the bytes in flight count, not cwnd; at least two segments */
 	assert_int_equal(tcpl_newreno.ssthresh(&c, now), 2 * MSS);
 }
 
@@ -90,7 +90,7 @@ static void cubic_curve(void **state)
 	near(c.cwnd, 1300 * MSS, 0.03);
 }
 
-/* On a LAN the cubic is slower than Reno, so Reno's estimate rules (RFC 9438, 4.3). */
+/* On a LAN the cubic function grows slower than Reno, so Reno's estimate applies (RFC 9438, 4.3). */
 static void cubic_friendly(void **state)
 {
 	struct tcpl_conn c = conn(&tcpl_cubic, 100 * MSS, 100 * RN_NS_PER_US);
@@ -98,9 +98,9 @@ static void cubic_friendly(void **state)
 	(void)state;
 	c.ssthresh = c.cwnd = tcpl_cubic.ssthresh(&c, now);
 	assert_int_equal(c.cwnd, 70 * MSS);
-	rounds(&c, 40); /* 0.53 segments per round */
+	rounds(&c, 40); /* 0.53 segments in each round */
 	near(c.cwnd, 91 * MSS, 0.02);
-	rounds(&c, 17 + 20); /* to W_max, then one per round */
+	rounds(&c, 17 + 20); /* up to W_max, then one segment in each round */
 	near(c.cwnd, 120 * MSS, 0.03);
 }
 
@@ -112,10 +112,11 @@ static void cubic_fast_convergence(void **state)
 	c.cwnd = tcpl_cubic.ssthresh(&c, now);
 	c.cwnd = tcpl_cubic.ssthresh(&c, now);
 	assert_int_equal(c.cwnd, 49 * MSS);
-	assert_int_equal(c.cubic.now.w_max, 70 * MSS * 17 / 20); /* a smaller W_max: room for others (4.7) */
+	/* a smaller W_max, which leaves room for other flows (4.7) */
+	assert_int_equal(c.cubic.now.w_max, 70 * MSS * 17 / 20);
 }
 
-/* Time in which cwnd was not used moves the cubic on by nothing (RFC 9438, 5.8). */
+/* Time in which cwnd was not used does not move the cubic function on (RFC 9438, 5.8). */
 static void cubic_idle_time_is_not_credited(void **state)
 {
 	struct tcpl_conn a = conn(&tcpl_cubic, 1000 * MSS, 100 * RN_NS_PER_MS), b;
@@ -131,7 +132,7 @@ static void cubic_idle_time_is_not_credited(void **state)
 	near(b.cwnd, a.cwnd, 0.005);
 }
 
-/* A loss that was none: the curve goes on where it was, fast convergence included (RFC 9438, 4.9). */
+/* After a spurious loss the function continues where it was, fast convergence included (RFC 9438, 4.9). */
 static void cubic_undo_is_not_half_of_it(void **state)
 {
 	struct tcpl_conn a = conn(&tcpl_cubic, 1000 * MSS, 100 * RN_NS_PER_MS), b;
@@ -146,7 +147,7 @@ static void cubic_undo_is_not_half_of_it(void **state)
 	assert_memory_equal(&a.cubic.now, &b.cubic.now, sizeof(a.cubic.now));
 }
 
-/* HyStart++ (RFC 9406, 4.2): a round trip of slow start at a given RTT. */
+/* HyStart++ (RFC 9406, 4.2): a round trip of slow start with a given RTT. */
 static void slow_round(struct tcpl_conn *c, uint64_t rtt)
 {
 	uint32_t window = c->cwnd;
@@ -165,10 +166,11 @@ static void hystart_ends_slow_start_at_a_queue(void **state)
 
 	(void)state;
 	slow_round(&c, 40 * RN_NS_PER_MS);
-	slow_round(&c, 43 * RN_NS_PER_MS); /* less than RTT / 8 */
+	slow_round(&c, 43 * RN_NS_PER_MS); /* the RTT has grown by less than RTT / 8 */
 	assert_int_equal(c.cwnd, 80 * MSS);
 	slow_round(&c, 49 * RN_NS_PER_MS);
-	assert_in_range(c.cwnd, 100 * MSS, 130 * MSS); /* a quarter of the growth from the eighth sample on */
+	/* from the eighth sample on cwnd grows at a quarter of the rate */
+	assert_in_range(c.cwnd, 100 * MSS, 130 * MSS);
 	for (int i = 0; i < 5; i++) {
 		assert_int_equal(c.ssthresh, UINT32_MAX);
 		slow_round(&c, 50 * RN_NS_PER_MS);
@@ -191,7 +193,7 @@ static void hystart_goes_on_when_the_queue_was_none(void **state)
 	assert_int_equal(c.ssthresh, UINT32_MAX);
 }
 
-/* A queue of less than 4 ms is a LAN's burst. */
+/* A queue of less than 4 ms is the burst of a LAN, and does not end slow start. */
 static void hystart_leaves_a_lan_alone(void **state)
 {
 	struct tcpl_conn c = conn(&tcpl_cubic, 20 * MSS, 20 * RN_NS_PER_US);
@@ -213,7 +215,7 @@ static struct tcpl_conn bbr_conn(void)
 	struct tcpl_conn c = conn(&tcpl_bbr, 10 * MSS, BBR_RTT);
 
 	c.min_rtt = BBR_RTT;
-	c.dlv.bytes = 0u - 50 * MSS; /* wraps on the way */
+	c.dlv.bytes = 0u - 50 * MSS; /* sequence numbers wrap in the test */
 	c.bbr.round_end = c.dlv.bytes;
 	return c;
 }
@@ -243,7 +245,7 @@ static void bbr_finds_the_path(void **state)
 
 	(void)state;
 	bbr_round(&c, BBR_RATE, 0);
-	assert_int_equal(c.cwnd, 20 * MSS); /* doubles */
+	assert_int_equal(c.cwnd, 20 * MSS); /* cwnd has doubled */
 	near((uint32_t)pace(&c), 10e6 * 2.885, 0.01);
 	for (int i = 0; i < 12; i++)
 		bbr_round(&c, BBR_RATE, 0);
@@ -257,7 +259,7 @@ static void bbr_finds_the_path(void **state)
 	near(c.cwnd, 2 * BBR_BDP + 3 * tcpl_pace_quantum(&c), 0.1);
 }
 
-/* What is lost at random changes neither what is known of the path nor, once it is mended, the window. */
+/* Random losses do not change the model of the path, nor, once they are repaired, the window. */
 static void bbr_loss(void **state)
 {
 	struct tcpl_conn c = bbr_conn();
@@ -267,7 +269,7 @@ static void bbr_loss(void **state)
 		bbr_round(&c, BBR_RATE, 0);
 	uint32_t cwnd = c.cwnd;
 	for (int i = 0; i < 40; i++) {
-		c.ssthresh = c.cwnd = tcpl_bbr.ssthresh(&c, now); /* as tcpl_enter_recovery does */
+		c.ssthresh = c.cwnd = tcpl_bbr.ssthresh(&c, now); /* does what tcpl_enter_recovery() does */
 		assert_true(c.cwnd >= cwnd * 9 / 10);
 		c.recovery = TCPL_R_RECOVERY;
 		bbr_round(&c, BBR_RATE, MSS);
@@ -281,7 +283,8 @@ static void bbr_loss(void **state)
 }
 
 /*
- * A path that becomes slower is believed after the windows of the filter; an owner with little to send is not the path.
+ * A slower path counts after the windows of the filter have passed. A sender with little data does not make the path
+ * slower.
  */
 static void bbr_slower(void **state)
 {
@@ -308,7 +311,7 @@ static void bbr_slower(void **state)
 	assert_true(pace(&c) <= BBR_RATE * 63 / 100);
 }
 
-/* Once in ten seconds the path is let run empty for 200 ms; not when the owner has just paused. */
+/* Once in ten seconds the sender lets the path run empty for 200 ms, unless it has just been idle. */
 static void bbr_probe_rtt(void **state)
 {
 	struct tcpl_conn c = bbr_conn();
@@ -338,7 +341,7 @@ static void bbr_probe_rtt(void **state)
 	assert_true(now - begun >= 200 * RN_NS_PER_MS);
 	assert_true(now - begun < 210 * RN_NS_PER_MS);
 	assert_true(c.cwnd >= cwnd * 9 / 10);
-	assert_int_equal(c.bbr.min_rtt, BBR_RTT); /* the one that began it */
+	assert_int_equal(c.bbr.min_rtt, BBR_RTT); /* the first sample */
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flows beside each other: senders and receivers over one line with a queue that drops at its end, 100 MB/s, 1 ms there
- * and back. Simulated time: the figures are exact. What is shown is that nobody starves, and how far from even it is.
+ * Several flows on one line of 100 MB/s with a tail-drop queue and a round trip of 1 ms. Time is simulated, so the
+ * figures are exact. They show that no flow starves, and how unequal the shares are.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,10 +15,10 @@
 #include "tcp_lite/tcpl_int.h"
 
 #define FLOWS 4u
-#define RING  1024u /* chunks, records, held segments of a flow */
-#define LINE  8192u /* segments under way */
+#define RING  1024u /* of each flow: chunks, records, held segments */
+#define LINE  8192u /* segments under way at most */
 #define MSS   1448u
-#define BEGIN (12 * RN_NS_PER_S) /* of what counts; behind a PROBE_RTT */
+#define BEGIN (12 * RN_NS_PER_S) /* beginning of the measured time, after a PROBE_RTT */
 #define END   (24 * RN_NS_PER_S)
 
 struct flight {
@@ -28,7 +28,7 @@ struct flight {
 	uint32_t flow;
 };
 
-/* First in, first out: a delay that is the same for all. */
+/* A first-in-first-out queue: each segment has the same delay. */
 struct pipe {
 	struct flight slot[LINE];
 	uint32_t head, tail;
@@ -49,7 +49,7 @@ struct world {
 	struct pipe there, back;
 	struct rn_rng rng;
 	uint64_t now, line_free;
-	uint32_t n, queue_ns, loss; /* loss: ppm */
+	uint32_t n, queue_ns, loss; /* loss: parts per million */
 	uint64_t got[FLOWS];
 };
 
@@ -70,7 +70,7 @@ static void put(struct pipe *p, uint64_t at, uint32_t flow, const struct tcpl_ou
 		f->opt[i] = o->opt[i];
 }
 
-/* Through the common line: 10 ns a byte behind what is queued already. */
+/* The common line: 10 ns for each byte, after the bytes that are queued already. */
 static void transmit(struct world *w, uint32_t flow, const struct tcpl_out *o)
 {
 	uint64_t start = rn_max_u64(w->line_free, w->now);
@@ -163,7 +163,7 @@ static void run(struct world *w, uint64_t until)
 	}
 }
 
-/* Shares of the line between BEGIN and END, in percent; each flow begins 100 ms after the one before. */
+/* The flows' shares of the line between BEGIN and END, in percent; each flow begins 100 ms after the one before. */
 static void share(uint32_t n, const struct tcpl_cc *const *cc, uint32_t queue_ms, uint32_t loss, double *part)
 {
 	struct world *w = calloc(1, sizeof(*w));
@@ -217,8 +217,9 @@ static void alike(void **state)
 }
 
 /*
- * BBR and CUBIC on one line: with a queue of two round trips neither has less than a fifth. A short one overflows,
- * which CUBIC heeds and BBR does not; a long one CUBIC fills, and BBR will have no more than two round trips under way.
+ * BBR and CUBIC on one line: with a queue of two round trips each gets at least a fifth. A short queue overflows, to
+ * which CUBIC reacts and BBR does not. A long queue is filled by CUBIC, while BBR keeps at most two round trips of data
+ * under way.
  */
 static void mixed(void **state)
 {

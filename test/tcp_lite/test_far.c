@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers that are remembered become old: whatever the ISN and however much was sent, loss is found as on the first
- * day. One engine, and a peer that is made of ACKs.
+ * Remembered sequence numbers become old and would wrap: with any ISN, and after any number of bytes, losses are found
+ * as on a new connection. One engine, with a peer that consists of ACKs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ struct peer {
 	struct tcpl_txrec rec[RING];
 	struct tcpl_hold hold[RING];
 	uint64_t now;
-	uint32_t again; /* retransmissions seen */
+	uint32_t again; /* number of retransmissions */
 };
 
 static void settle(struct peer *p)
@@ -38,7 +38,7 @@ static void settle(struct peer *p)
 		p->again += o.rexmit;
 }
 
-/* n blocks of two sequence numbers each */
+/* a SACK option of n blocks, two sequence numbers each */
 static void ack(struct peer *p, uint32_t ack, const uint32_t *block, uint32_t n)
 {
 	uint8_t opt[TCPL_OPT_MAX] = { 1, 1, 5, (uint8_t)(2 + 8 * n) };
@@ -85,7 +85,7 @@ static void begin(struct peer *p, uint32_t iss, bool sack)
 	ack(p, iss + 1, NULL, 0);
 }
 
-/* Nothing goes wrong for that many GiB. */
+/* Sends so many GiB without loss. */
 static void forward(struct peer *p, double gib)
 {
 	for (uint64_t left = (uint64_t)(gib * (1u << 30)) / MSS; left > 0; left--) {
@@ -117,7 +117,10 @@ static void fast_retransmit_is_not_dead_without_sack(void **state)
 	fast_retransmit_without_sack(4.1);
 }
 
-/* A segment arrives late, its retransmission is a duplicate: the reordering window must widen (RFC 8985, 6.2). */
+/*
+ * A segment arrives late and its retransmission is a duplicate: the reordering window must become wider (RFC 8985,
+ * 6.2).
+ */
 static void late_segment(struct peer *p)
 {
 	uint32_t first = p->c.snd_nxt, again = p->again, mult = p->c.reo_mult;
@@ -161,7 +164,7 @@ static void dsack_adaptation_is_not_dead_gibibytes_later(void **state)
 	}
 }
 
-/* One retransmission and its DSACK: afterwards no DSACK, however old the connection, undoes anything. */
+/* One retransmission and its DSACK: later DSACKs undo nothing, at any age of the connection. */
 static void a_dsack_gibibytes_later_undoes_nothing(void **state)
 {
 	static struct peer p;
@@ -185,7 +188,7 @@ static void a_dsack_gibibytes_later_undoes_nothing(void **state)
 	assert_int_equal(p.c.flags & F_AHEAD & ~(uint32_t)F_REO_ROUND, 0);
 }
 
-/* A tail loss probe that was needless is no sign of reordering (RFC 8985, 6.2). */
+/* A needless tail loss probe is no sign of reordering (RFC 8985, 6.2). */
 static void a_probes_dsack_widens_nothing(void **state)
 {
 	static struct peer p;

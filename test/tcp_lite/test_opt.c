@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options: what is built reads back, what is malformed is refused, nothing outside the given bytes is read. */
+/*
+ * TCP options: what is built reads back, malformed options are refused, and no octet outside the given bytes is read.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +16,7 @@
 
 static bool parse(const char *bytes, uint32_t n, struct tcpl_opts *o)
 {
-	uint8_t *exact = malloc(n ? n : 1); /* so that ASan sees a byte too far */
+	uint8_t *exact = malloc(n ? n : 1); /* exactly as long as the options, so that ASan sees a read beyond them */
 
 	memcpy(exact, bytes, n);
 	bool ok = tcpl_opt_parse(exact, n, o);
@@ -40,13 +42,13 @@ static void good(void **state)
 	assert_int_equal(o.n_sack, 2);
 	assert_int_equal(o.sack[1].seq, 0xfffffff0);
 	assert_int_equal(o.sack[1].end, 0x10);
-	assert_true(PARSE("\x01\x01\x00\x05\x00\x00", &o)); /* behind EOL anything goes */
+	assert_true(PARSE("\x01\x01\x00\x05\x00\x00", &o)); /* octets behind EOL are ignored */
 	assert_true(PARSE("", &o));
 	assert_true(PARSE("\x03\x03\xff", &o));
 	assert_int_equal(o.wscale, 14);                                 /* RFC 7323, 2.3 */
-	assert_true(PARSE("\xfd\x05\x01\x02\x03\x02\x04\x02\x00", &o)); /* unknown, then MSS */
+	assert_true(PARSE("\xfd\x05\x01\x02\x03\x02\x04\x02\x00", &o)); /* an unknown option, then MSS */
 	assert_int_equal(o.mss, 512);
-	/* Known ones of the wrong length. */
+	/* Known options with a wrong length. */
 	assert_true(PARSE("\x08\x04\x01\x01\x02\x03\x05\x05\x06\x00\x00\x00\x00", &o));
 	assert_false(o.has_ts || o.has_mss || o.n_sack);
 }
@@ -102,7 +104,8 @@ static void sack_fits(void **state)
 	assert_true(tcpl_opt_parse(p, n, &o));
 	assert_int_equal(o.sack[0].seq, 90);
 	assert_int_equal(o.sack[3].end, 6);
-	n = tcpl_opt_sack(&c, p + 12, 12); /* behind timestamps: three, and the DSACK is said once */
+	/* behind timestamps there is room for three blocks; the DSACK is sent only once */
+	n = tcpl_opt_sack(&c, p + 12, 12);
 	assert_int_equal(n, 28);
 	assert_true(tcpl_opt_parse(p + 12, n, &o));
 	assert_int_equal(o.n_sack, 3);

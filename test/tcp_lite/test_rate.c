@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Delivery rates and the pace, on a sender whose segments are acknowledged by hand. */
+/* Delivery rates and pacing, of a sender whose segments the test acknowledges one by one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #define ISS 0xfffff000u
 #define IRS 1000u
 
-static struct tcpl_rate last; /* what congestion control was told last */
+static struct tcpl_rate last; /* the last sample that congestion control got */
 static uint32_t told;
 
 static void nothing(struct tcpl_conn *c) { (void)c; }
@@ -116,7 +116,7 @@ static void near(uint64_t got, double want, double part)
 		fail_msg("%llu, expected about %.0f", (unsigned long long)got, want);
 }
 
-/* Ten segments sent at once, acknowledged one by one: the path's rate, not the burst's. */
+/* Ten segments are sent at once and acknowledged one by one: the sample is the path's rate, not the burst's. */
 static void rate_of_acks(void **state)
 {
 	struct sender s;
@@ -128,13 +128,13 @@ static void rate_of_acks(void **state)
 	s.now += RTT;
 	for (uint32_t i = 1; i <= 50; i++, s.now += 10000)
 		segment(&s, ISS + 1 + i * 1000, NULL);
-	/* the last: 50,000 bytes in 1 ms and 490 us */
+	/* the last sample: 50,000 bytes in 1 ms and 490 us */
 	near(last.rate, 50000e9 / 1490000, 0.01);
 	assert_int_equal(last.bytes, 1000);
-	assert_false(last.limited); /* cwnd was full */
+	assert_false(last.limited); /* cwnd was used up */
 }
 
-/* ACKs that come all at once after a pause do not make the path faster than the sending was. */
+/* ACKs that arrive together after a pause: the sample is no higher than the rate of sending. */
 static void rate_of_sending(void **state)
 {
 	struct sender s;
@@ -161,7 +161,7 @@ static void sacked_counts_once(void **state)
 	queue(&s, 10);
 	flush(&s);
 	s.now += RTT;
-	for (uint32_t i = 2; i <= 9; i++) { /* the first is missing */
+	for (uint32_t i = 2; i <= 9; i++) { /* the first segment is missing */
 		struct tcpl_block b = { ISS + 1 + 1000, ISS + 1 + i * 1000 };
 		segment(&s, ISS + 1, &b);
 		sum += last.bytes;
@@ -176,7 +176,7 @@ static void sacked_counts_once(void **state)
 	assert_int_equal(s.c.dlv.bytes, 10000);
 }
 
-/* A sender below its cwnd measures its own rate, not the path's. */
+/* A sender that does not use up cwnd measures its own rate, not the path's. */
 static void owner_limited(void **state)
 {
 	struct sender s;
@@ -193,7 +193,10 @@ static void owner_limited(void **state)
 	assert_int_equal(told, 1);
 }
 
-/* 10 MB/s: two segments ahead, then 100 us each; the timer names the next turn, budget is 0 until then. */
+/*
+ * A pace of 10 MB/s: two segments at once, then one each 100 us. The timer is set to the next send, and the budget is 0
+ * until then.
+ */
 static void pace(void **state)
 {
 	struct sender s;
@@ -221,10 +224,10 @@ static void pace(void **state)
 		assert_true(k >= 1 && k <= 4);
 		n += k;
 	}
-	near(s.now - begun, 40 * 100e3, 0.12); /* the first ten or so were credit */
+	near(s.now - begun, 40 * 100e3, 0.12); /* about ten segments were sent on credit */
 }
 
-/* A timeout's segment does not wait for the pace. */
+/* The segment that a timeout retransmits is not paced. */
 static void timeout_goes_at_once(void **state)
 {
 	struct sender s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The held table against a model: a map that says for each byte of the stream which packet brought it first.
- * Overlapping packets carry different bytes here; what is delivered must be what came first.
+ * The table of held segments, compared with a model: a map that has for each byte of the stream the packet that brought
+ * it first. Overlapping packets carry different bytes here; the first copy of each byte must be delivered.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,9 +25,9 @@ struct rig {
 	struct tcpl_txrec rec[4];
 	struct tcpl_hold hold[64];
 	uint64_t now;
-	uint32_t owner[STREAM]; /* ref of the packet whose copy is held or was delivered; 0: nobody yet */
-	uint32_t start[PKTS];   /* stream offset of a packet's first byte */
-	bool out[PKTS];         /* held by the engine */
+	uint32_t owner[STREAM]; /* ref of the packet whose copy of the byte is held or was delivered; 0: none yet */
+	uint32_t start[PKTS];   /* offset in the stream of a packet's first byte */
+	bool out[PKTS];         /* the engine holds the packet */
 	bool placed[STREAM];
 	uint32_t got;
 	struct rn_rng rng;
@@ -100,7 +100,7 @@ static void arrive(struct rig *g, uint32_t ref, bool place)
 		g->out[ref] = true;
 		for (uint32_t i = 0; i < ev.ooo.len; i++) {
 			uint32_t b = at + ev.ooo.off + i;
-			assert_int_equal(g->owner[b], 0); /* never over what somebody else brought */
+			assert_int_equal(g->owner[b], 0); /* a byte that an earlier packet brought is not overwritten */
 			g->owner[b] = ref;
 		}
 		if (place && rn_rng_chance(&g->rng, 500000) && tcpl_ooo_placed(&g->c, ev.ooo.seq, &back)) {
@@ -117,7 +117,9 @@ static void arrive(struct rig *g, uint32_t ref, bool place)
 	assert_null(broken_rx(&g->c));
 }
 
-/* Every block that is announced is held, every held byte belongs to a block or there are more than four runs. */
+/*
+ * Every announced block is held, and every held byte belongs to a block, unless there are more than four runs of bytes.
+ */
 static void check_blocks(struct rig *g)
 {
 	for (uint32_t k = 0; k < g->c.n_blocks; k++) {

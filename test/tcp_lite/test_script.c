@@ -75,7 +75,7 @@ static void fail(struct run *r, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* ---- the engine's owner ---- */
+/* ---- the owner of the engine ---- */
 
 static void take(struct run *r, const struct tcpl_slice *s)
 {
@@ -303,7 +303,7 @@ static void number(struct run *r, const char *what, uint64_t got, uint64_t want)
 		fail(r, "%s is %" PRIu64 ", expected %" PRIu64, what, got, want);
 }
 
-/* Questions about what is; false when cmd is none. */
+/* Checks of the present state. False: cmd is none of them. */
 static bool check(struct run *r, const char *cmd, char *p)
 {
 	char *w = p;
@@ -352,7 +352,7 @@ static bool check(struct run *r, const char *cmd, char *p)
 	return true;
 }
 
-/* The clock goes on, and nobody runs. */
+/* Moves the clock on without running anything. */
 static void stall(struct run *r, uint64_t ns)
 {
 	struct tcpl_ev ev;

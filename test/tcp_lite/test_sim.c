@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two engines against each other over bad links. Without arguments: the fixed set of seeds. With a seed: that run with
- * a trace of every segment (`test_sim SEED [clean|hostile|abort|hole]`); with a count behind the kind: that many seeds,
- * in silence, and the failed ones named.
+ * Two engines over bad links. Without arguments: a fixed set of seeds. With a seed: that run, with a trace of every
+ * segment (`test_sim SEED [clean|hostile|abort|hole]`). With a count behind the kind: so many seeds without traces;
+ * failed seeds are printed.
  */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -31,7 +31,7 @@ static void make(struct sim_profile *p, uint64_t seed, const char *kind)
 	} else if (strcmp(kind, "abort") == 0) {
 		p->abort_at = (int)(seed & 1);
 	} else if (strcmp(kind, "hole") == 0) {
-		p->link[0].mtu = 1452; /* PPPoE */
+		p->link[0].mtu = 1452; /* the MTU of PPPoE */
 		p->link[1].mtu = seed % 3 == 0 ? 1452 : 1240;
 		p->link[1].tells = seed % 2 == 0 ? 500000 : 0;
 	}
@@ -50,7 +50,7 @@ static void run(uint64_t first, uint64_t count, const char *kind)
 	}
 }
 
-/* The state of the case is its first seed. */
+/* cmocka's state of the case is the first seed. */
 static void seeds(void **state) { run((uintptr_t)*state, 100, "clean"); }
 
 static void hostile(void **state)
@@ -69,7 +69,7 @@ static void aborted(void **state)
 	run(4000, 100, "abort");
 }
 
-/* 10 Gb/s, 10 us each way, 50 MB one way. Simulated time: the figures are exact. */
+/* 10 Gb/s, 10 us each way, 50 MB one way. Time is simulated, so the figures are exact. */
 static void lan(uint32_t loss, uint32_t reorder, const struct tcpl_cc *cc, struct sim_result *r, double *gbps)
 {
 	static struct sim_profile p;
@@ -110,7 +110,7 @@ static void lan_clean(void **state)
 	(void)state;
 	lan(0, 0, &tcpl_cubic, &r, &gbps);
 	assert_int_equal(r.stats[0].rexmits, 0);
-	assert_true(gbps > 9.3); /* 1448 of 1514 bytes */
+	assert_true(gbps > 9.3); /* 1448 bytes of payload in frames of 1514 */
 	assert_true(r.stats[1].fast_in > r.stats[1].segs_in * 9 / 10);
 }
 
@@ -125,7 +125,7 @@ static void lan_clean_bbr(void **state)
 	assert_true(gbps > 9);
 }
 
-/* A model of the path does not take a lost frame for a full one. */
+/* BBR, which has a model of the path, does not take a random loss for congestion. */
 static void lan_loss_bbr(void **state)
 {
 	struct sim_result r;
@@ -135,12 +135,12 @@ static void lan_loss_bbr(void **state)
 	lan(1000, 0, &tcpl_bbr, &r, &gbps);
 	assert_true(gbps > 9);
 	lan(10000, 0, &tcpl_bbr, &r, &gbps);
-	assert_true(gbps > 7); /* a tail that is lost twice waits for the timer */
+	assert_true(gbps > 7); /* a tail that is lost twice waits for the retransmission timer */
 	lan(0, 50000, &tcpl_bbr, &r, &gbps);
 	assert_true(gbps > 8);
 }
 
-/* Losses are repaired without waiting for a retransmission timer (RFC 8985). */
+/* Losses are repaired without the retransmission timer (RFC 8985). */
 static void lan_loss(void **state)
 {
 	const struct tcpl_cc *cc[] = { &tcpl_newreno, &tcpl_cubic };

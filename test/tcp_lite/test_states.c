@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One row per state, one entry per event: what the handler answers (RFC 9293, 3.10). An entry reads
- * "VERDICT STATE events > segments out". `test_states print` prints the table as it is now.
+ * A row for each state, an entry for each event: the reaction of the state machine (RFC 9293, 3.10). An entry reads
+ * "VERDICT STATE events > segments out". `test_states print` prints the table of the present code.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -207,7 +207,7 @@ static void row(enum tcpl_state s)
 	}
 }
 
-/* The state of the case is that of the connection. */
+/* cmocka's state of the case is the connection's state. */
 static void row_of(void **state) { row((enum tcpl_state)(uintptr_t)*state); }
 
 static void rst_for(void **state)
@@ -228,7 +228,7 @@ static void rst_for(void **state)
 	assert_false(tcpl_rst_for(&s, &o));
 }
 
-/* A connection that is told twice to end before the port had room for the RST still sends it, once. */
+/* A connection that is aborted twice before its RST could be sent still sends the RST, once. */
 static void aborted_twice(void **state)
 {
 	struct tcpl_out o;
@@ -256,7 +256,7 @@ static void isn(void **state)
 
 	(void)state;
 	assert_int_equal(tcpl_isn(key, "client:1", 8, 5), a);
-	assert_int_equal(tcpl_isn(key, "client:1", 8, 5 + 4096), a + 1); /* RFC 6528: a clock of 4 us */
+	assert_int_equal(tcpl_isn(key, "client:1", 8, 5 + 4096), a + 1); /* RFC 6528: the clock ticks every 4 us */
 	assert_int_not_equal(tcpl_isn(key, "client:2", 8, 5), a);
 	assert_int_not_equal(tcpl_isn(other, "client:1", 8, 5), a);
 }
@@ -302,7 +302,7 @@ static void cookies(void **state)
 	assert_int_equal(info.snd_wnd, 500 << 9);
 	assert_true(info.sack && !info.ts);
 	tcpl_init(&g.c, &g.cfg, &mem);
-	syn.optlen = 0; /* a plain peer */
+	syn.optlen = 0; /* a peer without options */
 	assert_true(tcpl_cookie_make(&g.cfg, &tuple, t, &syn, &o));
 	cookie_seg(&ack, &o, IRS);
 	assert_int_equal(tcpl_cookie_accept(&g.c, &tuple, t, &ack), TCPL_OK);

@@ -17,7 +17,7 @@ import time
 KERNEL, HOST = "10.9.0.1", "10.9.0.2"
 PERIOD = 65521
 PATTERN = bytes((i * 7 + (i >> 8) * 13) & 255 for i in range(PERIOD))
-LIMIT = 60  # s for one case: a hang, not a speed
+LIMIT = 60  # seconds for one case; a case that takes longer hangs
 
 # name: (tap_host's own impairment: loss, dup, reorder in ppm, delay in us; tc netem; sysctl that is switched, see
 # SYSCTLS)
@@ -43,7 +43,8 @@ PROFILES = {
     "netem_duplicate": ((0, 0, 0, 0), "duplicate 5%", None),
     "netem_delay": ((0, 0, 0, 0), "delay 10ms 2ms", None),
 }
-SYSCTLS = {"tcp_sack": "10", "tcp_timestamps": "10", "tcp_window_scaling": "10", "tcp_ecn": "01"}  # usually, and when switched
+# the usual value, and the switched one
+SYSCTLS = {"tcp_sack": "10", "tcp_timestamps": "10", "tcp_window_scaling": "10", "tcp_ecn": "01"}
 
 
 def pattern(n):
@@ -103,7 +104,7 @@ def read_all(s, pause=0.0):
 
 
 def echo(h, n, pause=0.0):
-    """Sends n bytes, closes its half, reads everything back; with a pause both windows run shut first."""
+    """Sends n bytes, closes its direction, reads all bytes back. With a pause both windows run shut first."""
     data = os.urandom(n)
     with dial(7) as s:
         def push():
@@ -155,7 +156,7 @@ def source(h):
 
 
 def client(h):
-    """tcp_lite connects; the kernel echoes."""
+    """tcp_lite connects to a server on the kernel that echoes."""
     srv = socket.create_server((KERNEL, 0))
 
     def serve():
@@ -186,7 +187,7 @@ def many_short(h):
 
 
 def thousands(h):
-    """Short connections, one after the other; the kernel's side is the one to wait in TIME_WAIT."""
+    """2,000 short connections, one after the other; the kernel's side goes to TIME_WAIT."""
     for i in range(2000):
         with dial(7) as s:
             s.sendall(b"%04d" % i)
@@ -195,7 +196,7 @@ def thousands(h):
 
 
 def crowd(h):
-    """Many at once, each with something to say."""
+    """100 connections at the same time, each with data."""
     socks = [dial(7) for _ in range(100)]
     for turn in range(3):
         for i, s in enumerate(socks):
@@ -207,7 +208,7 @@ def crowd(h):
 
 
 def urgent(h):
-    """Urgent data is data: RFC 9293, 3.8.5 lets the pointer be ignored."""
+    """Urgent data is ordinary data: RFC 9293, 3.8.5 allows the pointer to be ignored."""
     with dial(7) as s:
         for i in range(20):
             s.sendall(b"before%02d" % i)
@@ -219,9 +220,9 @@ def urgent(h):
 
 def window_shrinks(h):
     """
-    The kernel's buffer becomes small in the middle of a transfer, and its window with it, to the left as well where it
-    can. What it keeps out of order may then fill the buffer: it closes the window to the very segment that it waits
-    for, until the application makes room.
+    The kernel's receive buffer is made small in the middle of a transfer, so its window shrinks, even to the left where
+    the kernel allows that. Out-of-order segments may then fill the buffer: the kernel closes the window to the very
+    segment that is missing, until the application makes room.
     """
     def more(s, n):
         s.settimeout(1)
@@ -279,7 +280,7 @@ def reset(h):
 
 
 def keepalive(h):
-    """The kernel's keepalive probes are answered."""
+    """tcp_lite answers the kernel's keepalive probes."""
     with dial(7) as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for opt in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT):
@@ -305,7 +306,9 @@ def counters(h):
 
 
 def wire_was_bad(h, was, prof):
-    """The impairment of this profile left its traces, or the cases before have proved nothing."""
+    """
+    Checks that the profile's impairment has left traces in the counters: otherwise the other cases would prove nothing.
+    """
     own, netem, switched = PROFILES[prof]
     now = counters(h)
     with dial(19) as s:
@@ -377,7 +380,8 @@ def inside(path, wanted):
 
 def main():
     args = [a for a in sys.argv[1:] if a != "--inside"]
-    wanted = args[1:] or [p for p in PROFILES if not p.startswith("bbr")]  # those have a tap_host of their own
+    # the bbr profiles have a tap_host of their own
+    wanted = args[1:] or [p for p in PROFILES if not p.startswith("bbr")]
     if "--inside" in sys.argv:
         sys.exit(inside(args[0], wanted))
     if os.geteuid() != 0:

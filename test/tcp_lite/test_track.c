@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections over several paths, simulated: what is sent again, and what a path costs that differs, loses or dies. */
+/*
+ * Simulated connections over several paths: what is retransmitted, and the cost of a path that differs, loses or dies.
+ */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +15,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* 10 Gb/s and 10 us each way by each path. */
+/* each path: 10 Gb/s, 10 us each way */
 static void lan(struct sim_profile *p, uint32_t paths, uint64_t bytes)
 {
 	memset(p, 0, sizeof(*p));
@@ -30,7 +32,7 @@ static void lan(struct sim_profile *p, uint32_t paths, uint64_t bytes)
 	p->hold_n = SIM_HOLD;
 	p->rec_n = SIM_RECS;
 	p->chunk_n = SIM_CHUNKS;
-	p->turn_ns = 20000; /* many segments to a turn: more than the blocks of an ACK can tell of */
+	p->turn_ns = 20000; /* many segments in a turn: more than the blocks of an ACK can describe */
 	p->paths = paths;
 }
 
@@ -46,7 +48,7 @@ static uint64_t took(const struct sim_profile *p, const struct sim_result *r)
 	return r->end_ns - RN_NS_PER_S - p->cfg[0].time_wait_ns;
 }
 
-/* The data of both directions, so that ACKs have data with them too. */
+/* Both directions have data, so that ACKs carry data, too. */
 static void a_difference_in_delay_alone_sends_nothing_again(void **state)
 {
 	static const uint64_t delay[] = { 0, 100 * RN_NS_PER_US, RN_NS_PER_MS, 30 * RN_NS_PER_MS };
@@ -76,7 +78,7 @@ static void a_difference_in_delay_alone_sends_nothing_again(void **state)
 	}
 }
 
-/* One message at a time: nothing that follows tells of it. */
+/* One message at a time: no later segment reveals a loss. */
 static void single_messages_over_unlike_paths_are_not_sent_again(void **state)
 {
 	static struct sim_profile p;
@@ -94,7 +96,7 @@ static void single_messages_over_unlike_paths_are_not_sent_again(void **state)
 	}
 }
 
-/* Each path loses for itself; few of the losses wait for a timeout, and little is sent that was not lost. */
+/* Each path has losses of its own: few of them wait for a timeout, and few segments are retransmitted needlessly. */
 static void what_a_path_has_lost_is_sent_again_and_not_much_more(void **state)
 {
 	static struct sim_profile p;
@@ -117,7 +119,7 @@ static void what_a_path_has_lost_is_sent_again_and_not_much_more(void **state)
 	assert_true(rtos < lost / 10);
 }
 
-/* Nothing says that the path is gone. What was on it goes by the other one, once a timeout has waited for it. */
+/* No message says that the path is dead. The segments on it are retransmitted by the other path after one timeout. */
 static void a_path_that_dies_is_left_within_a_timeout(void **state)
 {
 	static struct sim_profile p;
@@ -133,7 +135,7 @@ static void a_path_that_dies_is_left_within_a_timeout(void **state)
 		assert_true(r.lost[0] > 0);
 		print_message("# %u lost, %u timeouts, %u probes, %.1f of %.1f ms\n", r.lost[0], r.stats[0].rtos,
 			      r.stats[0].tlps, (double)took(&p, &r) / 1e6, (double)whole / 1e6);
-		/* the other half by one path; two timeouts, of data and of what ends the connection */
+		/* the second half goes by one path; two timeouts, of the data and of the FIN */
 		assert_in_range(took(&p, &r), whole, 2 * whole + 60 * RN_NS_PER_MS);
 	}
 }
@@ -152,7 +154,7 @@ static void a_dead_path_is_tried_again_once_in_a_while(void **state)
 	assert_in_range(r.stats[0].rtos + r.stats[0].tlps, 2, 20);
 }
 
-/* The peer tells of no holes: the owner is told that it must not spread. */
+/* A peer without SACK: the owner is told that it must not spread segments over paths. */
 static void without_sack_one_path_is_used(void **state)
 {
 	static struct sim_profile p;
@@ -167,7 +169,7 @@ static void without_sack_one_path_is_used(void **state)
 	assert_int_equal(r.of[1], 0);
 }
 
-/* Everything that a link can do to segments, on paths that differ: the data arrive, and the books are right. */
+/* All impairments of a link, on unlike paths: all data arrive, and the invariants hold. */
 static void seeds_over_several_paths(void **state)
 {
 	static struct sim_profile p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lines of the prompt beside signals. */
+/* Lines typed at the prompt, and signals between them. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -86,7 +86,7 @@ static void handler(int sig)
 	eventfd_write(in.signal, 1);
 }
 
-/* Without the eventfd the wait for a line would begin behind the signal, and go on for ever. */
+/* Without the eventfd the wait for a line would begin after the signal, and never end. */
 static void a_signal_before_the_wait_is_not_lost(void **state)
 {
 	(void)state;
@@ -94,10 +94,11 @@ static void a_signal_before_the_wait_is_not_lost(void **state)
 	raise(SIGUSR1);
 	assert_int_equal(tp_input_line(&in, line), TP_IN_SIGNAL);
 	say("stop\n");
-	hear("stop"); /* a signal is one signal */
+	hear("stop"); /* a signal is reported once */
 	raise(SIGUSR1);
 	say("a\n");
-	assert_int_equal(tp_input_line(&in, line), TP_IN_SIGNAL); /* before what has not been read yet */
+	/* the signal is reported before a line that has not been read yet */
+	assert_int_equal(tp_input_line(&in, line), TP_IN_SIGNAL);
 	hear("a");
 	signal(SIGUSR1, SIG_DFL);
 }

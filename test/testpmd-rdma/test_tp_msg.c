@@ -78,7 +78,7 @@ static void test_result_survives_the_wire(void **state)
 	assert_memory_equal(&f, &g, sizeof(f));
 }
 
-/* A number too large for its field must not be cut into a harmless one. */
+/* A number too large for its field is refused, not truncated to a valid one. */
 static void test_numbers_are_not_cut(void **state)
 {
 	struct tp_point p = { .mode = TP_WRITE_BW, .qps = 1 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Settings, the command line, and the point that a run is made of. */
+/* Settings, the command line, and the parameters of a run (a point). */
 #include "tp_cli.h"
 
 #include <setjmp.h>
@@ -104,7 +104,7 @@ static void test_lists_make_every_combination_once(void **state)
 		assert_int_equal(p.series, i / 2);
 		assert_int_equal(p.more, i < 15);
 	}
-	/* a rule that one of a list breaks is broken */
+	/* a list breaks a rule if one of its values does */
 	assert_int_equal(tp_opts_set(&o, "batch", "16", &err), TP_OK);
 	assert_int_equal(tp_opts_check(&o, &err), TP_BAD_OPTION);
 	assert_int_equal(tp_opts_set(&o, "qps", "0", &err), TP_BAD_OPTION);
@@ -157,7 +157,7 @@ static void test_shares(void **state)
 	assert_true(tp_parse_share("0", &ppm) && ppm == 0);
 	assert_true(tp_parse_share("100%", &ppm) && ppm == 1000000);
 	assert_false(tp_parse_share("101%", &ppm));
-	assert_false(tp_parse_share("1", &ppm)); /* a per cent, or all of them? */
+	assert_false(tp_parse_share("1", &ppm)); /* ambiguous: one per cent, or all */
 	assert_false(tp_parse_share("%", &ppm));
 	assert_false(tp_parse_share("-1%", &ppm));
 	assert_false(tp_parse_share("1%%", &ppm));
@@ -175,17 +175,17 @@ static void test_datagrams(void **state)
 	assert_int_equal(o.losses[1], 1000);
 	assert_int_equal(tp_opts_set(&o, "size", "1,1m", &err), TP_OK);
 	assert_int_equal(tp_opts_check(&o, &err), TP_OK);
-	/* an answer to a Read is told from that of another one by its buffer, and few may be under way */
+	/* the answers to Reads are told apart by their buffers, and only few may be under way */
 	tp_point_make(&p, &o, TP_READ_BW, 4096);
 	assert_int_equal(p.qp_type, TP_QP_UD);
 	assert_true(p.depth <= 8 && p.slots >= 2 * p.depth);
 	assert_int_equal(tp_point_check(&p, &err), TP_OK);
-	/* in a soak Sends, records and answers each have buffers of their own */
+	/* in a soak Sends, records and answers have buffers of their own */
 	tp_point_make(&p, &o, TP_SOAK, 4096);
 	assert_int_equal(p.slots, 3 * p.depth);
 	p.slots--;
 	assert_int_equal(tp_point_check(&p, &err), TP_BAD_PEER);
-	/* receives do not share a buffer, when there is more than one */
+	/* with more than one buffer, each receive has its own */
 	tp_point_make(&p, &o, TP_SEND_BW, 4096);
 	assert_int_equal(p.slots, 1);
 	o.buffers = 2;
@@ -286,7 +286,7 @@ static void test_command_line(void **state)
 	assert_int_equal(PARSE("-i"), TP_CLI_RUN);
 	assert_int_equal(PARSE("--help"), TP_CLI_HELP);
 	assert_int_equal(PARSE("-V"), TP_CLI_VERSION);
-	/* HOST may stand anywhere */
+	/* HOST may stand anywhere on the command line */
 	assert_int_equal(PARSE("host", "-d", "5"), TP_CLI_RUN);
 	assert_int_equal(o.depth, 5);
 	assert_string_equal(o.host, "host");
@@ -330,7 +330,7 @@ static void test_every_setting_has_its_help(void **state)
 	free(text);
 }
 
-/* Whatever is asked for, the numbers of a point fit each other. */
+/* For any settings the numbers of a point are consistent. */
 static void test_points_hold_their_rules(void **state)
 {
 	static const uint32_t values[] = { 0, 1, 2, 3, 7, 16, 128, 1000, TP_MAX_DEPTH };
@@ -379,7 +379,7 @@ static void test_defaults_of_a_point(void **state)
 	assert_true(p.verify);
 	assert_int_equal(p.slots, 2 * p.depth);
 	assert_int_equal(p.warmup, 0);
-	/* No two runs of a sweep share their data. */
+	/* Each run of a sweep has data of its own. */
 	tp_point_make(&p, &o, TP_WRITE_BW, 64);
 	tp_point_make(&q, &o, TP_WRITE_BW, 128);
 	assert_true(p.seed != q.seed);

@@ -9,7 +9,7 @@
 
 #define LEN 4099
 
-/* Filling in pieces at any position gives the bytes that filling at once gives. */
+/* Filling in pieces, at any position, gives the same bytes as filling at once. */
 static void test_pieces_equal_the_whole(void **state)
 {
 	static uint8_t whole[LEN], pieces[LEN];
@@ -46,7 +46,9 @@ static void test_every_changed_byte_is_found(void **state)
 	}
 }
 
-/* A message that is moved by any distance, or belongs to a neighbour in sequence, queue pair or run, does not match. */
+/*
+ * A message does not match when it is moved by any distance, or belongs to another sequence number, queue pair or run.
+ */
 static void test_moved_or_foreign_data_is_found(void **state)
 {
 	static uint8_t buf[2048 + 64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The script of a picture: what lies along the axis, what is a line, what is a chart. */
+/* The script of a chart: which setting is the axis, which one makes lines, which one makes charts. */
 #include "tp_plot.h"
 
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 
 static const struct tp_about about = { .version = "1.2.3", .date = "2020-01-02T03:04:05Z", .host = "it's" };
 
-/* Number i of all runs of the options: i + 1 GB/s, and i + 1 us. */
+/* The result of run number i: i + 1 GB/s, and i + 1 us. */
 static struct tp_result result_of(const struct tp_opts *o, unsigned i)
 {
 	struct tp_result res = { .device = "rnic0" };
@@ -24,7 +24,7 @@ static struct tp_result result_of(const struct tp_opts *o, unsigned i)
 	return res;
 }
 
-/* The script for all runs of settings "name value", NULL at the end. */
+/* The script for all runs of the settings, which are pairs "name", "value" with NULL at the end. */
 static char *script(const char *const *settings)
 {
 	static struct tp_result list[64];
@@ -62,7 +62,7 @@ static void test_lines_over_the_size(void **state)
 	free(text);
 }
 
-/* The default depth of large messages is less than that of small ones: one line all the same. */
+/* Large messages have a lower default depth than small ones; both still belong to one line. */
 static void test_a_depth_that_follows_from_the_size_makes_no_line(void **state)
 {
 	char *text = SCRIPT("size", "64k..8m");

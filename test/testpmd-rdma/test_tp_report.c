@@ -19,7 +19,7 @@ static struct tp_result result(enum tp_mode mode, uint64_t size)
 			   .signal_every = 16,
 			   .slots = 1,
 			   .loss = TP_NO_LOSS },
-		/* 2 s, a million messages, 1 us of CPU each */
+		/* 2 s, a million messages, 1 us of CPU time for each */
 		.mine = { .ops = 1000000,
 			  .bytes = 1000000 * size,
 			  .ns = UINT64_C(2000000000),
@@ -80,7 +80,7 @@ static void test_what_spoils_a_figure_stands_behind_it(void **state)
 	text = print(TP_JSON, &res, 1);
 	assert_non_null(strstr(text, "\"mtu\": 1500, \"crc\": \"on\", \"retransmits\": 7, \"drops\": 4 }"));
 	free(text);
-	res.peer.counted = 0; /* one end alone says nothing */
+	res.peer.counted = 0; /* counters of one end alone are not reported */
 	text = print(TP_CSV, &res, 1);
 	assert_non_null(strstr(text, ",mtu,crc,retransmits,drops\n"));
 	assert_non_null(strstr(text, ",1500,on,,\n"));
@@ -153,7 +153,7 @@ static void test_rates_of_datagrams_are_of_what_arrives(void **state)
 	assert_non_null(strstr(text, "loses 1 % of its frames"));
 	assert_non_null(strstr(text, "95% verified"));
 	free(text);
-	res.point.qp_type = TP_QP_RD; /* nothing is lost */
+	res.point.qp_type = TP_QP_RD; /* reliable datagrams lose no messages */
 	tp_rates_make(&r, &res);
 	assert_true(r.gbytes > 0.4999 && r.gbytes < 0.5001);
 }
@@ -204,7 +204,7 @@ static void test_text_table(void **state)
 	for (char *p = text; (p = strstr(p, " size ")) != NULL; p++)
 		heads++;
 	assert_int_equal(heads, 2);
-	/* Columns stand under their heads: the first table's lines are of one length. */
+	/* Columns are aligned: all lines of the first table have the same length. */
 	strtok(text, "\n");
 	for (int i = 0; i < 3; i++) {
 		char *line = strtok(NULL, "\n");

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-doc/datagram-iwarp.md and doc/datagram-sockets.md say what lib/udp does: their vectors are built anew from their fields,
-with a CRC of this script's own, and are the octets that test_udpl.c, test_udps.c, test_udpr.c and test_rd_wire.c read
-and write; the kinds are those of udpl.h, udpr.h and rd.h, what sockets say is that of udps.h.
+doc/datagram-iwarp.md and doc/datagram-sockets.md agree with lib/udp: this script builds the documents' vectors from
+their fields, with a CRC of its own, and compares them with the octets that test_udpl.c, test_udps.c, test_udpr.c and
+test_rd_wire.c read and write; the kinds are those of udpl.h, udpr.h and rd.h, and the messages of sockets those of
+udps.h.
 
 usage: test_document.py SOURCE_ROOT
 """
@@ -22,7 +23,7 @@ def text(path):
 
 
 def crc32c(data):
-    """RFC 5044, 4.4, one bit after the other."""
+    """The CRC of RFC 5044, 4.4, computed bit by bit."""
     c = 0xFFFFFFFF
     for b in data:
         c ^= b
@@ -46,7 +47,7 @@ IDENT, SERVICE = 0x0102030405060708, 7174
 VECTORS = {
     "send": datagram(1, 1, (0x123456, 0xabcdef), 0x11111111,
                      struct.pack(">BBIIII", DDP_UNTAGGED_LAST, RDMAP_SEND, 0xdeadbeef, 0, 7, 0) + b"datagram"),
-    # the last of the three segments of 150 octets, which begins at 128
+    # the last of three segments of a message of 150 octets; it begins at octet 128
     "segment": datagram(4, 0, (0x123456, 0xabcdef), 0x11111111,
                         struct.pack(">BBIIII", DDP_UNTAGGED_LAST, RDMAP_SEND, 0, 0, 8, 128) + b"the end of the message",
                         unit=64, total=150),
@@ -76,7 +77,7 @@ SEGMENT = struct.pack(">BBIIII", DDP_UNTAGGED_LAST, RDMAP_SEND, 0, 0, 3, 0)
 
 
 def packet(number, stamp, back, kind, qkey, mine, taken, body=b"", flags=0):
-    """What DATA without a cookie carries between the two queue pairs; back: from the other end."""
+    """The body of DATA without a cookie between the two queue pairs. back: sent by the other end."""
     qpns, runs = (0x123456, 0xabcdef), (0x6543, 0x1234)
     if back:
         qpns, runs = qpns[::-1], runs[::-1]
@@ -86,11 +87,11 @@ def packet(number, stamp, back, kind, qkey, mine, taken, body=b"", flags=0):
 
 DATAGRAMS = {
     "rd_segment": packet(8, 1020, False, 1, 0x11111111, 5, 2, SEGMENT + b"datagram"),
-    # the first segment of a chain; of the other end's run 2 is missing, and 3, 4 and 6 have had their turn
+    # the first segment of a chain. Of the other end's run number 2 is missing, and 3, 4 and 6 have been in turn
     "rd_chain": packet(9, 1030, False, 1, 0x11111111, 6, 2, struct.pack(">Q", 0xb) + SEGMENT[:1].replace(b"A", b"\1") +
                        SEGMENT[1:] + b"datagram", flags=0x0b),
     "rd_taken": packet(4, 2000, True, 2, 0, 0, 6),
-    # RDMAP, remote protection, access; length and DDP header of the segment that is at fault
+    # RDMAP, remote protection, access rights; then length and DDP header of the offending segment
     "rd_refused": packet(4, 2000, True, 3, 0, 0, 5, struct.pack(">BBBBH", 0x01, 0x02, 0xc0, 0, 26) + SEGMENT),
 }
 DOCUMENT = text("doc/datagram-iwarp.md")

@@ -10,7 +10,7 @@
 #include "udp/udpl.h"
 #include "udp/udpl_sidr.h"
 
-/* Those of doc/datagram-iwarp.md, which test_document.py builds with a CRC and headers of its own. */
+/* The vectors of doc/datagram-iwarp.md; test_document.py builds them with a CRC and headers of its own. */
 static const uint8_t wire_send[] = {
 	0x10, 0x01, 0x01, 0x00, 0x00, 0x12, 0x34, 0x56, 0x00, 0xab, 0xcd, 0xef, 0x11, 0x11, 0x11, 0x11, 0x00,
 	0x00, 0x00, 0x00, 0x41, 0x43, 0xde, 0xad, 0xbe, 0xef, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x07,
@@ -215,7 +215,7 @@ static void every_wrong_header_has_its_name(void **state)
 		{ 0, 0x00, UDPL_BAD_VERSION }, { 0, 0x20, UDPL_BAD_VERSION }, { 1, 0, UDPL_BAD_KIND },
 		{ 1, 9, UDPL_BAD_KIND },       { 1, 7, UDPL_BAD_QPN },        { 4, 1, UDPL_BAD_QPN },
 		{ 8, 0xff, UDPL_BAD_QPN },     { 0, 0x1f, UDPL_OK },          { 3, 0xff, UDPL_OK },
-		{ 16, 0xff, UDPL_OK } /* reserved */
+		{ 16, 0xff, UDPL_OK } /* reserved octets are ignored */
 	};
 	uint8_t b[sizeof(wire_send)];
 	struct udpl_hdr h;

@@ -10,7 +10,7 @@
 #include "udp/udpl.h"
 #include "udp/udpr.h"
 
-/* Those of doc/datagram-iwarp.md, which test_document.py builds with a CRC and headers of its own. */
+/* The vectors of doc/datagram-iwarp.md; test_document.py builds them with a CRC and headers of its own. */
 static const uint8_t wire_hello[] = {
 	0x10, 0x20, 0x00, 0x00, 0x00, 0x01, 0x00, 0x02, 0x11, 0x22, 0x33, 0x44, 0x00, 0x00, 0x00, 0x00,
 	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x03, 0xe8, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
@@ -163,7 +163,7 @@ static void a_flow_that_was_replaced_does_not_come_back(void **state)
 	assert_int_equal(udpr_rx_data(&rx, &h, start + 4), UDPR_STRANGE);
 }
 
-/* Both ends open, with n packets given of which what the window allows has been sent. Returns how many that are. */
+/* Opens both ends and gives the sender n packets. Sends as many as the window allows; returns their number. */
 static uint32_t open_flow(uint32_t n)
 {
 	struct udpr_hdr h, c;
@@ -182,7 +182,7 @@ static uint32_t open_flow(uint32_t n)
 	while (udpr_tx_timer(&tx, start + rtt) == start + rtt && udpr_tx_next(&tx, start + rtt, &h, &user)) {
 		if (sent++ == 0)
 			assert_int_equal(udpr_rx_open(&rx, key, "a", 1, &h, start + rtt), UDPR_OK);
-		tx.pace = 0; /* the window alone is the subject */
+		tx.pace = 0; /* no pacing: this is about the window only */
 	}
 	return sent;
 }
@@ -220,7 +220,7 @@ static void a_hole_delays_its_own_packet_alone(void **state)
 	assert_int_equal(open_flow(4), 4);
 	ack(0, 1, 4, now);
 	assert_int_equal(told(true), 3);
-	/* reordering is no loss before a quarter of the least round trip has passed */
+	/* a missing packet counts as lost only after a quarter of the smallest round trip */
 	assert_false(udpr_tx_next(&tx, now, &h, &user));
 	now = udpr_tx_timer(&tx, now);
 	assert_int_equal(now, start + 2 * rtt + rtt / 4);
@@ -265,11 +265,11 @@ static void a_lost_tail_is_probed_before_all_is_sent_again(void **state)
 	udpr_tx_tick(&tx, now);
 	assert_true(udpr_tx_next(&tx, now, &h, &user) && h.number == 2);
 	assert_false(udpr_tx_next(&tx, now, &h, &user));
-	assert_int_equal(tx.cwnd >> 16, 10); /* nothing is known to be lost */
+	assert_int_equal(tx.cwnd >> 16, 10); /* no packet counts as lost yet */
 	now = udpr_tx_timer(&tx, now);
 	udpr_tx_tick(&tx, now);
 	assert_true(udpr_tx_next(&tx, now, &h, &user) && h.number == 0);
-	assert_true(tx.cwnd < 65536); /* Swift: a pace below one packet a round trip */
+	assert_true(tx.cwnd < 65536); /* Swift's cwnd below 1: less than one packet in a round trip */
 }
 
 static void an_ack_of_what_was_never_sent_changes_nothing(void **state)
@@ -315,7 +315,7 @@ static void a_restarted_receiver_ends_the_flow_at_once(void **state)
 	h.flow = tx.flow;
 	h.token = tx.token;
 	udpr_unknown(&h, &out);
-	out.token++; /* forged */
+	out.token++; /* a forged acknowledgement */
 	assert_int_equal(udpr_tx_in(&tx, &out, start + 2 * rtt), UDPR_STRANGE);
 	assert_int_equal(told(true), 2);
 	out.token--;
@@ -333,11 +333,11 @@ static void delay_above_the_target_makes_the_window_smaller(void **state)
 	ack(1, 0, 0, start + 2 * rtt);
 	assert_true(tx.cwnd > before);
 	before = tx.cwnd;
-	ack(2, 0, 0, start + 4 * rtt); /* a round trip of three times the least */
+	ack(2, 0, 0, start + 4 * rtt); /* a round trip three times as long as the smallest one */
 	assert_true(tx.cwnd < before && tx.cwnd >= before / 2);
 	before = tx.cwnd;
 	ack(3, 0, 0, start + 4 * rtt + 1);
-	assert_int_equal(tx.cwnd, before); /* one cut a round trip */
+	assert_int_equal(tx.cwnd, before); /* cwnd is reduced at most once in a round trip */
 }
 
 static void delay_of_an_end_that_did_not_run_is_no_congestion(void **state)
@@ -350,7 +350,7 @@ static void delay_of_an_end_that_did_not_run_is_no_congestion(void **state)
 	before = tx.cwnd;
 	srtt = tx.srtt;
 	ack_with(2, 0, 0, UDPR_F_LATE, start + 40 * rtt);
-	assert_true(tx.cwnd > before && tx.srtt > srtt); /* yet timers go by it */
+	assert_true(tx.cwnd > before && tx.srtt > srtt); /* but the timers use the sample */
 	before = tx.cwnd;
 	ack(3, 0, 0, start + 80 * rtt);
 	assert_true(tx.cwnd < before);

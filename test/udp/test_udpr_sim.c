@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Three workers, a flow from each to each, over a network that loses, repeats, delays, reorders and corrupts, and
- * workers that are restarted. A seed is one run. usage: test_udpr_sim [SEED]: that seed alone.
+ * Three workers with a flow from each to each, over a network that loses, repeats, delays, reorders and corrupts.
+ * Workers are restarted now and then. A seed determines a run. usage: test_udpr_sim [SEED]: runs that seed only.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,9 +19,9 @@
 
 #define NODES     3u
 #define RING      64u
-#define WIRE      4096u /* datagrams on the way, at most; more are lost */
+#define WIRE      4096u /* datagrams under way at most; further ones are lost */
 #define FRAME     128u
-#define PACKETS   600u /* that are given in a run */
+#define PACKETS   600u /* packets that are given to flows in a run */
 #define SEEDS     1000u
 #define ACK_DELAY (100 * RN_NS_PER_US)
 #define PATIENCE  (2 * RN_NS_PER_S)
@@ -39,7 +39,7 @@ struct node {
 	struct udpr_pkt ring[NODES][RING];
 };
 
-enum fate { NOT_GIVEN = 0, WAITING, DELIVERED, FAILED, FORGOTTEN /* its sender was restarted */ };
+enum fate { NOT_GIVEN = 0, WAITING, DELIVERED, FAILED, FORGOTTEN /* FORGOTTEN: the packet's sender was restarted */ };
 
 static struct {
 	struct rn_rng rng;
@@ -75,7 +75,7 @@ static void put_frame(uint32_t from, uint32_t to, const uint8_t *b, uint32_t len
 	f = &sim.wire[sim.on_wire++];
 	*f = (struct frame){ .from = from, .to = to, .len = len };
 	f->at = sim.now + 20 * RN_NS_PER_US + rn_rng_below(&sim.rng, 30) * RN_NS_PER_US;
-	if (rn_rng_chance(&sim.rng, sim.late)) /* for longer than flows live, now and then */
+	if (rn_rng_chance(&sim.rng, sim.late)) /* sometimes longer than a flow lives */
 		f->at += rn_rng_below(&sim.rng, 20000) * RN_NS_PER_MS;
 	memcpy(f->b, b, len);
 	if (rn_rng_chance(&sim.rng, sim.broken))
@@ -115,7 +115,7 @@ static void data_in(const struct frame *f, const struct udpr_hdr *h)
 	user = rn_load_be64(f->b + h->body);
 	assert_true(user < sim.given);
 	sim.packet[user].came++;
-	assert_int_equal(sim.packet[user].came, 1); /* never twice */
+	assert_int_equal(sim.packet[user].came, 1); /* no packet is delivered twice */
 }
 
 static void frame_in(const struct frame *f)
@@ -141,7 +141,7 @@ static void tell_fates(struct udpr_tx *t)
 
 	while (udpr_tx_done(t, &user, &ok)) {
 		assert_true(user < sim.given);
-		assert_int_equal(sim.packet[user].fate, WAITING); /* each is told once */
+		assert_int_equal(sim.packet[user].fate, WAITING); /* the fate of each packet is told once */
 		sim.packet[user].fate = ok ? DELIVERED : FAILED;
 		if (ok)
 			assert_int_equal(sim.packet[user].came, 1);
@@ -150,7 +150,7 @@ static void tell_fates(struct udpr_tx *t)
 	}
 }
 
-/* One flow's turn. Returns when it wants the next one. */
+/* One flow's turn. Returns the time of its next turn. */
 static uint64_t turn(uint32_t i, uint32_t k)
 {
 	struct udpr_tx *t = &sim.node[i].tx[k];
@@ -239,7 +239,7 @@ static void run(uint64_t seed, uint32_t restarts)
 			give();
 			last = sim.now;
 			next_give = sim.now + rn_rng_below(&sim.rng, 300) * RN_NS_PER_US;
-			if (rn_rng_chance(&sim.rng, 50000)) /* a pause that flows may not survive */
+			if (rn_rng_chance(&sim.rng, 50000)) /* a pause in which flows may expire */
 				next_give += rn_rng_below(&sim.rng, 15000) * RN_NS_PER_MS;
 		}
 		if (rn_rng_chance(&sim.rng, restarts))
@@ -249,7 +249,7 @@ static void run(uint64_t seed, uint32_t restarts)
 			for (uint32_t k = 0; k < NODES; k++)
 				due = rn_min_u64(due, i == k ? RN_NEVER : turn(i, k));
 		due = rn_min_u64(due, sim.given < PACKETS ? next_give : RN_NEVER);
-		/* nothing hangs: each packet of a ring may be waited for as long as `patience` */
+		/* each packet of a ring may be waited for during `patience`, and no longer */
 		assert_true(sim.given < PACKETS || !waiting() || sim.now - last < RING * PATIENCE);
 		sim.now = rn_max_u64(sim.now + RN_NS_PER_US, due == RN_NEVER ? 0 : due);
 	}
@@ -261,7 +261,7 @@ static uint64_t only;
 
 static void every_success_is_delivered_once_every_failure_at_most_once(void **state)
 {
-	uint64_t good[2] = { 0 }, bad[2] = { 0 }; /* without restarts, and with some */
+	uint64_t good[2] = { 0 }, bad[2] = { 0 }; /* runs without restarts, runs with restarts */
 
 	(void)state;
 	for (uint64_t seed = only ? only : 1; seed <= (only ? only : SEEDS); seed++) {

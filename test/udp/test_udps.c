@@ -10,7 +10,7 @@
 #include "crc32c/crc32c.h"
 #include "udp/udps.h"
 
-/* Those of doc/datagram-sockets.md, which test_document.py builds with a CRC and headers of its own. */
+/* The vectors of doc/datagram-sockets.md; test_document.py builds them with a CRC and headers of its own. */
 static const uint8_t wire_ask[] = {
 	0x10, 0x07, 0x00, 0x16, 0x00, 0xfe, 0x1c, 0x06, 0x00, 0xfe, 0x13, 0x88, 0x00, 0x00, 0x00, 0x00, 0x00,
 	0x00, 0x00, 0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x00, 0x00, 0x8b, 0xe1, 0xd5, 0xa7,
@@ -98,7 +98,7 @@ static void golden_datagrams(void **state)
 	assert_false(udpl_is_sock(UDPL_QPN_GROUP) || udpl_is_sock(UDPL_QPN_CM) || udpl_is_sock(0x1fe0000));
 }
 
-/* One octet of a vector is changed, and the CRC is right again. */
+/* Changes one octet of a vector and corrects the CRC. True: the message can be read. */
 static bool reads_with(const uint8_t *wire, uint32_t at, uint8_t octet)
 {
 	uint8_t b[UDPS_LEN];
@@ -118,21 +118,21 @@ static void words_that_break_a_rule_are_refused(void **state)
 	(void)state;
 	assert_true(reads_with(wire_ask, 27, 9));
 	assert_false(reads_with(wire_ask, 28, UDPS_TAKES));   /* a question has no status */
-	assert_false(reads_with(wire_takes, 28, UDPS_ASKS));  /* an answer has one */
-	assert_false(reads_with(wire_takes, 28, UDPS_STALE)); /* which comes unasked alone */
-	assert_false(reads_with(wire_stale, 28, UDPS_TAKES)); /* which never does */
+	assert_false(reads_with(wire_takes, 28, UDPS_ASKS));  /* an answer needs a status */
+	assert_false(reads_with(wire_takes, 28, UDPS_STALE)); /* STALE is the status of an unasked message only */
+	assert_false(reads_with(wire_stale, 28, UDPS_TAKES)); /* an unasked message cannot have the status TAKES */
 	assert_true(reads_with(wire_stale, 28, UDPS_NOBODY));
 	assert_false(reads_with(wire_takes, 28, 4));
-	assert_false(reads_with(wire_ask, 5, 0xff)); /* the group's number is no socket's */
-	assert_false(reads_with(wire_ask, 9, 0x12)); /* nor is a queue pair's */
-	for (uint32_t i = 20; i < 28; i++) {         /* no nonce */
+	assert_false(reads_with(wire_ask, 5, 0xff)); /* a socket's number is not that of the group */
+	assert_false(reads_with(wire_ask, 9, 0x12)); /* nor that of a queue pair */
+	for (uint32_t i = 20; i < 28; i++) {         /* without a nonce */
 		memcpy(b, wire_ask, UDPS_LEN);
 		memset(b + 20, 0, 8);
 		b[i] = i == 27;
 		udpl_crc_put(b, UDPS_LEN - UDPL_CRC_LEN, crc32c(0, b, UDPS_LEN - UDPL_CRC_LEN));
 		assert_int_equal(read_word(b, UDPS_LEN, &m), i == 27);
 	}
-	for (uint32_t to = 0; to < 2; to++) { /* port 0 is nobody's */
+	for (uint32_t to = 0; to < 2; to++) { /* port 0 is invalid */
 		memcpy(b, wire_ask, UDPS_LEN);
 		memset(b + 6 + 4 * to, 0, 2);
 		udpl_crc_put(b, UDPS_LEN - UDPL_CRC_LEN, crc32c(0, b, UDPS_LEN - UDPL_CRC_LEN));
@@ -147,11 +147,11 @@ static void words_that_break_a_rule_are_refused(void **state)
 	}
 }
 
-/* ---- what is remembered ---- */
+/* ---- the table of peers ---- */
 
 static struct udps_table table;
 
-/* A datagram to the peer; its state then, -1 where nothing is remembered. */
+/* Sends a datagram to the peer; returns the peer's state, or -1 if the table does not know the peer. */
 static int sends(const struct udps_key *k, uint64_t now, bool asks)
 {
 	bool ask;
@@ -179,7 +179,7 @@ static struct udps_msg answer(uint64_t nonce, enum udps_status status)
 
 static void fresh(void) { udps_init(&table, (const uint64_t[2]){ 1, 2 }); }
 
-/* A peer that has said that it takes iWARP, at `now`. */
+/* A peer that has answered at time `now` that it takes iWARP. */
 static void speaks(uint64_t now)
 {
 	fresh();
@@ -239,7 +239,8 @@ static void a_peer_without_such_a_socket_is_plain_for_a_second(void **state)
 	fresh();
 	assert_int_equal(sends(&a_peer, MS, true), UDPS_ASKED);
 	const struct udps_msg m = answer(nonce_of(&a_peer, MS), UDPS_NOBODY);
-	assert_false(udps_hear(&table, &a_peer, &m, MS)); /* the datagram went plain: ICMP tells of it */
+	/* the datagram was sent plain, so ICMP reports that nobody listens */
+	assert_false(udps_hear(&table, &a_peer, &m, MS));
 	assert_int_equal(sends(&a_peer, MS + UDPS_NOBODY_NS - 1, false), UDPS_PLAIN);
 	assert_int_equal(sends(&a_peer, MS + UDPS_NOBODY_NS, true), UDPS_ASKED);
 }
@@ -256,12 +257,12 @@ static void a_forged_answer_changes_nothing(void **state)
 	assert_false(udps_hear(&table, &a_peer, &m, MS));
 	m = answer(nonce, UDPS_TAKES);
 	other.ip[3]++;
-	assert_false(udps_hear(&table, &other, &m, MS)); /* from another address */
+	assert_false(udps_hear(&table, &other, &m, MS)); /* an answer from another address is ignored */
 	m = answer(0, UDPS_NOBODY);
 	assert_false(udps_hear(&table, &a_peer, &m, MS));
 	assert_int_equal(sends(&a_peer, MS, false), UDPS_ASKED);
 	m = answer(nonce, UDPS_TAKES);
-	m.unit = 0; /* nothing fits */
+	m.unit = 0; /* a unit of 0: no datagram fits */
 	assert_false(udps_hear(&table, &a_peer, &m, MS));
 	assert_int_equal(sends(&a_peer, MS, false), UDPS_PLAIN);
 }
@@ -277,7 +278,7 @@ static void what_comes_unasked_must_know_the_q_key(void **state)
 	assert_int_equal(sends(&a_peer, MS, false), UDPS_SPEAKS);
 	m.qkey--;
 	assert_true(udps_hear(&table, &a_peer, &m, MS));
-	assert_false(udps_hear(&table, &a_peer, &m, MS)); /* once */
+	assert_false(udps_hear(&table, &a_peer, &m, MS)); /* told once */
 	assert_int_equal(sends(&a_peer, MS, false), UDPS_PLAIN);
 	speaks(MS);
 	m = answer(0, UDPS_STALE);
@@ -298,7 +299,7 @@ static void a_peer_is_asked_anew_while_it_is_spoken_to(void **state)
 	m.qkey = 78;
 	assert_false(udps_hear(&table, &a_peer, &m, t + 20 * MS));
 	assert_int_equal(sends(&a_peer, t + 30 * MS, false), UDPS_SPEAKS);
-	for (uint64_t at = t + 30 * MS; at < t + 2 * UDPS_FRESH_NS; at += 10 * MS) { /* it has gone */
+	for (uint64_t at = t + 30 * MS; at < t + 2 * UDPS_FRESH_NS; at += 10 * MS) { /* the peer no longer answers */
 		bool ask;
 		(void)udps_way(&table, &a_peer, at, &ask);
 	}
@@ -320,7 +321,7 @@ static void slots_are_asked_for_when_they_are_wanted_and_used_in_turn(void **sta
 	speaks(MS);
 	struct udps_peer *p = udps_way(&table, &a_peer, MS, &ask);
 	assert_true(p->wants == 0 && !udps_slot(p, MS));
-	assert_int_equal(sends(&a_peer, MS, true), UDPS_SPEAKS); /* at once, and once */
+	assert_int_equal(sends(&a_peer, MS, true), UDPS_SPEAKS); /* asks for slots at once, but only once */
 	assert_true(p->wants != 0 && !udps_slot(p, MS));
 	assert_int_equal(sends(&a_peer, MS, false), UDPS_SPEAKS);
 	struct udps_msg m = answer(p->nonce, UDPS_TAKES);
@@ -330,8 +331,9 @@ static void slots_are_asked_for_when_they_are_wanted_and_used_in_turn(void **sta
 	assert_true(udps_slot(p, MS) && p->slot == 1 && p->stag == 5);
 	assert_true(udps_slot(p, MS) && p->slot == 0);
 	assert_true(udps_slot(p, MS + UDPS_LENT_NS - 1) && p->slot == 1);
-	assert_false(udps_slot(p, MS + UDPS_LENT_NS)); /* another sender may have them soon */
-	for (uint64_t t = MS + UDPS_FRESH_NS; t < 6 * UDPS_FRESH_NS; t += UDPS_FRESH_NS) { /* no long datagrams */
+	assert_false(udps_slot(p, MS + UDPS_LENT_NS)); /* the peer may soon lend the slots to another sender */
+	/* without long datagrams the slots are given back */
+	for (uint64_t t = MS + UDPS_FRESH_NS; t < 6 * UDPS_FRESH_NS; t += UDPS_FRESH_NS) {
 		assert_int_equal(sends(&a_peer, t, true), UDPS_SPEAKS);
 		m = answer(p->nonce, UDPS_TAKES);
 		assert_false(udps_hear(&table, &a_peer, &m, t));
@@ -342,7 +344,7 @@ static void slots_are_asked_for_when_they_are_wanted_and_used_in_turn(void **sta
 	p = udps_way(&table, &a_peer, MS, &ask);
 	assert_int_equal(sends(&a_peer, MS + UDPS_FRESH_NS, true), UDPS_SPEAKS);
 	m = answer(p->nonce, UDPS_TAKES);
-	m.slots = 3; /* and no STag */
+	m.slots = 3; /* without an STag the slots are not used */
 	assert_false(udps_hear(&table, &a_peer, &m, MS + UDPS_FRESH_NS));
 	assert_false(udps_slot(p, MS + UDPS_FRESH_NS));
 }
@@ -358,15 +360,15 @@ static void peers_in_use_are_not_forgotten_for_others_and_the_table_is_bounded(v
 		bool ask;
 		rn_store_be32(k.ip + 12, i);
 		const struct udps_peer *p = udps_way(&table, &k, 1 + i, &ask);
-		assert_int_equal(ask, p != NULL); /* what is not remembered is not asked either */
+		assert_int_equal(ask, p != NULL); /* a peer without an entry is not asked either */
 		kept += p != NULL;
 	}
 	assert_true(kept <= UDPS_SETS * UDPS_WAYS && kept > UDPS_SETS * UDPS_WAYS / 2);
 	rn_store_be32(k.ip + 12, 0);
-	assert_int_equal(sends(&k, 2, false), UDPS_ASKED); /* the first one is still there */
+	assert_int_equal(sends(&k, 2, false), UDPS_ASKED); /* the first peer still has its entry */
 	for (uint32_t i = 0; i < UDPS_WAYS + 1; i++) {
 		rn_store_be32(k.ip + 12, 1000000 + i);
-		assert_int_equal(sends(&k, 2 * RN_NS_PER_S, true), UDPS_ASKED); /* idle ones make room */
+		assert_int_equal(sends(&k, 2 * RN_NS_PER_S, true), UDPS_ASKED); /* idle entries are replaced */
 	}
 }
 
