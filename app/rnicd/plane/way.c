@@ -89,8 +89,8 @@ void way_choose(struct way *way, struct tcpl_conn *tcp, uint64_t now)
 	for (uint32_t left = tcpl_left(tcp); rn_unlikely(left != 0); left &= left - 1)
 		t->path[__builtin_ctz(left)]->st->path_left++;
 	/*
-	 * until the connection is established, no ACK tells of a lost segment, so each segment takes another path than the
-	 * last one
+	 * until the connection is established, no ACK tells of a lost segment, so each segment takes another path than
+	 * the last one
 	 */
 	bool alone = tcpl_get_state(tcp) < TCPL_S_ESTABLISHED;
 	if (!alone && (how == RNICD_SPREAD_FLOW || !tcpl_may_spread(tcp)))
