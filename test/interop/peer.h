@@ -27,11 +27,11 @@
 struct peer_hello {
 	uint32_t magic;
 	uint32_t id;
-	uint32_t rkey;     /* of the area win */
-	uint32_t inv_rkey; /* of the region that a Send with Invalidate may invalidate */
+	uint32_t rkey;     /* key of the area win */
+	uint32_t inv_rkey; /* key of the region that a Send with Invalidate may invalidate */
 	uint64_t addr;
 	uint32_t len;
-	uint32_t ro_rkey; /* of the region without remote access */
+	uint32_t ro_rkey; /* key of the region without remote access */
 	uint64_t ro_addr;
 	char name[PEER_NAME_MAX];
 };

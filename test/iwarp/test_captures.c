@@ -31,7 +31,7 @@ struct capture {
 	char name[64];
 	char **want; /* lines of decoded.txt */
 	uint32_t n_want;
-	uint32_t fpdus, good, zero; /* of SUMMARY */
+	uint32_t fpdus, good, zero; /* counts of SUMMARY */
 };
 
 struct side {

@@ -236,7 +236,7 @@ static void a_failed_request_was_carried_out_at_most_once(void **state)
 static void a_packet_of_any_content_harms_nobody(void **state)
 {
 	static const uint32_t runs[] = { 0, 1, 2, 3, 100, 101, 102, UINT32_MAX };
-	static const uint8_t addr[RD_ADDR_LEN] = { [15] = 2 }; /* of node 1 */
+	static const uint8_t addr[RD_ADDR_LEN] = { [15] = 2 }; /* address of node 1 */
 	uint8_t p[RD_HDR_LEN + RD_MORE_LEN + 64], out[RD_PACKET_MAX];
 	struct rd_node *n = &sim.node[0];
 	struct rd_pair *pair;

@@ -45,7 +45,7 @@ static const uint8_t wire_rd_refused[] = {
 	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x03, 0x00, 0x00, 0x00, 0x00, 0xe8, 0x2b, 0x39, 0xa5,
 };
 
-/* What DATA of known octets carries; the sum, the header and its body are checked on the way. */
+/* Returns the segment that a DATA packet carries; checks the CRC, and the header by reading and building it. */
 static const uint8_t *carried(const uint8_t *p, uint32_t len, const struct rd_hdr *want, uint32_t *body)
 {
 	uint8_t built[RD_HDR_LEN + RD_MORE_LEN];
@@ -56,9 +56,9 @@ static const uint8_t *carried(const uint8_t *p, uint32_t len, const struct rd_hd
 	assert_int_equal(udpr_parse(p, len, &u), UDPR_OK);
 	assert_int_equal(u.kind, UDPR_DATA);
 	assert_true(rd_parse(p + u.body, u.body_len, &h));
-	assert_int_equal(rd_build(built, &h), h.body); /* what was read, */
+	assert_int_equal(rd_build(built, &h), h.body); /* the header that was read */
 	assert_memory_equal(p + u.body, built, h.body);
-	assert_int_equal(rd_build(built, want), h.body); /* and what is to be read */
+	assert_int_equal(rd_build(built, want), h.body); /* the header that is expected */
 	assert_memory_equal(p + u.body, built, h.body);
 	*body = u.body_len - h.body;
 	return p + u.body + h.body;

@@ -18,7 +18,7 @@
 #include "control/numa_node.h"
 
 struct rnicd rnicd;
-static int nodes; /* of the made-up machine */
+static int nodes; /* number of NUMA nodes of the made-up machine */
 static int node_of_dev[2];
 static char said[1024];
 static uint64_t placed; /* bytes */

@@ -112,7 +112,7 @@ bool conf_paths_join(struct rnicd_cfg *d, uint32_t i, const struct conf_paths *p
 		snprintf(why, CONF_WHY_MAX, "has one path too many: all ports together may have %u", RNICD_MAX_PATHS);
 		return false;
 	}
-	memset(&port->impair, 0, sizeof(port->impair)); /* the limit counts for the paths */
+	memset(&port->impair, 0, sizeof(port->impair)); /* each path has an impairment of its own */
 	port->rate_bps = 0;
 	for (uint32_t k = 0; k < ps->n; k++) {
 		const struct rnicd_port_cfg *p = &ps->path[k];

@@ -15,9 +15,9 @@
  */
 #define MIN_RTO_NS  (50 * RN_NS_PER_MS)
 #define PEER_DELACK (40 * RN_NS_PER_MS)
-/* half-open connections of a listener beyond its backlog: a SYN alone does not prove a peer */
+/* half-open connections that a listener may have beyond its backlog: a SYN alone does not prove a peer */
 #define BACKLOG_MORE 64u
-#define HALF_MOST    256u /* upper limit of the above: a flood of SYNs at one listener leaves room for others */
+#define HALF_MOST    256u /* a larger backlog counts as this: a flood of SYNs leaves room for other listeners */
 
 /*
  * STREAM_TCP_WAITS: connections of a listener that no program has accepted yet. Their receive window is shut: the peer
