@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The benchmark itself: every bar and picture finds its figures, a row leaves results and a page, a failure is told."""
+"""
+The benchmark itself: every bar and chart finds its figures, a row leaves results and a page, a failure is reported.
+"""
 import argparse
 import json
 import os

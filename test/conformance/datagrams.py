@@ -3,8 +3,8 @@
 """
 An executable conformance suite for reliable datagrams: a case for each rule of doc/datagram-iwarp.md, chapters
 "Reliable transport" (rd_flows.py) and "Reliable datagrams" (rd_pairs.py, rd_loose.py), against a peer of our own making
-(../e2e/wire_rd.py) that was written from the document. What breaks a rule is a counted drop, or refused, and moves
-nothing.
+(../e2e/wire_rd.py) that was written from the document. A packet that breaks a rule is dropped and counted, or refused,
+and moves nothing.
 
 usage: datagrams.py [CASE ...]
 """

@@ -8,7 +8,7 @@ from wire import READ_REQ, READ_RESP, SEND, WRITE, tagged, untagged
 from wire_rd import FIRST, LAST, LOOSE, REFUSED, SEGMENT, SEGS, SPAN, Pair
 
 ANY = ("unordered",)
-BROKEN = (0x02, 0x07)  # RDMAP, remote operation, catastrophic error of the stream
+BROKEN = (0x02, 0x07)  # RDMAP, remote operation error, catastrophic error of the stream
 
 
 def loose(x, mine=0x4343):
@@ -18,7 +18,7 @@ def loose(x, mine=0x4343):
 
 
 def send(m, length, msn):
-    """Segments of message m."""
+    """The segments of message m."""
     data, size = text(m, length), 1200
     return [untagged(SEND, 0, msn, data[at:at + size], mo=at, last=at + size >= length)
             for at in range(0, length, size)]

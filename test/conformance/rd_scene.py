@@ -13,11 +13,11 @@ from wire import ADDR, WRITE, tagged
 from wire_rd import REFUSED, Device, Pair, Store
 from wire_world import daemon
 
-QKEY = 0x1234            # rd_ends.c's
-COUNTER, SLOTS = 64, 4   # its memory: a counter, then slots
+QKEY = 0x1234  # the Q_Key of rd_ends.c
+COUNTER, SLOTS = 64, 4  # the memory of rd_ends.c: a counter, then slots
 RETRY_EXC, REM_ACCESS = 12, 10
 numbers = itertools.count(10)
-WHERE, STAG = 0x7f0000100000, 0x5500aa  # our own store's
+WHERE, STAG = 0x7f0000100000, 0x5500aa  # address and STag of our own store
 
 
 def device():

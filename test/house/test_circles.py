@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Circles: files that call each other in a loop, so that none can be read, tested or replaced without the others. The
 calls are those of the object files: a file that names another one's function calls it, whether it calls at once or
-stores the function's address for later. No circle crosses a room; one of at most 5 files is borne inside a room (of 8
-in rsock). What was larger when this became a test is in ratchet.txt, by the rooms it touches.
+stores the function's address for later. No circle crosses a room; inside a room a circle may have at most 5 files (8 in
+rsock). What was larger when this became a test is in ratchet.txt, by the rooms it touches.
 usage: test_circles.py [--ratchet] SOURCE_ROOT BUILD_ROOT"""
 
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Asks the linker's view: a pure room's archive needs nothing but memory functions and the rooms below it, and holds
-no writable state. usage: test_purity.py ROOM=ARCHIVE..."""
+"""Checks by the linker's symbols: a pure room's archive needs nothing but memory functions and the rooms below it, and
+holds no writable state. usage: test_purity.py ROOM=ARCHIVE..."""
 
 import re
 import subprocess

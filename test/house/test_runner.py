@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What test/run counts and says, and that hugepages it reserves are given back. usage: test_runner.py SOURCE_ROOT"""
+"""
+What test/run counts and prints, and that the hugepages that it reserves are given back.
+usage: test_runner.py SOURCE_ROOT
+"""
 import importlib.machinery
 import importlib.util
 import os

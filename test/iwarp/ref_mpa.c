@@ -67,7 +67,7 @@ static void put_all(struct ref_stream *s, const uint8_t *ulpdu, uint32_t n, uint
 		put(s, ulpdu ? ulpdu[i] : ref_octet(seed, i), &len_at);
 	for (uint32_t i = n + 2; i % 4 != 0; i++)
 		put(s, 0, &len_at);
-	/* A marker that is due stands in front of the CRC field and is covered by it. */
+	/* A marker that is due before the CRC field is covered by the CRC. */
 	if (s->markers && (s->base + s->len) % s->step == 0) {
 		put(s, 0, &len_at);
 		s->len--;

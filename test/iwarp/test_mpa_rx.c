@@ -401,7 +401,7 @@ static void marker_before_the_first_fpdu(void **state)
 	assert_int_equal(feed(&rx, &all, 1, &ref, &k), MPA_RX_BAD_MARKER);
 }
 
-/* Markers expected and none sent: refused, not believed. */
+/* Markers are expected and none are sent: the stream is refused. */
 static void markers_in_the_wrong_direction(void **state)
 {
 	struct mpa_rx rx;

@@ -8,7 +8,7 @@
 
 #include "iwarp/rdmap_wire.h"
 
-/* test/captures/err_08: the Read Request siw sent, and the Terminate the other siw answered with. */
+/* test/captures/err_08: the Read Request that one siw sent, and the Terminate that the other siw answered. */
 static const uint8_t siw_read_seg[] = {
 	0x41, 0x41, 0,    0,    0,    0,    0, 0, 0,    1,    0,    0,    0,    1,    0, 0,
 	0,    0,    0x59, 0xd1, 0x32, 0x00, 0, 0, 0x7f, 0x5f, 0xb9, 0xc1, 0x50, 0x00, 0, 0,

@@ -77,7 +77,7 @@ static enum pkt_frag_verdict give(const struct pkt_frag *f, uint64_t now)
 	return v;
 }
 
-/* Bytes [off, end) of a datagram of UDP. */
+/* Bytes [off, end) of a UDP datagram. */
 static struct pkt_frag of(uint32_t src, uint16_t id, uint32_t off, uint32_t end, bool more)
 {
 	return (struct pkt_frag){

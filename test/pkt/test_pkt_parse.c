@@ -398,7 +398,7 @@ static uint32_t too_big_frame(uint8_t *f, bool v4, uint32_t mtu, uint32_t n)
 
 static bool too_big(uint8_t *frame, uint32_t len, struct pkt_too_big *b)
 {
-	uint8_t *copy = malloc(len); /* exact, for ASan */
+	uint8_t *copy = malloc(len); /* exactly as long as the frame, so that ASan sees a read beyond it */
 	struct pkt p;
 
 	memcpy(copy, frame, len);

@@ -6,7 +6,7 @@
 #include "rig.h"
 
 struct rig_pkt {
-	struct rc_tcp_pkt qp; /* first: its address is the ref */
+	struct rc_tcp_pkt qp; /* first member: the packet's address is the reference */
 	struct rn_iov iov[8];
 	struct rig_pkt *next;
 	uint64_t at, serial;

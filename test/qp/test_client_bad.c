@@ -111,8 +111,9 @@ static void lying_shapes(void **state)
 	static const struct qp_wqe bad[] = {
 		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 0 },
 		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 255 },
-		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 8, .num_sge = 30 }, /* only one slot was published */
-		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 1, .num_sge = 3 },  /* more SGEs than fit into the slots */
+		/* more slots than the one that was published */
+		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 8, .num_sge = 30 },
+		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 1, .num_sge = 3 }, /* more SGEs than fit into the slots */
 		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 1, .num_sge = 255 },
 		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 1, .flags = QP_WF_INLINE, .inline_len = 33 },
 		{ .wr_id = 2, .op = QP_WR_SEND, .slots = 8, .flags = QP_WF_INLINE, .inline_len = 65535 },

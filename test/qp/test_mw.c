@@ -154,13 +154,13 @@ static void refused(void **state)
 
 	(void)state;
 	b.stag = mr;
-	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_BAD_STAG); /* a region is no window */
+	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_BAD_STAG); /* a region cannot be used as a window */
 	b.stag = 0;
 	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_BAD_STAG);
 	b.stag = UINT32_MAX;
 	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_BAD_STAG);
 	b = on(mw, other);
-	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_BAD_STAG); /* nor a window a region */
+	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_BAD_STAG); /* a window cannot be used as a region */
 	b = on(mw, no);
 	assert_int_equal(qp_mw_bind(&dev, &b), QP_MR_BAD_RIGHTS);
 	b = on(mw, ro);

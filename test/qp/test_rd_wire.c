@@ -145,7 +145,7 @@ static void a_header_that_cannot_be_is_not_read(void **state)
 		uint8_t at, octet;
 		bool good;
 	} change[] = {
-		{ 0, 0, false },   { 0, 4, false }, { 0, 0xff, false }, /* kinds that there are not */
+		{ 0, 0, false },   { 0, 4, false }, { 0, 0xff, false }, /* kinds that do not exist */
 		{ 1, 0xf6, true }, { 2, 1, true },  { 3, 1, true },     /* octets that a receiver ignores */
 		{ 4, 1, false },   { 8, 1, false },                     /* more than 24 bits */
 		{ 0, 2, true },    { 0, 3, true },

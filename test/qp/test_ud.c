@@ -233,7 +233,7 @@ static void a_queue_that_tells_of_senders(void **state)
 
 static void immediate_inline_and_solicited(void **state)
 {
-	/* as a protocol analyser would show it */
+	/* the octets as a protocol analyser would show them */
 	static const uint8_t wire[] = { 0x10, 1, 1, 0, 0, 0,    0,    10,   0,    0,    0,    10,  0x11, 0x11, 0x11,
 					0x11, 0, 0, 0, 0, 0x41, 0x45, 0xde, 0xad, 0xbe, 0xef, 0,   0,    0,    0,
 					0,    0, 0, 1, 0, 0,    0,    0,    'h',  'e',  'l',  'l', 'o' };

@@ -202,7 +202,7 @@ static void lies_are_not_learnt(void **state)
 	hear(PKT_ARP_REPLY, zero, 0x0a000009, OURS, 1000, &todo);
 	hear(PKT_ARP_REPLY, peer_mac, OURS, OURS, 1000, &todo);       /* our own address */
 	hear(PKT_ARP_REPLY, peer_mac, 0x0b000009, OURS, 1000, &todo); /* another network */
-	hear(9, peer_mac, 0x0a000009, OURS, 1000, &todo);             /* no such operation */
+	hear(9, peer_mac, 0x0a000009, OURS, 1000, &todo);             /* an operation that does not exist */
 	hear(PKT_ARP_REQUEST, group, 0x0a000009, OURS, 1000, &todo);
 	assert_int_equal(todo.n_out, 0); /* no reply to a group's MAC address */
 	assert_false(arp_usable(get(0x0a000009, 2000, &todo)));

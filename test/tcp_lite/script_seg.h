@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Segments as the scripts of test_script.c write them, and the words of a line. */
+/* Reads and describes segments in the words of test_script.c's scripts. */
 #ifndef SCRIPT_SEG_H
 #define SCRIPT_SEG_H
 

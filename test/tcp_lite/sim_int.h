@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the simulation share: its sides, its packets, and the heap of what arrives when. */
+/* What the source files of the simulation share: its sides, its packets, and the heap of arrivals. */
 #ifndef SIM_INT_H
 #define SIM_INT_H
 

@@ -86,7 +86,7 @@ static void cubic_curve(void **state)
 	near(c.cwnd, 961 * MSS, 0.02);
 	rounds(&c, 46); /* K */
 	near(c.cwnd, 1000 * MSS, 0.01);
-	rounds(&c, 91); /* 2 K: as far above as it began below */
+	rounds(&c, 91); /* at 2 K cwnd is as far above W_max as it began below */
 	near(c.cwnd, 1300 * MSS, 0.03);
 }
 

@@ -19,8 +19,8 @@ PERIOD = 65521
 PATTERN = bytes((i * 7 + (i >> 8) * 13) & 255 for i in range(PERIOD))
 LIMIT = 60  # seconds for one case; a case that takes longer hangs
 
-# name: (tap_host's own impairment: loss, dup, reorder in ppm, delay in us; tc netem; sysctl that is switched, see
-# SYSCTLS)
+# name: (tap_host's own impairment: loss, duplication, reordering in ppm, delay in us; words for tc netem; the sysctl
+# that is switched, see SYSCTLS)
 PROFILES = {
     "clean": ((0, 0, 0, 0), "", None),
     "little_loss": ((1000, 0, 0, 200), "", None),
