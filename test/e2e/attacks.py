@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What hostile peers do to the target on a tap: frames for test_wire_floods.py and ../bench/floods.py."""
+"""
+Frames and connections of hostile peers that attack the target on a tap: for test_wire_floods.py and ../bench/floods.py.
+"""
 import random
 import socket
 import struct
@@ -26,8 +28,8 @@ address = 10.79.0.1/24
 
 
 def no_timestamps():
-    """In the namespace of the test: else a forged segment is dropped for the timestamp that it lacks (RFC 7323,
-    3.2)."""
+    """Switches TCP timestamps off in the namespace of the test: otherwise rnicd drops a forged segment because it
+    carries no timestamp (RFC 7323, 3.2)."""
     with open("/proc/sys/net/ipv4/tcp_timestamps", "w", encoding="ascii") as f:
         f.write("0")
 
@@ -40,7 +42,8 @@ def opened():
 
 
 def learn(peer):
-    """A frame's ports and the next sequence numbers of a connection whose last word was the peer's."""
+    """Returns a connection's two ports and its next sequence numbers in both directions; the peer must have sent
+    last."""
     s = wire.Frames("rt0")
     peer.put(wire.tagged(wire.WRITE, 0, 0))
     here, there = peer.s.getsockname()[1], peer.s.getpeername()[1]
@@ -48,11 +51,11 @@ def learn(peer):
     f = s.get(lambda f: f[12:14] == b"\x08\x00" and f[34:38] == ports)
     seq, ack = struct.unpack(">II", f[38:46])
     s.close()
-    # what it acknowledges is our next; it has nothing else to say
+    # the frame's acknowledgement number is the peer's next sequence number; rnicd has nothing else to send
     return here, there, ack, seq
 
 
-# ---- frames into a connection: (seq, ack) → what tcp_frame is to say, for a list of n ----
+# ---- n frames into a connection; each function turns (seq, ack) into a list of arguments for tcp_frame ----
 
 def ack_storm(seq, ack, n):
     return [{"seq": seq, "ack": ack - i % 7, "flags": 16} for i in range(n)]
@@ -63,23 +66,23 @@ def acks_of_what_was_never_sent(seq, ack, n):
 
 
 def out_of_order_bomb(seq, ack, n):
-    """Single octets with a gap after each."""
+    """Segments of one octet each, with a gap after each octet."""
     at = random.Random(2)
     return [{"seq": seq + 2 + 2 * at.randrange(60000), "ack": ack, "flags": 16, "data": b"!"} for _ in range(n)]
 
 
 def beside_the_window(seq, ack, n):
-    """Resets and SYNs that do not hit the next octet."""
+    """Resets and SYNs whose sequence number is not the next octet."""
     return [{"seq": seq + 5 + i, "ack": ack, "flags": 4 if i & 1 else 2} for i in range(n)]
 
 
 NOTHING = wire.fpdu(wire.tagged(wire.WRITE, 0, 0))
-TINY = len(NOTHING)  # octets of an FPDU of tiny_segments
+TINY = len(NOTHING)  # octets of the FPDU that tiny_segments sends
 
 
 def tiny_segments(seq, ack, n):
-    """A Write of nothing again and again, an octet to a segment. The kernel at the other end hears of it only by the
-    answers."""
+    """The same zero-length Write again and again, one octet a segment. The kernel at the other end did not send these
+    octets and learns of them only by rnicd's ACKs."""
     return [{"seq": seq + i, "ack": ack, "flags": 16, "data": NOTHING[i % TINY:i % TINY + 1]} for i in range(n)]
 
 
@@ -97,14 +100,14 @@ def segments(make, mac, where, n):
 
 
 def syns(mac, n):
-    """Openings from addresses that do not answer."""
+    """SYNs from addresses that never answer."""
     rng = random.Random(1)
     return [wire.tcp_frame(MAC, mac, f"10.79.0.{rng.randrange(10, 250)}", wire.ADDR, rng.randrange(1024, 65536), PORT,
                            rng.getrandbits(32), options=b"\x02\x04\x05\xb4") for _ in range(n)]
 
 
 def syns_and_resets(mac, n):
-    """Openings, each taken back at once."""
+    """SYNs, each followed at once by a reset."""
     frames, rng = [], random.Random(2)
     for _ in range(n):
         who = MAC, mac, f"10.79.0.{rng.randrange(10, 250)}", wire.ADDR, rng.randrange(1024, 65536), PORT
@@ -113,28 +116,29 @@ def syns_and_resets(mac, n):
     return frames
 
 
-# ---- connections that hold something ----
+# ---- connections that hold resources of the daemon ----
 
 def silent(port=PORT):
     return socket.create_connection((wire.ADDR, port), timeout=60)
 
 
 def endless_request():
-    """The beginning of an MPA Request that announces more."""
+    """The first 24 octets of an MPA Request whose header announces 400 octets of private data."""
     s = silent()
     s.sendall(wire.mpa_request(pd_len=400)[:24])
     return s
 
 
 def slow_sender():
-    """An FPDU of 60 KB of which a header has come."""
+    """An FPDU of 60,000 octets of which only the length field is sent."""
     p = opened()
     p.raw(struct.pack(">H", 60000))
     return p
 
 
 def tiny_window(where):
-    """Reads whose answer nobody takes, into the smallest buffer there is. where: STag and address."""
+    """Read Requests whose responses stay in a receive buffer of the smallest size. where: STag and address of the
+    memory that is read."""
     s = socket.socket()
     s.settimeout(wire.PATIENCE)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)

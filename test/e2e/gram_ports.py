@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of gram_table.py: several sockets with one port, and sockets that lose theirs."""
+"""Rows of gram_table.py: several sockets that share a port, and sockets that lose their port."""
 import select
 import socket
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The ends of gram_table.py, at the address that the program was called with."""
+"""Sockets for the cases of gram_table.py, at the address that the program gets as its argument."""
 import ctypes
 import select
 import socket
@@ -19,7 +19,7 @@ def bound(port=0):
 
 
 def pair():
-    """(a, b), each with the other as its peer."""
+    """Two sockets (a, b), each connected to the other."""
     a, b = bound(), bound()
     a.connect(b.getsockname())
     b.connect(a.getsockname())
@@ -27,7 +27,7 @@ def pair():
 
 
 def nobody():
-    """An address at which no socket is."""
+    """An address that no socket has."""
     with bound() as s:
         return s.getsockname()
 

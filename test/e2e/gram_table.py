@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What a UDP socket does, case by case: `gram_table.py ADDRESS` makes both ends in this process and prints a line of JSON
-a case. test_grams.py runs it on the kernel's sockets and on rnicd's; the kernel's results are the expectation.
+Tests what a UDP socket does, one call sequence a case: `gram_table.py ADDRESS` makes both ends in this process and
+prints one line of JSON a case. test_grams.py runs the table on the kernel's sockets and on rnicd's; the kernel's
+results are the expectation.
 """
 import array
 import errno
@@ -20,7 +21,7 @@ from gram_rig import bound, events, get, libc_disconnect, new, nobody, pair, wai
 from sock_mmsg import recv_several, send_several
 from sock_twice import ADDR, IN, LIMIT, case, code, epoll_of, main
 
-LONGEST = 1472  # bytes that every path here takes in one packet
+LONGEST = 1472  # a datagram of this many bytes fits into one packet on every path here
 
 
 @case
@@ -465,7 +466,7 @@ def children_share_a_socket_and_each_datagram_is_read_once():
         pids.append(pid)
     for i in range(2000):
         a.send(b"%04d" % i)
-        if i % 16 == 15:  # none may be dropped
+        if i % 16 == 15:  # waits every 16 datagrams, so that no receive queue overflows and drops one
             lines = b""
             while lines.count(b"\n") < 16:
                 lines += os.read(r, 16 * 5 - len(lines))

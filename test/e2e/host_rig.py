@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The host as the place where embedded programs run, as an ordinary user, beside those on daemons."""
+"""Runs embedded programs on the host as an ordinary user; stands in for a daemon in tests that run both."""
 import os
 import re
 import shutil
@@ -14,7 +14,7 @@ NOBODY = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"
 
 
 def open_to_all(path):
-    """Every user may go through the folders above."""
+    """Whether every user may enter all folders above the path."""
     while path != "/":
         path = os.path.dirname(path)
         if not os.stat(path).st_mode & stat.S_IXOTH:
@@ -23,7 +23,7 @@ def open_to_all(path):
 
 
 class Host:
-    """What the functions of programs.py ask of a daemon; there is none."""
+    """Offers the methods that the functions of programs.py call on a Daemon, without a daemon."""
 
     def __init__(self):
         programs.own_network()
@@ -42,7 +42,7 @@ class Host:
         return p
 
     def telemetry(self, _):
-        """The listeners of the kernel, as those of rnicd's devices are told."""
+        """The listeners of the kernel, in the form in which rnicd's telemetry lists those of its devices."""
         with open("/proc/self/net/tcp", encoding="ascii") as v4, open("/proc/self/net/tcp6", encoding="ascii") as v6:
             ports = re.findall(r":([0-9A-F]{4}) [0-9A-F]+:0000 0A ", v4.read() + v6.read())
         return [f"host {int(port, 16)}" for port in ports]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Network namespaces with a tap or a veth pair in them, a daemon with one port, and waiting for what it says: for tests
-of ports."""
+"""
+For tests of ports: network namespaces with a tap or a veth pair, a daemon with one port, and waiting for a condition.
+"""
 import contextlib
 import ctypes
 import os
@@ -32,7 +33,7 @@ def netns(which=""):
 
 
 class In:
-    """A thread of its own in a namespace, for sockets."""
+    """Runs functions in a thread that has entered a network namespace, so that their sockets belong to it."""
 
     def __init__(self, ns):
         self.ns = ns
@@ -74,7 +75,7 @@ address = {OURS}/24
 
 @contextlib.contextmanager
 def tap(extra=""):
-    """A daemon with a tap in a namespace of its own, the kernel's end configured."""
+    """A daemon with a tap in a namespace of its own; the kernel's end of the tap has an address and is up."""
     with netns() as ns:
         if not os.path.exists("/dev/net/tun"):
             raise Skip("this kernel has no tun")

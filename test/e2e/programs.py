@@ -14,7 +14,8 @@ from rig import PATIENCE, RNICRUN, Foreign, Skip, need, repeating, until
 
 A, B = "10.77.0.1", "10.77.0.2"
 ON_A, ON_B = ("-d", "a"), ("-d", "b")
-APART, SAME = (ON_A, ON_B), (ON_A, ON_A)  # between two daemons both devices are called a: UCX wants it so
+# with two daemons both devices are called a, because UCX needs equal device names
+APART, SAME = (ON_A, ON_B), (ON_A, ON_A)
 REFUSED = re.compile(r"refused|rejected|CM event|could ?n.t connect|could not connect|connect error|unable to connect|"
                      r"_UNREACHABLE", re.I)
 MPI = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mpi_cases.c")
@@ -23,8 +24,8 @@ network = {}
 
 def own_network():
     """
-    Once: a network namespace whose kernel has both addresses too, as that of a machine with a NIC has them. Some
-    programs talk over ordinary sockets first, and libfabric looks for a device at each of the machine's addresses.
+    Makes, at the first call only, a network namespace whose kernel has both addresses too, as on a machine with a NIC.
+    Some programs talk over ordinary sockets first, and libfabric looks for a device at each of the machine's addresses.
     """
     if "error" in network:
         raise Skip(network["error"])
@@ -43,7 +44,7 @@ def own_network():
 
 
 def on_host(port):
-    """Somebody listens at a port of the host."""
+    """Returns a function that tells whether a program listens at a port of the host."""
     def up(_):
         with open("/proc/self/net/tcp", encoding="ascii") as v4, open("/proc/self/net/tcp6", encoding="ascii") as v6:
             return any(re.search(rf":{port:04X} [0-9A-F]+:0000 0A ", line) for line in list(v4) + list(v6))
@@ -51,12 +52,12 @@ def on_host(port):
 
 
 def on_device(port):
-    """Somebody listens at a port of the daemon's devices."""
+    """Returns a function that tells whether a program listens at a port of the daemon's devices."""
     return lambda d: any(line.endswith(f" {port}") for line in d.telemetry("/rnic/listeners"))
 
 
 def race(server, client):
-    """What perftest's own races have decided, in words with the evidence; "" when they have not."""
+    """Says which of perftest's own races made the run fail, in words with the evidence; "" when none did."""
     if "Correlation coefficient" in server.stderr() + client.stderr():
         return "perftest could not measure its CPU's clock (Correlation coefficient): others had the CPU meanwhile"
     managed_perftest = "-R" in client.argv and any(a.startswith("ib_") for a in client.argv)
@@ -67,9 +68,10 @@ def race(server, client):
 
 def meet(ends, server, client, up, quits=True, patience=PATIENCE, **env):
     """
-    The client's output and the server's, which ends by itself or is ended. up(daemon): the server listens. perftest's
-    server listens twice, and its client, when it comes in between, tries again with an id that it has freed; nor can it
-    measure the clock of a CPU that others use. That is its own race: both run again.
+    Runs a server and a client and returns the output of both. The server ends by itself, or is ended (quits).
+    up(daemon) tells whether the server listens. perftest has two races of its own, and both programs run again when one
+    of them strikes: perftest's server listens twice, and a client that comes in between tries again with an id that it
+    has freed; and perftest cannot measure the clock of a CPU that other processes use.
     """
     need(server[0])
 
@@ -92,7 +94,7 @@ def meet(ends, server, client, up, quits=True, patience=PATIENCE, **env):
 
 
 def side_by_side(jobs, lanes=3):
-    """Runs functions, a few at a time; what one raises is raised."""
+    """Runs functions, a few at a time; raises what the first failed one raised."""
     with ThreadPoolExecutor(lanes) as pool:
         for result in [pool.submit(job) for job in jobs]:
             result.result()
@@ -116,8 +118,8 @@ def cm_tools(ends):
 
 
 def udaddy(ends, server=A, client=B):
-    """The server does not say when it is there for datagrams' questions: a client that comes too soon is told, and asks
-    again."""
+    """udaddy's server does not say when it is ready. A client whose request comes too early is refused with UNREACHABLE
+    and is started again."""
     need("udaddy")
     s = ends[0].run(RNICRUN, "udaddy", "-b", server, "-C", "20")
     told = []
@@ -175,9 +177,10 @@ PERFTEST = (
     ("ib_atomic_bw", "-n 50 -A CMP_AND_SWAP -q 8 -o 8"), ("ib_atomic_lat", "-n 50"), ("ib_atomic_lat", "-n 50 -e"))
 
 
-# Over iWARP perftest's sender waits for credits, which are written into its memory without a completion, and with -e it
-# sleeps on its completions: it may sleep for good with one message left, as -r for all messages is cut to -n. (Seen so:
-# 499 of 500 had been sent, and both ends were in ibv_get_cq_event.) To an adapter it sends without credits.
+# Over iWARP perftest's sender waits for credits, which are written into its memory without a completion. With -e the
+# sender sleeps until a completion comes, so it may sleep forever with one message left, as perftest cuts -r, the number
+# of receives, to -n. (Seen: 499 of 500 messages sent, both ends in ibv_get_cq_event.) On an adapter the sender uses no
+# credits.
 ADAPTERS_ONLY = (("ib_send_bw", "-n 500 -e"),)
 
 
@@ -187,7 +190,7 @@ def figures(out, sizes=1):
 
 
 def perftest(ends, managed, table=PERFTEST, devices=APART, **env):
-    """managed: with -R."""
+    """managed: connect by rdma_cm (perftest's -R)."""
     def job(port, name, args):
         argv = [name, *args.split(), "-p", str(port)]
         if managed:
@@ -211,8 +214,8 @@ def pingpongs(ends, devices=APART):
 
 def qperf(lists):
     """
-    Of (ends, tests). Each test lasts a second: the lists run side by side. Those called ver_ verify each value. Without
-    -cm1 it tells its peer no GID, and so finds it on the same daemon only.
+    Runs qperf for each (ends, tests) in the list, side by side, as each test lasts a second. The tests called ver_
+    verify each value. Without -cm1 qperf tells its peer no GID, so the peer is found on the same daemon only.
     """
     def job(port, ends, tests):
         argv = ["qperf", "-lp", str(port)]
@@ -226,7 +229,8 @@ def qperf(lists):
 # ---- uDAPL ----
 
 def dat(ends):
-    """What comes before the command lines: the stock registry's configuration with an entry for the end's device."""
+    """For each end the command prefix that selects uDAPL's registry: the stock configuration with an entry for the
+    end's device."""
     prefixes = []
     for d, addr in zip(ends, (A, B)):
         path = f"{d.dir}/dat-{addr}.conf"
@@ -242,7 +246,8 @@ def dtest(ends):
         server, client = ([*prefix, "dtest", "-P", "rnic", "-b", "8192", "-B", "50", *how] for prefix in dat(ends))
         out, back = meet(ends, [*server, "-s"], [*client, "-h", A], on_host(15828))
         for text, peer in ((out, "server"), (back, "client")):
-            # What it reads it may read before the peer has put it there: a race of its own.
+            # The content of the RDMA Read is not compared: dtest may read before the peer has written, a race of its
+            # own.
             assert "PASSED" in text and f"RDMA write buffer contains: {peer} RDMA write data" in text, out + back
             assert "RDMA read buffer contains: " in text, out + back
 
@@ -274,7 +279,7 @@ def dapltest(ends):
 # ---- MPI ----
 
 def mpi(ends, compiler, launcher, ranks, *argv, **env):
-    """Rank 0 and each second one are the first daemon's, the others the second one's."""
+    """Ranks 0, 2, 4, ... run on the first daemon, ranks 1, 3, 5, ... on the second one."""
     need(compiler)
     path = ends[0].dir + "/mpi"
     subprocess.run([compiler, "-O2", "-o", path, MPI], check=True)
@@ -286,7 +291,7 @@ def mpi(ends, compiler, launcher, ranks, *argv, **env):
     for name in ("ring", "all_to_all", "stencil"):
         assert f"ok {name} of {ranks} ranks" in out.splitlines(), out
     now = [d.telemetry("/rnic/counters")["clients_accepted"] for d in ends]
-    assert all(n >= b + ranks // 2 for n, b in zip(now, before)), "the ranks were not on both"
+    assert all(n >= b + ranks // 2 for n, b in zip(now, before)), "the ranks did not run on both daemons"
 
 
 OPENMPI = ("mpicc.openmpi", "mpirun.openmpi")
@@ -325,8 +330,9 @@ def ucx_rc(ends, devices=APART):
 
 def left_behind(p):
     """
-    The ends of fi_pingpong leave on their own. One that is late finds the other gone before it has read its last
-    completions; libfabric destroys the endpoint first then, and takes what the adapter forgets with it for flushed.
+    Whether fi_pingpong transferred all data and failed only afterwards. Its two ends do not agree on when to leave: the
+    later one may find the other gone before it has read its last completions. libfabric then destroys the endpoint
+    first and takes the completions that the adapter discards for flushed ones.
     """
     return re.search(r"^1m\s+10\s+=10\s", p.stdout(), re.M) and "Work Request Flushed Error" in p.stderr()
 

@@ -33,8 +33,8 @@ class Skip(Exception):
 
 
 class Foreign(Exception):
-    """A race of a foreign program's own decided; the text names the race and its evidence. The case is run again, twice
-    at most."""
+    """A race within a foreign program decided the result; the text names the race and its evidence. The case is run
+    again, at most twice."""
 
 
 def example(name):
@@ -52,8 +52,8 @@ def need(program):
 
 
 def until(true, what="", patience=PATIENCE):
-    """Waits until true() is, and returns what it gave. `what` says what never came: a text, or a function that makes
-    one."""
+    """Waits until true() is true, and returns its value. `what` says what did not come: a text, or a function that
+    makes one."""
     end = time.monotonic() + patience
     while not (is_so := true()):
         assert time.monotonic() < end, (what() if callable(what) else what) or "what was waited for has not come"
@@ -62,7 +62,7 @@ def until(true, what="", patience=PATIENCE):
 
 
 class Process:
-    """A child process whose output is collected in the background. It is killed when the test is."""
+    """A child process whose output is collected in the background. The process is killed when the test ends."""
 
     def __init__(self, argv, env=None, cwd=None, name=None):
         self.name = name or os.path.basename(argv[0])
@@ -144,8 +144,8 @@ class Process:
 
 
 class Daemon(Process):
-    """An rnicd of its own: own directory, socket and configuration. `conf` may use {dir}. `under`: a command
-    that starts it and becomes it, of another user perhaps."""
+    """An rnicd with its own directory, socket and configuration. `conf` may use {dir}. `under`: a command that execs
+    rnicd, as another user for example."""
 
     def __init__(self, conf, argv=(), netns=None, under=()):
         self.dir = tempfile.mkdtemp(prefix="rnic-test-")
@@ -156,7 +156,8 @@ class Daemon(Process):
         if under:
             os.chmod(self.dir, 0o711)
         pre = ["ip", "netns", "exec", netns] if netns else []
-        env = {k: v for k, v in os.environ.items() if k != "RNICD_SOCKET"}  # which beats the configuration
+        # RNICD_SOCKET takes precedence over the configuration
+        env = {k: v for k, v in os.environ.items() if k != "RNICD_SOCKET"}
         super().__init__(pre + [*under, RNICD, "--config", self.conf, *argv], env=env, name="rnicd")
         self.children = []
         self.ended = False
@@ -170,14 +171,14 @@ class Daemon(Process):
         return dict(os.environ, RNICD_SOCKET=self.sock, **more)
 
     def run(self, *argv, **env):
-        """Starts a client of this daemon."""
+        """Starts a client program of this daemon."""
         p = Process(list(argv), env=self.env(**env))
         self.children.append(p)
         return p
 
     def telemetry(self, command):
-        """Asks the daemon's rte_telemetry socket one command; returns the decoded answer. Null that comes late is no
-        answer: rnicd gives up after 2 s when a worker has no CPU. Then the question is asked again."""
+        """Sends one command to the daemon's rte_telemetry socket; returns the decoded answer. A null that comes late is
+        no answer: rnicd gives up after 2 s when one of its workers gets no CPU. Then the question is asked again."""
         end = time.monotonic() + PATIENCE
         while True:
             asked = time.monotonic()
@@ -189,9 +190,9 @@ class Daemon(Process):
         path = self.runtime_socket()
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
             s.settimeout(10)
-            while s.connect_ex(path) == errno.EAGAIN:  # several threads of the test ask at once
+            while s.connect_ex(path) == errno.EAGAIN:  # several threads of the test may ask at the same time
                 time.sleep(0.01)
-            json.loads(s.recv(4096))  # greeting
+            json.loads(s.recv(4096))  # the greeting that DPDK's telemetry sends first
             s.send(command.encode())
             return json.loads(s.recv(1 << 20))[command.split(",")[0]]
 
@@ -205,7 +206,7 @@ class Daemon(Process):
         return self.p.poll() is None
 
     def end(self):
-        """SIGTERM must end the daemon in order. Its captures are whole then, and not before."""
+        """Sends SIGTERM, upon which the daemon must end in order. Its captures are complete only after this."""
         self.ended = True
         assert self.alive(), f"rnicd died:\n{self.tail()}"
         rc = self.stop()
@@ -255,12 +256,13 @@ mtu = {mtu}
 
 
 def on_ordinary_pages(conf):
-    """For cases that are to run where hugepages are free, and without them too. Clients get RNIC_HUGE=0."""
+    """Turns hugepages off in the daemon, for cases that must run the same with and without free hugepages. Clients need
+    RNIC_HUGE=0 beside it."""
     return conf.replace("hugepages = auto", "hugepages = no")
 
 
 def alone_conf(rnicd="", port=""):
-    """A port 10.77.0.1 (a) that reaches nobody but itself: the other end of its wire lies in another subnet."""
+    """A port 10.77.0.1 (a) that reaches no other port: the other end of its wire lies in another subnet."""
     return pair_conf(rnicd=rnicd, a=port).replace("10.77.0.2", "10.78.0.1")
 
 
@@ -269,29 +271,32 @@ def be32(data, off):
 
 
 def bytes_in(d, port):
-    """What each connection of testpmd-rdma, whose server is at that port, has received: one number a connection."""
+    """Bytes received by each connection of a testpmd-rdma server at that port: one number a connection."""
     lines = [line for line in d.telemetry("/rnic/conns") if re.search(rf":{port}\b", line) and " ESTABLISHED " in line]
     told = [d.telemetry(f"/rnic/conns,{line.split()[0]}") for line in lines]
     return [t["bytes_in"] for t in told if t is not None]
 
 
 def moves(d, port, qps=1, beyond=0):
-    """Waits until data moves on that many queue pairs of testpmd-rdma, whose server is at that port: 1 MB into each,
-    beyond what had come before."""
+    """Waits until data moves on `qps` queue pairs of the testpmd-rdma server at that port: 1 MB in each, more than
+    `beyond`."""
     until(lambda: sum(n > beyond + 1e6 for n in bytes_in(d, port)) >= qps,
           lambda: f"no data moves: {d.telemetry('/rnic/conns')}")
 
 
 class Soak:
-    """Verified data from this process to a server of testpmd-rdma, until end(): what a case does must not harm it."""
+    """A testpmd-rdma client that sends verified data to a server at `addr` until end(). What a case does must not
+    disturb it."""
 
     def __init__(self, d, addr, port, *args):
         self.d, self.port = d, port
         self.p = d.run(TESTPMD, "--mode", "soak", "--sizes", "16k", "--seconds", "600", "-p", str(port), *args, addr)
-        moves(d, port)  # what an attack takes away must not be what the soak begins with
+        # the soak must run before an attack starts: the attack may take away what a new connection needs
+        moves(d, port)
 
     def end(self, blind=False):
-        """blind: the daemon cannot be asked whether data still moves; the comparison of what has come remains."""
+        """blind: the daemon cannot be asked whether data still moves; only the comparison of the received data
+        counts."""
         if not blind:
             moves(self.d, self.port, beyond=max(bytes_in(self.d, self.port), default=0))
         self.p.p.send_signal(signal.SIGINT)
@@ -300,13 +305,13 @@ class Soak:
 
 
 def nothing_is_left(d, kinds=("/rnic/clients", "/rnic/qps", "/rnic/conns")):
-    """What clients that have ended left in the daemon goes."""
+    """Waits until the daemon holds nothing of the clients that have ended."""
     left = lambda: {k: d.telemetry(k) for k in kinds if d.telemetry(k)}
     until(lambda: not left(), lambda: f"left in the daemon: {left()}")
 
 
 def said(d, *words):
-    """Waits for one line of the daemon's log with all these words; returns it."""
+    """Waits for a line of the daemon's log that contains all these words; returns it."""
     def line():
         return next((s for s in d.stderr().splitlines() if all(w in s for w in words)), None)
     until(line, lambda: f"the log has no line with {words}:\n{d.tail()}")
@@ -323,9 +328,10 @@ def case(f):
 
 def cases_of(program, conf, what="", ends=("10.77.0.1", "10.77.0.2"), without=(), under=(), says=None, **env):
     """
-    Makes a case of each case of a helper program that runs them all in one process over two devices, or over one, and
-    one that says what is left in the daemon afterwards. under: what runs the program: rnicrun, for one that is linked
-    with the stock libraries. says: {what: words of one line of the daemon's log}, a case each.
+    Makes a case of each case that a helper program has, and one that checks that nothing is left in the daemon
+    afterwards. The program runs all its cases in one process over two devices, or over one. under: the command that
+    runs the program, such as rnicrun for one that is linked with the stock libraries. says: {name of a case: words of
+    one line of the daemon's log}; makes a further case of each.
     """
     results = {}
     checks = {name: lambda d, words=words: said(d, *words) for name, words in (says or {}).items()}
@@ -367,7 +373,7 @@ def cases_of(program, conf, what="", ends=("10.77.0.1", "10.77.0.2"), without=()
 
 
 def repeating(f, name=None, times=2):
-    """Runs f, and again after a Foreign: test/run counts the lines that say so."""
+    """Runs f, and runs it again after a Foreign; test/run counts the "# repeated" lines that this prints."""
     for left in range(times, -1, -1):
         try:
             return f()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-tshark, with eyes for the protocols of this project only. It guesses what a TCP stream carries from its port numbers and
-from its payload; a port taken at random (57000 is IRC's) or a test pattern then hides the MPA it is asked about.
+tshark with dissectors for the protocols of this project only. tshark guesses what a TCP stream carries from its port
+numbers and payload; a random port (57000 belongs to IRC) or a test pattern may then be dissected as another protocol
+and hide MPA.
 """
 import atexit
 import os
@@ -15,7 +16,7 @@ world = {}
 
 
 def environment():
-    """The environment in which tshark has all other protocols switched off."""
+    """The environment variables with which tshark has all other protocols switched off."""
     if "env" not in world:
         home = tempfile.mkdtemp(prefix="rnic-shark-")
         atexit.register(shutil.rmtree, home, ignore_errors=True)
@@ -35,6 +36,6 @@ def shark(path, *args, timeout=300):
 
 
 def fields(path, *names, of="frame", options=()):
-    """The values of these fields, a list for each frame that has `of`; "" where a frame lacks one."""
+    """The values of these fields: a list for each frame that has field `of`; "" where the frame lacks a field."""
     out = shark(path, *options, "-Y", of, "-T", "fields", *[a for n in names for a in ("-e", n)])
     return [line.split("\t") for line in out.splitlines()]

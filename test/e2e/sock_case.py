@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the cases of sock_table.py stand on: both ends of a connection in this process, and what they are ready for."""
+"""Helpers for the cases of sock_table.py: connections with both ends in this process, and poll."""
 import select
 import socket
 
@@ -17,7 +17,7 @@ def listener(backlog=8):
 
 
 def pair():
-    """(client, server) of a new connection."""
+    """A new connection: its two ends (client, server)."""
     with listener() as l:
         c = socket.create_connection(l.getsockname(), timeout=LIMIT)
         s, _ = l.accept()
@@ -26,7 +26,7 @@ def pair():
 
 
 def plain(at):
-    """A connection that is made and ended; no name is looked up, which takes locks that fork does not know."""
+    """Makes a connection and ends it. No name is looked up: name look-up takes locks that fork does not handle."""
     c = socket.socket()
     c.connect(at)
     c.close()
@@ -39,7 +39,7 @@ def events(s, mask=IN | OUT | RDHUP, ms=0):
 
 
 def wait(s, mask, gone=False):
-    """Waits until all of mask is there (gone: none of it); returns what is there then."""
+    """Waits until all events of mask are there (gone: none of them is); returns the events that are there then."""
     for _ in range(LIMIT * 100):
         now = events(s, mask | IN | OUT | RDHUP)
         if (now & mask == 0) if gone else (now & mask == mask):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of sock_table.py: sockets that another program gets by exec, and descriptors that vfork's children change."""
+"""Rows of sock_table.py: sockets that a program inherits by exec, and descriptors that children of vfork change."""
 import ctypes
 import os
 import socket
@@ -10,7 +10,7 @@ import sys
 from sock_case import events, listener, pair, read_all
 from sock_twice import ADDR, case, code
 
-# What the next program does with descriptor argv[1]; argv[2] names it.
+# The program that inherits the socket: argv[1] is the descriptor, argv[2] says what to do with it.
 NEXT = """
 import select, socket, sys
 fd, what = int(sys.argv[1]), sys.argv[2]
@@ -39,13 +39,13 @@ elif what == "datagrams":
 
 
 def next_program(s, *what, **how):
-    """Another program with this socket, by whatever way subprocess takes."""
+    """Starts another program with this socket by subprocess, which may use fork or vfork."""
     return subprocess.Popen([sys.executable, "-c", NEXT, str(s.fileno()), *map(str, what)],
                             pass_fds=[s.fileno()], **how)
 
 
 def execs(s, *what):
-    """The same by fork and exec."""
+    """Starts another program with this socket by fork and exec."""
     pid = os.fork()
     if pid == 0:
         s.set_inheritable(True)
@@ -212,7 +212,8 @@ def the_next_program_has_a_connected_socket_of_datagrams():
 def what_a_child_of_vfork_does_to_its_descriptors_is_its_own():
     c, s = pair()
     os.dup2(s.fileno(), 100)
-    p = subprocess.Popen(["true"], close_fds=True, stdin=subprocess.PIPE)  # which closes 100, in the child
+    # close_fds closes descriptor 100, in the child only
+    p = subprocess.Popen(["true"], close_fds=True, stdin=subprocess.PIPE)
     p.communicate()
     t = socket.socket(fileno=100)
     c.sendall(b"still here")
@@ -241,7 +242,7 @@ def numbers_that_are_closed_all_at_once():
     return [read_all(c).decode(), os.waitpid(pid, 0)[1] >> 8]
 
 
-# Streams of C's stdio, by ctypes.
+# C's stdio streams over sockets, called by ctypes.
 STDIO = """
 import ctypes, os, sys
 c = ctypes.CDLL(None)

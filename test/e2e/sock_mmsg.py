@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""
-recvmmsg(2) and sendmmsg(2), which Python lacks: libc's functions, or those of a preloaded library that stands in front.
-"""
+"""recvmmsg(2) and sendmmsg(2), which Python lacks: called in libc, or in a preloaded library that overrides libc."""
 import ctypes
 import errno
 
@@ -12,14 +10,14 @@ class Buffer(ctypes.Structure):
 
 
 class Entry(ctypes.Structure):
-    """struct mmsghdr; msg_flags with the padding behind it"""
+    """struct mmsghdr; msg_flags includes the padding after it"""
     _fields_ = [("name", ctypes.c_void_p), ("namelen", ctypes.c_uint32), ("iov", ctypes.POINTER(Buffer)),
                 ("iovlen", ctypes.c_size_t), ("control", ctypes.c_void_p), ("controllen", ctypes.c_size_t),
                 ("flags", ctypes.c_size_t), ("len", ctypes.c_uint)]
 
 
 def entries(sizes):
-    """(array of struct mmsghdr, buffers) with one buffer an entry."""
+    """(array of struct mmsghdr, its buffers): one buffer an entry."""
     buffers = [ctypes.create_string_buffer(n) for n in sizes]
     v = (Entry * len(sizes))()
     for e, b, n in zip(v, buffers, sizes):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Options of sockets for sock_table.py: SO_LINGER set in each way that a program has, and the size of a segment."""
+"""Socket options for sock_table.py: SO_LINGER in each of its settings, and the segment size."""
 import socket
 import struct
 
@@ -16,7 +16,7 @@ def linger_of(s):
 
 
 def lingering(listener, where):
-    """(the end that was asked to linger, the other end) of a new connection."""
+    """A new connection: (the end that has SO_LINGER, the other end)."""
     if where == "on its listener":
         set_linger(listener, ON)
     c = socket.socket()
@@ -33,6 +33,6 @@ def lingering(listener, where):
 
 
 def sizes_of_segments(s):
-    """As TCP_INFO has it (tcpi_snd_mss), and TCP_MAXSEG."""
+    """The segment size by TCP_INFO (tcpi_snd_mss) and by TCP_MAXSEG."""
     info = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)
     return struct.unpack_from("I", info, 16)[0], s.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A client for stream sockets that keeps no rule of lib/ipc/ipc_stream.h: it speaks the control protocol and writes to the
-shared memory by itself.
+A client for stream and datagram sockets that obeys no rule of lib/ipc/ipc_stream.h: it speaks the control protocol
+itself and writes to the shared memory as it likes.
 """
 import ctypes
 import mmap
@@ -36,7 +36,8 @@ def addr(ip, port=0):
 
 
 def set_bit(memory, at, bit):
-    """In one step: other programs of this user ring in the same word at the same time, and a lost ring is a hang."""
+    """Sets the bit atomically: other programs of this user ring doorbells in the same word, and a lost doorbell is a
+    hang."""
     word = ctypes.addressof(ctypes.c_char.from_buffer(memory, at))
     getattr(ATOMIC, "__atomic_fetch_or_8")(ctypes.c_void_p(word), ctypes.c_uint64(1 << bit), SEQ_CST)
 
@@ -70,7 +71,7 @@ class Raw:
         return self.ask("IPC_SOCK_CONNECT", struct.pack("<Q", sock) + addr(ip, port) + bytes(8))
 
     def stream(self, ip, to, port):
-        """A connection: its memory; self.bell() rings for it."""
+        """Connects; returns the connection's shared memory. self.bell() rings its doorbell."""
         status, m, fds = self.bind(ip)
         assert status == 0, status
         status, m, fds = self.connect(struct.unpack_from("<Q", m)[0], to, port)
@@ -80,7 +81,7 @@ class Raw:
         return self.mem
 
     def gram(self, ip, port=0, flags=0):
-        """A datagram socket: (status, its number); its memory where there is one."""
+        """Makes a datagram socket. Returns its status and number; self.mem is its memory when the status is 0."""
         body = struct.pack("<QII", 0, flags, 0) + addr(ip, port) + addr("0.0.0.0")
         status, m, fds = self.ask("IPC_SOCK_GRAM", body)
         if status != 0:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs over `rnicrun --sockets` beside those on the kernel's sockets, and what they leave behind."""
+"""
+Runs programs over `rnicrun --sockets` beside the same programs on the kernel's sockets, and checks what they leave
+behind.
+"""
 import contextlib
 import json
 import os
@@ -33,7 +36,8 @@ def descriptors(d):
 
 @contextlib.contextmanager
 def nothing_left(d):
-    """What the daemon has beyond its clients is what it had before, after the first socket of a user."""
+    """The daemon's descriptors, apart from those of its clients, must be as many afterwards as before. The first socket
+    of a user makes descriptors that stay; so one is made before counting."""
     with Raw(d.sock) as r:
         r.join()
     before = until(lambda: descriptors(d))
@@ -41,7 +45,8 @@ def nothing_left(d):
     until(lambda: descriptors(d) <= before, lambda: f"{descriptors(d)} descriptors, {before} before")
 
 
-# Says of each datagram its length, its CRC and its sender; sends one that asks for it back, the last byte first.
+# Prints the length, the CRC and the sender of each datagram. A datagram that asks for it is sent back, its last byte
+# first.
 READS = """
 import socket, sys, zlib
 s = socket.socket(type=socket.SOCK_DGRAM)
@@ -72,7 +77,7 @@ except OSError as e:
 
 
 def killed_daemon(socket_and_send, address, told):
-    """Programs that receive, poll and send while their daemon is killed end with this errno."""
+    """Programs that receive, poll or send while their daemon is killed must end with the errno `told`."""
     with contextlib.closing(Daemon(pair_conf())) as d:
         text = "import errno, select, socket, sys\n" + socket_and_send + WAITS
         waits = [ours(d, *python(text, address, how)) for how in ("recv", "poll", "send")]
@@ -88,7 +93,7 @@ def lines(p):
 
 
 def same_as_the_kernel(d, table, address):
-    """Each case of a table of calls gives on our sockets what it gives on the kernel's."""
+    """Each case of a table of calls must give the same result on rnicd's sockets as on the kernel's."""
     kernel = lines(Process([sys.executable, table, "127.0.0.1"]))
     p = ours(d, sys.executable, table, address)
     mine = lines(p)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of sock_table.py: listeners at all addresses, and several listeners with one port."""
+"""Rows of sock_table.py: listeners at all addresses, and several listeners that share a port."""
 import errno
 import os
 import select
@@ -25,7 +25,7 @@ def at_all(family=socket.AF_INET, only=0, port=0):
 
 
 def serves(l, to):
-    """One connection through a listener: what both ends say of themselves."""
+    """Makes one connection through a listener; returns what each end says of itself."""
     c = socket.create_connection((to, l.getsockname()[1]), timeout=LIMIT)
     s, who = l.accept()
     s.sendall(b"welcome")
@@ -54,7 +54,7 @@ def a_listener_at_all_addresses_of_the_other_family():
         l = at_all(socket.AF_INET6, only=1)
         try:
             s = at_all(port=l.getsockname()[1])
-        except OSError:  # a connection of somebody else has this port
+        except OSError:  # a connection of another program has this port
             l.close()
     with l, socket.socket() as c:
         with s:
@@ -129,7 +129,7 @@ def reusing(address, port=0, option=socket.SO_REUSEPORT):
 
 
 def shares_of(listeners, n):
-    """How many connections of n each listener has got."""
+    """How many of n connections each listener has got."""
     at = (ADDR, listeners[0].getsockname()[1])
     clients = [socket.create_connection(at) for _ in range(n)]
     got = [0] * len(listeners)
@@ -167,7 +167,7 @@ def a_port_is_shared_by_those_that_reuse_it_alone():
 
 
 def full(c):
-    """What c has sent until no more of it went: its peer does not read."""
+    """Sends on c until no more bytes fit: the peer does not read."""
     c.setblocking(False)
     while code(c.send, bytes(65536)) != "EAGAIN":
         pass
@@ -222,7 +222,7 @@ def an_epoll_set_keeps_a_socket_that_is_bound_or_connected_later():
 
 @case
 def a_full_backlog_makes_peers_wait_and_refuses_none():
-    """A backlog of one lets two wait; the SYN of the third is answered once the program has accepted these."""
+    """A backlog of one lets two connections wait; the third SYN is answered once the program has accepted those."""
     out = []
     with listener(1) as l:
         cs = [socket.socket() for _ in range(3)]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What a TCP socket does, case by case: `sock_table.py ADDRESS` makes both ends of each connection in this process and
-prints a line of JSON a case. test_sockets.py runs it on the kernel's sockets and on rnicd's; the kernel's results are
-the expectation.
+Tests what a TCP socket does, one call sequence a case: `sock_table.py ADDRESS` makes both ends of each connection in
+this process and prints one line of JSON a case. test_sockets.py runs the table on the kernel's sockets and on rnicd's;
+the kernel's results are the expectation.
 """
 import array
 import errno
@@ -82,7 +82,8 @@ def readiness_to_write_goes_and_comes():
     c, s = pair()
     c.setblocking(False)
     now = events(c)
-    for _ in range(100_000):  # what was not yet at the peer's window may move on after the first EAGAIN
+    # bytes that are not yet in the peer's receive window may still move after the first EAGAIN
+    for _ in range(100_000):
         if code(c.send, bytes(65536)) == "EAGAIN" and not (now := events(c)) & OUT:
             break
     out = [now]
@@ -270,7 +271,7 @@ def a_close_that_lingers_for_no_time_resets():
 
 @case
 def two_options_tell_the_same_size_of_a_segment():
-    """It is another one on rnicd's network than on the kernel's loopback."""
+    """Only the equality is told: the segment size itself differs between rnicd's network and the kernel's loopback."""
     told, size = sizes_of_segments(pair()[0])
     return [size > 536, told == size]
 
@@ -399,7 +400,7 @@ def children_accept_at_a_listener_they_inherit():
         for i in range(3):
             pid = os.fork()
             if pid == 0:
-                os.environ.clear()  # as nginx does
+                os.environ.clear()  # nginx clears the environment in the same way
                 s, _ = l.accept()
                 s.sendall(b"child")
                 os._exit(0)

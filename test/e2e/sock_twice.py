@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Tables of calls that are made twice, on the kernel's sockets and on ours: `PROGRAM ADDRESS [CASE ...]` prints a line of
-JSON for each case, its name and what it gives.
+Tables of calls that are run twice, on the kernel's sockets and on rnicd's: `PROGRAM ADDRESS [CASE ...]` prints one line
+of JSON for each case with its name and its result.
 """
 import errno
 import json
@@ -9,7 +9,7 @@ import select
 import signal
 import sys
 
-LIMIT = 60  # seconds: a hang
+LIMIT = 60  # seconds; longer is a hang
 ADDR = sys.argv[1]
 IN, OUT = select.POLLIN, select.POLLOUT
 TABLE = []
@@ -21,7 +21,7 @@ def case(f):
 
 
 def code(call, *args):
-    """The name of the errno that a call ends with, or what it gives."""
+    """Returns the name of the errno with which a call fails, or the call's result."""
     try:
         return call(*args)
     except OSError as e:

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Random sequences of calls on TCP and UDP sockets, both ends in this process: `sock_walk.py ADDRESS SEEDS [FILE]`
-walks the seeds ("0-199,731") and prints for each a line of JSON: what each call gave, and what was ready behind it.
-FILE has the lines of an earlier run, on the kernel's sockets: the walk waits until what is ready is what it was there,
-as a network has its delays, and prints the seeds that came out otherwise. test_sock_walks.py runs both.
+Random sequences of calls on TCP and UDP sockets, both ends in this process: `sock_walk.py ADDRESS SEEDS [FILE]` walks
+the seeds ("0-199,731") and prints one line of JSON a seed: the result of each call, and which sockets were ready after
+it. FILE has the lines of an earlier run on the kernel's sockets. With FILE the walk waits after each call until
+readiness is as it was there, because a network has delays, and prints the seeds that differed. test_sock_walks.py runs
+both.
 
-Left out, as it is known to differ (doc/programs.md): connect() on a socket whose connect() has failed, POLLHUP and
-POLLERR by epoll, shutdown() of a listener by a child.
+Left out, because these are known to differ (doc/programs.md): connect() on a socket whose connect() has failed, POLLHUP
+and POLLERR by epoll, shutdown() of a listener by a child.
 
-A call that would wait for good is bounded by SO_RCVTIMEO; whoever waits for a peer gets what the peer does meanwhile.
+A call that would block forever is limited by SO_RCVTIMEO. A call that waits for a peer gets what the peer does
+meanwhile.
 """
 import array
 import errno
@@ -26,12 +28,12 @@ import threading
 import time
 
 ADDR = sys.argv[1]
-LIMIT = 20  # seconds until what is ready counts as different: a hang
+LIMIT = 20  # seconds until a different readiness counts as a failure
 STEPS = 30
-WAIT = struct.pack("ll", 0, 12_000)  # SO_RCVTIMEO: a multiple of a tick of all kernels
+WAIT = struct.pack("ll", 0, 12_000)  # SO_RCVTIMEO of 12 ms: a multiple of the tick of all kernels
 MASK = select.POLLIN | select.POLLOUT | select.POLLRDHUP | select.POLLHUP | select.POLLERR
 DONTWAIT, PEEK, NOSIGNAL = socket.MSG_DONTWAIT, socket.MSG_PEEK, socket.MSG_NOSIGNAL
-MOST = 20_000  # bytes that wait in one direction: both kinds of sockets have room for them
+MOST = 20_000  # most unread bytes: both kinds of sockets have room for them
 
 
 def code(call, *args):
@@ -46,9 +48,9 @@ class Different(Exception):
 
 
 class Behind:
-    """What is behind a step, so that the next one meets no more of it than on the kernel's loopback: when a datagram
-    has come twice, nothing that was sent before is on its way any more, no end of a stream either; when two sockets
-    have been made, one after the other, what was closed before them is closed for the peers too."""
+    """Lets everything that a step has sent arrive before the next step, as on the kernel's loopback. Once a datagram
+    has made the way twice, no byte and no end of a stream that was sent earlier is still on its way. Once two sockets
+    have been made, one after the other, the peers know of every socket that was closed before."""
 
     def __init__(self):
         self.other = self.made()
@@ -83,7 +85,7 @@ class Walk:
     # ---- what is the same everywhere ----
 
     def name(self, s, at):
-        """An address of a socket's kind: the same number for the same address."""
+        """A short name for a socket's address: the same number for the same address."""
         if not isinstance(at, tuple):
             return at
         if at[0] == "0.0.0.0":
@@ -94,7 +96,8 @@ class Walk:
         return self.names[s.type, at]
 
     def new_name(self, s):
-        """Its address is nobody's any more that had it before: ports come again, by chance."""
+        """Forgets the name of the socket's address: the address may have been another socket's before, as ports repeat
+        by chance."""
         self.names.pop((s.type, s.getsockname()), None)
 
     def bytes_of(self, n):
@@ -113,7 +116,7 @@ class Walk:
         self.steps.append(step + [self.settled(i)])
 
     def settled(self, i):
-        """What each socket says of itself; waits until that is what was expected."""
+        """Returns the state of each socket; with an expectation, waits until the states are as expected."""
         end = time.monotonic() + LIMIT
         while True:
             now = [self.state(s) for s in self.socks]
@@ -143,7 +146,7 @@ class Walk:
     def new(self, kind):
         s = socket.socket(type=kind)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, WAIT)
-        if kind == socket.SOCK_STREAM:  # small bytes do not wait for the kernel's delayed ACK
+        if kind == socket.SOCK_STREAM:  # without this a small segment may wait for the kernel's delayed ACK
             s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.random.random() < 0.3:
             s.setblocking(False)
@@ -183,7 +186,7 @@ class Walk:
         return None
 
     def make_grams(self):
-        """A bound socket, sometimes with another one as its peer."""
+        """Makes a bound datagram socket, sometimes connected to another one."""
         s = self.new(socket.SOCK_DGRAM)
         s.bind((ADDR, 0))
         self.new_name(s)
@@ -194,7 +197,7 @@ class Walk:
             self.tell(f"its peer is {self.index(other)}", code(s.connect, other.getsockname()))
 
     def make_other(self):
-        """One that is no more than bound, or listens, or has been refused."""
+        """Makes a TCP socket that is only bound, or listens, or whose connection was refused."""
         s = self.new(socket.SOCK_STREAM)
         how = self.random.randrange(3)
         s.bind((ADDR, 0))
@@ -235,7 +238,7 @@ class Walk:
                  lambda: os.writev(s.fileno(), [data[:n // 3], data[n // 3:]]),
                  lambda: s.sendmsg([data[:n // 2], data[n // 2:]], [], flags))
         if flags == 0x8000:
-            flags = 0  # MSG_MORE keeps bytes back
+            flags = 0  # MSG_MORE would hold bytes back
             calls = calls[:3]
             how %= 3
         self.tell(f"send {n} by {how} on {self.index(s)}", code(calls[how]))
@@ -290,7 +293,7 @@ class Walk:
         return [code(os.readv, s.fileno(), [a, b]), hash_of(a + b)]
 
     def receive_waiting(self):
-        """A read that begins before its bytes are there, which another thread sends."""
+        """Begins a receive before its bytes are there; another thread then sends them."""
         fits = [(s, t) for s in self.socks for t in self.socks
                 if s.getblocking() and s.type == t.type and self.state(s)[0] & MASK == select.POLLOUT
                 and self.state(t)[0] & MASK == select.POLLOUT and code(s.getpeername) == t.getsockname()
@@ -341,7 +344,7 @@ class Walk:
     def block(self):
         s = self.any()
         s.setblocking(not s.getblocking())
-        for t in self.socks:  # copies have one word for it
+        for t in self.socks:  # descriptors of one socket share O_NONBLOCK; Python keeps a copy of it in each object
             t.setblocking(not fcntl.fcntl(t, fcntl.F_GETFL) & os.O_NONBLOCK)
         self.tell(f"blocking of {self.index(s)}", [t.getblocking() for t in self.socks])
 
@@ -357,7 +360,7 @@ class Walk:
         self.tell(f"names of {self.index(s)}", [self.name(s, code(s.getsockname)), self.name(s, code(s.getpeername))])
 
     def in_child(self):
-        """One call of a child that has the sockets too."""
+        """Makes one call in a child process that has inherited the sockets."""
         call = self.random.choice((self.send, self.shut, self.receive, self.send_to, self.accept))
         before = len(self.steps)
         r, w = os.pipe()
@@ -384,7 +387,7 @@ class Walk:
         call()
 
     def lend(self):
-        """A child has a socket for a while longer than this process."""
+        """A child process keeps a socket open a while longer than this process."""
         s = self.any()
         i = self.index(s)
         r, w = os.pipe()
@@ -405,7 +408,7 @@ class Walk:
         self.tell("which has ended", None)
 
     def epoll(self):
-        """A descriptor says in its time what poll has said already. POLLHUP and POLLERR it does not say."""
+        """epoll must report each event that poll has reported. POLLHUP and POLLERR are left out."""
         e = select.epoll()
         want = {}
         fits = [s for s in self.socks if not self.state(s)[0] & (select.POLLHUP | select.POLLERR)]

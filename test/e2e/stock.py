@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What tests of the distribution's programs without rdma_cm share: these tell each other GID and QP number over a socket
-of the host. One daemon for all cases of a file and a personality, in a network namespace of our own: the programs'
-ports are fixed.
+For tests of the distribution's programs that connect without rdma_cm: the programs exchange GID and QP number over a
+socket of the host. All cases of a file share one daemon for each personality. The daemons are in a network namespace of
+the test's own, because the programs' ports are fixed.
 """
 import re
 
@@ -41,7 +41,7 @@ def wait_listen(server, port):
 
 
 def begin(program, args, on=ONE, port=18515, personality="iwarp", peer="127.0.0.1", **env):
-    """Starts server and client."""
+    """Starts server and client; returns both processes."""
     need(program)
     d = daemon(personality)
     s = d.run(RNICRUN, program, *args, *on[0], **env)

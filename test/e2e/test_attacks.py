@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A client of another user attacks (attack.c), beside clients that move verified data and ask for things, over a daemon
-with two workers. Nothing is judged by time: others are served while the attack is still under way.
+A client of another user attacks rnicd (attack.c), beside clients that move verified data and send requests, over a
+daemon with two workers. No case judges by a clock: other clients must be served while the attack is still going on.
 """
 import contextlib
 import os
@@ -21,7 +21,7 @@ CONF = "workers = 0,0\n"
 
 
 class World(Daemon):
-    """A daemon with a soak of verified data over it from begin to end of a case."""
+    """A daemon over which a soak moves verified data from the beginning of a case to its end."""
 
     def __init__(self, rnicd="", port=""):
         need("setpriv")
@@ -39,7 +39,7 @@ class World(Daemon):
         return p
 
     def others_are_served(self, n=100):
-        """Another client's requests are answered, one after the other."""
+        """Another client sends n requests, one after the other; each is answered."""
         self.run(helper("attack"), "probe", N=str(n)).ok()
 
     def end(self):
@@ -55,7 +55,8 @@ class World(Daemon):
         super().end()
 
     def held_up(self, n, how="running"):
-        """Waits until n jobs of helpers are, and stay so: others come and go."""
+        """Waits until at least n jobs of helper threads are in the state `how` at 20 looks in a row: jobs that end soon
+        do not count."""
         end, seen = time.monotonic() + PATIENCE, 0
         while time.monotonic() < end and seen < 20:
             seen = seen + 1 if self.counter(f"helper_jobs_{how}") >= n else 0
@@ -66,7 +67,7 @@ class World(Daemon):
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and text not in self.stderr():
             time.sleep(0.01)
-        assert text in self.stderr(), f"the log does not tell of it: {text}"
+        assert text in self.stderr(), f"the log does not have: {text}"
 
     def counter(self, name):
         return self.telemetry("/rnic/counters")[name]
@@ -74,7 +75,7 @@ class World(Daemon):
 
 @contextlib.contextmanager
 def limited(descriptors):
-    """The daemon that is started in here may have so many; the test itself as many as before."""
+    """A daemon that is started in here may have this many descriptors; the test's own limit does not change."""
     whole = rig.RNICD
     with tempfile.TemporaryDirectory() as at:
         rig.RNICD = os.path.join(at, "rnicd")
@@ -94,7 +95,7 @@ def a_socket_that_lingers_holds_up_nobody_else():
         d.held_up(1)
         d.others_are_served()
         assert "answered" not in p.stdout(), "the attack was over before others were served"
-        p.wait_line("answered")  # its helper is ended after a while
+        p.wait_line("answered")  # the helper that serves this request ends after a while
 
 
 @case
@@ -112,7 +113,7 @@ def a_user_who_holds_up_helpers_leaves_some_to_others():
     with World() as d:
         held = [d.attack("lingering") for _ in range(8)]
         d.held_up(8)
-        held.append(d.attack("lingering"))  # even its first words wait now
+        held.append(d.attack("lingering"))  # all helpers are busy: even this client's first request waits
         d.held_up(1, "waiting")
         d.others_are_served()
         assert any("answered" not in p.stdout() for p in held), "the attack was over before others were served"
@@ -166,7 +167,7 @@ def nobody_speaks_for_a_queue_pair_but_the_daemon():
 
 
 def stays(d, mode, says, **env):
-    """A mode that takes all that it may have and keeps it; returns its process."""
+    """Starts an attack that takes all it may have and keeps it; returns its process."""
     p = d.attack(mode, **env)
     p.wait_line(says)
     assert d.counter("clients_dropped") == 0, d.tail()
@@ -182,7 +183,7 @@ def goes(p):
 def no_descriptor_left_ends_nobody_and_is_told():
     with World() as d:
         subprocess.run(["prlimit", f"--pid={d.pid}", "--nofile=300:300"], check=True)
-        d.blind = True  # DPDK's telemetry does not live without a descriptor
+        d.blind = True  # without a free descriptor DPDK's telemetry does not answer
         p = d.attack("channels", N="4")
         p.wait_line("channels")
         goes(p)
@@ -222,7 +223,8 @@ def one_user_leaves_listeners_to_others():
         goes(p)
 
 
-FLUSHED_IN_A_TURN = 2 * (4096 + 512)  # work requests at most, of a worker: at once and at its end (lib/qp/qp.c)
+# most work requests that a worker flushes in a turn: one half at once, the other half at the turn's end (lib/qp/qp.c)
+FLUSHED_IN_A_TURN = 2 * (4096 + 512)
 
 
 @case
@@ -245,7 +247,8 @@ def one_user_leaves_regions_datagram_queue_pairs_and_groups_to_others():
     with World("flows = 400\nuser-share = 30\n") as d:
         p = stays(d, "tables", "regions", N="0")
         had = [int(n) for n in re.findall(r"(\d+) (?:regions|queue pairs|groups)", p.stdout())]
-        # of 159,999 STags, 400 of each of two workers (a queue pair's worker is its number's), 64 groups
+        # limits: 159,999 STags; 400 queue pairs on each of two workers (the number of a queue pair chooses its worker);
+        # 64 groups
         assert 40000 < had[0] <= 48000 and 120 <= had[1] <= 240 and had[2] <= 19, p.stdout()
         d.run(helper("attack"), "tables", N="10").ok()
         for what in ("memory regions", "datagram queue pairs", "multicast groups"):
@@ -255,7 +258,7 @@ def one_user_leaves_regions_datagram_queue_pairs_and_groups_to_others():
 
 @case
 def one_user_leaves_room_for_others_to_connect():
-    """Both ends of the attacker's connections take from the memory that two workers have to set them up."""
+    """Both ends of the attacker's connections use the memory that the two workers have for connection set-up."""
     with World() as d:
         p = stays(d, "setups", "connections")
         had = int(re.search(r"(\d+) connections, then: .*user-share", p.stdout()).group(1))
@@ -288,7 +291,7 @@ def one_user_leaves_connections_to_others():
             if p.p.poll() is not None:
                 break
         assert "(flows, user-share)" in p.stderr(), p.tail()
-        assert 120 <= held() <= 240, held()  # of 400 of each of two workers
+        assert 120 <= held() <= 240, held()  # of 400 connections on each of the two workers
         d.logs("connections of a worker (flows)")
         d.run(TESTPMD, "--mode", "send_bw", "--qps", "60", "--iters", "10", "-p", "7001", "10.77.0.1").ok()
 
@@ -304,7 +307,7 @@ def one_user_leaves_places_to_other_clients():
 
 @case
 def requests_at_random_with_descriptors_of_every_kind_harm_nobody_else():
-    """From two clients at once; RNIC_FUZZ_SEED and RNIC_FUZZ_REQUESTS look further."""
+    """Two clients at once. RNIC_FUZZ_SEED and RNIC_FUZZ_REQUESTS change the seed and the number of requests."""
     with World("quota-memory = 64M\n") as d:
         p = d.attack("fuzz", SEED=os.environ.get("RNIC_FUZZ_SEED", "1"), N=os.environ.get("RNIC_FUZZ_REQUESTS", "1500"))
         while p.p.poll() is None:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Memory that its owner writes to while it is read, written and sent from, over each kind of port, with and without loss:
-nothing fails, and no CRC is wrong. RNIC_CHANGING=SECONDS says how long each case runs.
+A program writes to memory while that memory is read by RDMA, written by RDMA and sent, over each kind of port, with and
+without loss: no operation fails, and no CRC is wrong. RNIC_CHANGING=SECONDS sets how long each case runs.
 """
 import contextlib
 import os

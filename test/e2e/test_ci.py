@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""doc/ci.md: the script and the lines that start rnicrun are run as they stand there, in a folder that looks like the
-job's."""
+"""
+doc/ci.md: its script and its lines that start rnicrun are run as written, in a folder that looks like the CI job's.
+"""
 import os
 import re
 import subprocess
@@ -11,8 +12,8 @@ import tempfile
 from rig import BUILD, case, main, need
 
 SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-HANG = 300  # seconds: no end by then is a hang
-# What a job does before: it installs and builds, as whoever runs this test has done.
+HANG = 300  # seconds; longer is a hang
+# The lines of a job that install and build: this was done before the test.
 BEFORE = ("apt-get update", "git clone $RNIC_URL rnic", "make -C rnic programs")
 
 
@@ -55,9 +56,10 @@ def the_job_for_gitlab_runs_as_it_stands():
 
 
 def made_of(target):
-    """The files that a target of ninja's needs, the made ones among them."""
+    """The files that a ninja target needs, built ones among them."""
     asked = [subprocess.run(["ninja", "-C", BUILD, "-t", what, target], capture_output=True, text=True, check=True)
-             for what in ("inputs", "query")]  # one has all but the first of each chain, the other these
+             # "inputs" lists all but the first file of each chain, "query" lists these
+             for what in ("inputs", "query")]
     return {word for p in asked for word in p.stdout.split()}
 
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rnicrun --with-daemon: a program and a private rnicd in one command, which leaves nothing behind however it ends."""
+"""
+rnicrun --with-daemon: one command runs a program and a private rnicd. Nothing is left behind however the command ends.
+"""
 import glob
 import os
 import shlex
@@ -9,7 +11,8 @@ import time
 
 from rig import PATIENCE, RNICRUN, TESTPMD, Process, case, main
 
-# A server and a client as a test script has them: in the background, and when it listens, in the foreground.
+# Runs a server and a client as a test script does: the server in the background, and the client once the server
+# listens.
 SCRIPT = f"""
 set -e
 {shlex.quote(TESTPMD)} -s -a 10.77.0.1 --once > "$0" & server=$!
@@ -51,7 +54,7 @@ def gone(pid):
 
 
 def folder_of(p):
-    """Where the private daemon has its socket: what the program sees."""
+    """The folder of the private daemon's socket, as the program sees it."""
     return os.path.dirname(p.wait_line("rnicd.sock"))
 
 

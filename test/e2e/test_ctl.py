@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rnicctl: what a person and a program read of a running daemon; its table of counters against what the daemon
-tells."""
+"""
+rnicctl: what it tells a person and a program about a running daemon, and its table of counters against the counters
+that the daemon tells.
+"""
 import json
 import os
 import re
@@ -19,7 +21,7 @@ RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
 SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 DOCUMENT = os.path.join(SOURCE, "doc", "counters.md")
 ADDR, PEER = "10.77.0.1", "10.77.0.2"
-HANG = 120  # seconds: no answer by then is a hang
+HANG = 120  # seconds; no answer by then is a hang
 
 
 def ctl(*args, sock=None, env=None):
@@ -34,7 +36,8 @@ def ok(*args, **more):
 
 
 class Busy:
-    """A daemon with 2 workers that count cycles, and 4 connections between two clients; they last until the end."""
+    """A daemon with 2 workers that count cycles, and two clients with 4 connections between them, which last until the
+    end."""
 
     def __enter__(self):
         self.d = Daemon(pair_conf(rnicd="workers = 0,1\nstage-cycles = yes"))
@@ -58,7 +61,7 @@ class Busy:
 
 
 def flow(d):
-    """What the daemon tells of a flow of reliable datagrams; the flow is used for the first time here."""
+    """The daemon's telemetry of a flow of reliable datagrams, which this function uses for the first time."""
     end = d.run(helper("rd_ends"), ADDR, "store", "8", "0")
     words = end.wait_line("store").split()[1:]
     client = d.run(helper("rd_ends"), PEER, "client", "8")
@@ -103,7 +106,7 @@ def each_name_that_users_may_know_has_a_counter_that_there_is():
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (\w+) \| .* \|$", page.split("## Names of other devices")[1], re.M)
     missing = [row for row in rows if row[1] not in names(page, row[2])]
     assert len(rows) > 50 and not missing, missing
-    heads = []  # every second line has the numbers
+    heads = []  # the lines come in pairs: names, then numbers
     for file in ("/proc/net/snmp", "/proc/net/netstat"):
         with open(file, encoding="ascii") as f:
             heads += f.read().splitlines()[::2]
@@ -133,7 +136,7 @@ def lists_and_objects_agree_with_telemetry():
             assert set(one) == set(d.telemetry(f"/rnic/{kind},{there[0]}")), (kind, one)
             many = json.loads(ok("--json", kind, sock=d.sock))
             assert {o["id"] for o in many} == set(there), many
-        assert [line.split()[0] for line in ok("listeners", sock=d.sock).splitlines()], "the server listens"
+        assert [line.split()[0] for line in ok("listeners", sock=d.sock).splitlines()], "no listener is listed"
         said = ok("status", sock=d.sock)
         assert "port a, address 10.77.0.1" in said and f"process {d.pid}" in said, said
         assert json.loads(ok("-j", "status", sock=d.sock))["pid"] == d.pid
@@ -141,7 +144,8 @@ def lists_and_objects_agree_with_telemetry():
 
 @case
 def long_lists_are_whole():
-    """301 connections, one of them testpmd-rdma's own, have two ends each: more than one answer of telemetry holds."""
+    """301 connections, one of them testpmd-rdma's own, make 602 queue pairs: more than one answer of telemetry can
+    hold."""
     with Daemon(pair_conf()) as d:
         server = d.run(TESTPMD, "-s", "-a", ADDR)
         server.wait_line("listening")
@@ -199,7 +203,7 @@ def metrics_are_what_prometheus_reads():
 
 
 class Listens:
-    """rnicctl metrics --listen, and questions to it."""
+    """Runs rnicctl metrics --listen and sends HTTP requests to it."""
 
     def __init__(self, address, *sock):
         self.address = address
@@ -294,7 +298,7 @@ def top_shows_rates_as_often_as_asked():
 @case
 def events_are_told_as_they_happen_and_those_before_on_request():
     with Daemon(pair_conf()) as d:
-        assert d.run(TESTPMD, "-m", "write_bw", "-n", "1", ADDR).wait() != 0, "nobody listens"
+        assert d.run(TESTPMD, "-m", "write_bw", "-n", "1", ADDR).wait() != 0, "the client succeeded without a server"
         follows = d.run(RNICCTL, "--socket", d.sock, "events", "--all", "--json")
         until(lambda: follows.out, follows.tail)
         server = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
@@ -365,12 +369,12 @@ def a_port_changes_while_it_runs():
         set_a("loss=", "delay=", f"capture={file}")
         until(lambda: os.path.exists(file) and os.path.getsize(file) > 10000, "the capture grows")
         for word in (f"capture={file}.2", "capture=", f"capture={file}.3", "capture="):
-            assert set_a(word) == "port a is changed\n"  # also while the change before is under way
-        assert set_a("capture=") == "port a stays as it is\n", "the capture has ended"
+            assert set_a(word) == "port a is changed\n"  # also right after another change, which may still be going on
+        assert set_a("capture=") == "port a stays as it is\n", "the capture had not ended"
         before = lost()
         moved = d.telemetry("/rnic/ports,a")["tx_packets"]
         until(lambda: d.telemetry("/rnic/ports,a")["tx_packets"] > moved + 1000, "data moves")
-        assert lost() == before, "the loss has ended"
+        assert lost() == before, "frames are still lost"
 
 
 @case
@@ -445,7 +449,7 @@ def a_daemon_that_stands_still_holds_up_no_question_to_another():
     with Daemon(pair_conf()) as still, Daemon(pair_conf()) as d:
         still.p.send_signal(signal.SIGSTOP)
         try:
-            for _ in range(4):  # more than wait at a socket where nobody takes them
+            for _ in range(4):  # more questions than the backlog of a socket whose owner does not accept
                 assert ADDR in ok("ports", sock=d.sock)
         finally:
             still.p.send_signal(signal.SIGCONT)

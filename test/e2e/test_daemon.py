@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The daemon as its host sees it: signals, what a reload changes, where its socket is, and what it says when it cannot
-start."""
+"""
+The daemon as its host sees it: signals, what a reload changes, where the socket is, and what the daemon says when it
+cannot start.
+"""
 import os
 import pty
 import re
@@ -42,8 +44,8 @@ def exchange(d):
 
 @case
 def a_reload_is_no_end():
-    """Level, rate, impairment and capture change under traffic; what cannot change is named; mistakes change
-    nothing."""
+    """Log level, rate, impairment and capture change under traffic. What cannot change is named; a mistake in the file
+    changes nothing."""
     with Daemon(pair_conf(a="rate = 1G\nseed = 5\n", b="seed = 5\n")) as d:
         exchange(d)
         reload(d, "reload: nothing to change")
@@ -86,7 +88,8 @@ def a_user_signal_is_no_end():
 
 
 def at_terminal(env):
-    """A daemon whose session has a terminal of its own: process, the terminal's other end, its folder."""
+    """A daemon in a session with a terminal of its own; returns the process, the master end of the terminal and the
+    daemon's folder."""
     folder = tempfile.mkdtemp(prefix="rnic-test-")
     path = os.path.join(folder, "rnicd.conf")
     with open(path, "w", encoding="utf-8") as f:
@@ -111,7 +114,7 @@ def a_terminal_that_hangs_up_ends_in_order_what_no_manager_started():
     os.close(fd)
     _, status = os.waitpid(pid, 0)
     assert os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0, f"status {status}"
-    assert not os.path.exists(os.path.join(folder, "rnicd.sock")), "it left its socket"
+    assert not os.path.exists(os.path.join(folder, "rnicd.sock")), "the daemon left its socket behind"
 
     pid, fd, folder = at_terminal(dict(plain, INVOCATION_ID="1"))
     try:
@@ -120,7 +123,7 @@ def a_terminal_that_hangs_up_ends_in_order_what_no_manager_started():
         p = subprocess.run([TESTPMD, "-s", "-a", "192.0.2.1"], env=dict(plain, RNICD_SOCKET=os.path.join(folder, "rnicd.sock")),
                            capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert "rnicd is not running" not in p.stderr, p.stderr
-        assert os.waitpid(pid, os.WNOHANG) == (0, 0), "a service ended with a terminal"
+        assert os.waitpid(pid, os.WNOHANG) == (0, 0), "a daemon started as a service ended with the terminal"
     finally:
         os.kill(pid, signal.SIGTERM)
         os.waitpid(pid, 0)
@@ -144,8 +147,8 @@ def the_daemon_does_not_overlook_where_its_socket_shall_be():
 
 @case
 def a_killed_daemon_leaves_nobody_waiting_or_without_a_word():
-    """SIGKILL, and a daemon that ends in order: DEVICE_FATAL, blocking calls of rdma_cm return with ENODEV, one
-    line."""
+    """A client gets DEVICE_FATAL, blocking calls of rdma_cm return with ENODEV, and one line is printed: after SIGKILL
+    and after an orderly end."""
     for sig in (signal.SIGKILL, signal.SIGTERM):
         d = Daemon(pair_conf())
         try:
@@ -162,7 +165,7 @@ def a_killed_daemon_leaves_nobody_waiting_or_without_a_word():
 
 
 def refused(text, *argv, env=None, ns=None):
-    """What a daemon says that cannot start."""
+    """Starts a daemon that must refuse to start; returns what it says."""
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as f:
         f.write(text.replace("{dir}", "/tmp"))
         f.flush()
@@ -250,7 +253,8 @@ def a_capture_does_not_outgrow_its_limit():
 
 @case
 def the_port_that_has_an_address_is_not_passed_over():
-    """Of two ports in one subnet; the two ends of a wire are the exception, which own-address takes back."""
+    """With two ports in one subnet, rdma_resolve_addr() to a port's own address takes the device of that port. The two
+    ends of a wire are an exception, unless own-address = port."""
     two = "[rnicd]\nsocket = {dir}/rnicd.sock\nhugepages = no\n" + \
           "".join(f"[port {n}]\ndevice = tap:r{n}\naddress = 10.79.0.{i}/24\n" for i, n in ((1, "a"), (2, "b")))
     with netns() as ns, Daemon(two, netns=ns) as d:
@@ -277,7 +281,8 @@ def the_doctor_does_not_pass_what_is_no_program():
             p = d.run(RNICRUN, "--doctor", program)
             assert p.wait() == 1 and why in p.stdout(), p.tail()
         out = d.run(RNICRUN, "--doctor", "ls").ok()
-        assert "ip addr add 10.77.0.1/32 dev a" in out, out  # for libfabric, as no interface has the address
+        # libfabric needs this line, because no interface of the host has the address
+        assert "ip addr add 10.77.0.1/32 dev a" in out, out
         assert "ls is not linked with libibverbs" in out and "rnicd answers" in out, out
         assert "is not linked" not in d.run(RNICRUN, "--doctor", TESTPMD).ok()
         p = d.run(RNICRUN, "--socket", text, "--doctor")
@@ -286,7 +291,8 @@ def the_doctor_does_not_pass_what_is_no_program():
 
 @case
 def what_the_doctor_prints_lets_libfabric_find_the_device():
-    """An address of the loopback is none of the device's; the doctor's own lines are the remedy."""
+    """An address on the loopback interface does not count as the device's. With the lines that the doctor prints
+    libfabric finds the device."""
     def note():
         out = d.run("ip", "netns", "exec", ns, RNICRUN, "--doctor").ok()
         return re.search(r"a: libfabric, and OpenMPI .* has its address: (.*)$", out, re.M)
@@ -294,7 +300,7 @@ def what_the_doctor_prints_lets_libfabric_find_the_device():
     with netns() as ns, Daemon(pair_conf()) as d:
         sh("ip", "-n", ns, "addr", "add", f"{ADDR}/32", "dev", "lo")
         lines = note()
-        assert lines, "the loopback will do"
+        assert lines, "the doctor took the loopback's address for the device's"
         sh("ip", "-n", ns, "addr", "del", f"{ADDR}/32", "dev", "lo")
         p = sh("ip", "netns", "exec", ns, "sh", "-ec", lines.group(1))
         assert p.returncode == 0 and not note(), p.stderr
@@ -343,7 +349,7 @@ def an_installed_program_does_not_know_where_it_was_built():
         run = [p for p in programs if p.endswith("/rnicrun")]
         assert len(run) == 1 and len(programs) >= 5, programs
         for path in programs:
-            plain = os.path.join(tmp, "stripped")  # what is left out are the debugger's tables
+            plain = os.path.join(tmp, "stripped")  # without the debugger's tables, which contain the folder's path
             subprocess.run(["strip", "-g", "-o", plain, path], check=True, capture_output=True)
             with open(plain, "rb") as f:
                 assert BUILD.encode() not in f.read(), path

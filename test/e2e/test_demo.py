@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What a newcomer does first. scripts/demo.sh does what it shows and leaves nothing behind, also when it is interrupted;
-the README's four lines bring a program of the distribution to run.
+What a newcomer runs first. scripts/demo.sh does what it prints and leaves nothing behind, also when it is interrupted.
+The README's four lines run a program of the distribution.
 """
 import glob
 import os
@@ -15,7 +15,7 @@ from rig import BUILD, PATIENCE, Skip, case, main, need, until
 
 SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
-TMP = tempfile.TemporaryDirectory(prefix="rnic-")  # other runs on this machine have their own
+TMP = tempfile.TemporaryDirectory(prefix="rnic-")  # a folder of its own: other runs on this machine must not be counted
 
 
 def start():
@@ -72,9 +72,9 @@ def interrupted_demo_leaves_nothing():
         gone(p, before)
 
 
-# Two terminals, on a /run of their own: the daemon is where programs look for it, once it has started. perftest's
-# client may come too soon, as only a terminal is told in time that the server waits, and cannot measure the clock of
-# every CPU: then a person tries again.
+# The README's two terminals, with a /run of their own so that the daemon's socket is where programs look for it.
+# perftest may need a second try, as it does for a person: its client may start before the server listens, which only a
+# terminal shows in time, and it cannot measure the clock of every CPU.
 TERMINALS = """
 mount -t tmpfs none /run && mkdir /run/lock || exit 77
 cd "$0"
@@ -97,7 +97,8 @@ def the_four_lines_of_the_readme():
     need("ib_write_bw")
     with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as f:
         lines = re.search(r"^## Run a program over rnicd\n\n```sh\n(.*?)```", f.read(), re.M | re.S).group(1).splitlines()
-    assert len(lines) == 4 and lines[0].startswith("make && apt-get install -y perftest"), lines  # done when tests run
+    # the first line, make and apt-get install, was done before tests run
+    assert len(lines) == 4 and lines[0].startswith("make && apt-get install -y perftest"), lines
     with tempfile.TemporaryDirectory() as tmp:
         os.symlink(BUILD, tmp + "/build")
         os.symlink(os.path.join(SOURCE, "config"), tmp + "/config")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Where iWARP runs: in rnicd (design offloaded), in the program over rnicd's TCP (design host), or there with the CRCs
-summed by rnicd (design assisted), in pairings of the two ends over the ports of one daemon.
+Where iWARP runs: in rnicd (design offloaded), in the program over rnicd's TCP (design host), or in the program with
+CRCs computed by rnicd (design assisted). The two ends are paired in several designs over the ports of one daemon.
 """
 import re
 import signal
@@ -17,7 +17,7 @@ PAIRINGS = (("host", "host"), ("host", "offloaded"), ("offloaded", "host"), ("as
 
 
 class End:
-    """A daemon, as the functions of programs.py want it, whose programs run in one design."""
+    """Offers what the functions of programs.py call on a Daemon; the programs run in one design."""
 
     def __init__(self, d, design):
         self.d, self.design, self.dir = d, design, d.dir
@@ -89,7 +89,7 @@ def a_lossy_wire_loses_nothing():
 
 @case
 def a_box_that_cuts_and_joins_segments_changes_no_byte():
-    """With markers, with CRCs, and while frames are lost: where FPDUs begin says nothing of where segments do."""
+    """With markers, with CRCs, and under loss: segment boundaries need not be FPDU boundaries."""
     for how in ("split", "merge", "random"):
         line = f"resegment = {how}\ncrc = always\nmarkers = on\nloss = 0.2%\nreorder = 0.5%"
         with Daemon(pair_conf(both=line)) as d:
@@ -166,8 +166,8 @@ def what_cannot_be_is_said_in_one_line():
             assert p.wait() == 2 and "--design" in p.stderr(), p.tail()
 
 
-# As embedded: a Write or Send is complete when rnicd's stream has its bytes, not when the peer has them, so what the
-# peer refuses is told by the event and not by the completion.
+# Left out, as with the embedded design: a Write or Send completes when rnicd's stream has its bytes, not when the peer
+# has them. What the peer refuses is therefore told by the event, not by the completion.
 OTHERWISE = {
     "op_cases": ("a_window_opens_part_of_a_region", "a_window_of_type_1_moves"),
 }
@@ -207,7 +207,8 @@ def sums(d):
 
 @case
 def a_queue_pair_has_the_design_that_it_asks_for():
-    """Where rnicd sums, its counters tell: of the process's own design, of one that is asked for beside it."""
+    """rnicd's counters tell whether it computes CRCs: for the process's own design, and for another one that a queue
+    pair asks for."""
     name = "a_queue_pair_has_the_design_that_it_asks_for_or_is_refused"
     with Daemon(pair_conf(both="crc = always")) as d:
         for design, only, summed in (("host", "03", False), ("host", "2", True), ("host", "1456", False),

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Devices of `personality = efa`, whose SRD is reliable datagrams: a program of our own that is linked with libefa,
-libfabric's efa provider and OpenMPI over it, as Debian has them. What they move
-goes by reliable datagrams: the counters cover it.
+Devices with `personality = efa`, whose SRD is carried by reliable datagrams: a helper program linked with libefa,
+libfabric's efa provider and OpenMPI over it, as Debian has them. The counters show that the data went by reliable
+datagrams.
 """
 import os
 import re
@@ -16,7 +16,8 @@ from rig import RNICRUN, Daemon, case, cases_of, main, need, nothing_is_left, pa
 A, B = "10.77.0.1", "10.77.0.2"
 EFA = "personality = efa"
 BAD = EFA + "\nloss = 1%\nduplicate = 1%\nreorder = 2%\ncorrupt = 1%\nseed = 5"
-NOT_BY_SHM = {"FI_EFA_ENABLE_SHM_TRANSFER": "0"}  # both devices are of one host, which the provider would make use of
+# both devices are on one host, where the provider would use shared memory instead
+NOT_BY_SHM = {"FI_EFA_ENABLE_SHM_TRANSFER": "0"}
 
 cases_of("efa_cases", pair_conf(both=EFA), under=(RNICRUN,),
          without=("messages_of_srd_overtake_one_that_waits_for_a_lost_packet",))
@@ -30,7 +31,8 @@ def counted(d, name):
 
 @case
 def a_device_of_another_personality_is_no_such_adapter():
-    """Nor is there one for the provider where a device of another personality is beside it: doc/programs.md says so."""
+    """libfabric's efa provider finds no device either when only one of two devices is of this personality:
+    doc/programs.md says so."""
     need("fi_info")
     for a, b in (("iwarp", "iwarp"), ("efa", "iwarp"), ("efa", "roce")):
         with Daemon(pair_conf(a=f"personality = {a}", b=f"personality = {b}")) as d:
@@ -48,7 +50,7 @@ def fi_info_finds_both_kinds_of_endpoints():
 
 
 def pingpong(endpoint, domain, conf, sizes, **env):
-    """Between a and b; each byte is checked by both ends. Returns the daemon's counters."""
+    """fi_pingpong between devices a and b; both ends check each byte. Returns the daemon's counters."""
     need("fi_pingpong")
     programs.own_network()
     with Daemon(conf) as d:
@@ -94,7 +96,7 @@ def fi_pingpong_by_datagrams():
 
 @case
 def perftest_by_srd():
-    """perftest wants to be told which GID it shall use."""
+    """perftest must be given a GID index."""
     programs.own_network()
     with Daemon(pair_conf(both=EFA)) as d:
         names = ("ib_send_bw", "ib_send_lat", "ib_read_bw", "ib_read_lat")
@@ -105,7 +107,8 @@ def perftest_by_srd():
 
 @case
 def openmpi():
-    """Ranks of one process and of several; what the ring alone carries is more than the messages about it."""
+    """2 and 4 ranks. The bytes placed must be at least those of the ring: its data, and not only the messages about it,
+    went by the device."""
     need("mpicc.openmpi")
     programs.own_network()
     with Daemon(pair_conf(both=EFA)) as d:
@@ -119,7 +122,7 @@ def openmpi():
                         RNIC_REG_VERBOSE="0", **NOT_BY_SHM).ok(600)
             for name in ("ring", "all_to_all", "stencil"):
                 assert f"ok {name} of {ranks} ranks" in out.splitlines(), out
-            assert counted(d, "bytes_placed") - before >= ranks * 4 * 301001, "the ring went another way"
+            assert counted(d, "bytes_placed") - before >= ranks * 4 * 301001, "the ring's data did not go by the device"
         assert counted(d, "rd_segs_in") * 1360 >= counted(d, "bytes_placed")
         nothing_is_left(d)
 

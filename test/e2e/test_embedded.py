@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-rnicrun --embedded: the distribution's own programs and our cases over the kernel's sockets, without a daemon, as an
-ordinary user. All run in one network namespace whose kernel has 10.77.0.1 and 10.77.0.2.
+rnicrun --embedded: the distribution's own programs and the project's own cases run over the kernel's sockets, without a
+daemon, as an ordinary user. All run in one network namespace whose kernel has the addresses 10.77.0.1 and 10.77.0.2.
 """
 import contextlib
 import os
@@ -116,7 +116,8 @@ def perftest_without_crc_and_with_markers():
 
 @case
 def queue_pairs_without_a_connection_manager_find_the_process_they_are_of():
-    """Several processes share the address: what comes to another one's socket is passed on to its owner."""
+    """Several processes share the address. A connection that arrives at another process's socket is passed on to the
+    process that owns the queue pair."""
     with Host() as h:
         kinds = (("rc", "-c"), ("rc", "-c -e -s 100000"), ("uc", "-c"), ("srq", "-c -e -q 4"))
         for row, (kind, args) in enumerate(kinds):
@@ -127,7 +128,7 @@ def queue_pairs_without_a_connection_manager_find_the_process_they_are_of():
 
 @case
 def extended_reliable_connections():
-    """The domain is one process's: another one finds none by the same file."""
+    """An XRC domain belongs to one process: another process cannot open it by the same file."""
     with Host() as h:
         argv = "ibv_xsrq_pingpong -g 0 -n 100 -p 18540 -d rnic-ra".split()
         for out in programs.meet((h, h), argv, [*argv, "127.0.0.1"], programs.on_host(18540)):
@@ -144,7 +145,7 @@ def perftest_without_a_connection_manager():
 
 @case
 def datagrams_between_two_processes():
-    """Lock step, a flood, and messages of every size up to the MTU; both ends are processes of one user."""
+    """In lock step, as a flood, and with messages of every size up to the MTU; both ends are processes of one user."""
     with Host() as h:
         for row, (args, on) in enumerate((("-c -s 1000", programs.SAME), ("-c -e -s 1000", programs.APART),
                                           ("-c -s 500 -g 1", programs.APART))):
@@ -153,8 +154,9 @@ def datagrams_between_two_processes():
             for out in programs.meet((h, h), [*argv, *on[0]], [*argv, *on[1], "127.0.0.1"],
                                      programs.on_host(18540 + row)):
                 assert re.search(r"^200 iters in", out, re.M) and "invalid data" not in out, out
-        # Few outstanding and receives for all: a bandwidth test ends for want of what finds no receive. To an iWARP
-        # device it wants to send with credits, which datagrams do not have.
+        # Few datagrams are outstanding and receives are posted for all: a bandwidth test fails when a datagram is
+        # dropped for want of a receive. The personality is roce, because to an iWARP device perftest sends with
+        # credits, which datagrams do not have.
         table = (("ib_send_bw", "-c UD -n 400 -t 16 -r 512 -s 1024"), ("ib_send_bw", "-c UD -n 400 -t 16 -r 512 -b"),
                  ("ib_send_bw", "-c UD -n 400 -t 16 -r 512 -s 64 -q 4"), ("ib_send_lat", "-c UD -n 500 -s 8"),
                  ("ib_send_lat", "-c UD -n 50 -e"))
@@ -207,14 +209,14 @@ def ucx_over_datagrams():
 
 
 def in_group(address, members):
-    """Sockets in the group at datagram-port."""
+    """Returns a function that tells whether `members` sockets with port datagram-port are in the group."""
     wanted = "".join(f"{int(n):02X}" for n in reversed(address.split("."))) + ":12B9"
     return lambda: sum(f" {wanted} " in line for line in open("/proc/net/udp", encoding="ascii")) == members
 
 
 @case
 def mckey():
-    """Two receivers in two processes; what another group is sent reaches neither."""
+    """Two receivers of a group in two processes get its datagrams, and none of those of another group."""
     with Host() as h:
         ends = [h.run(RNICRUN, "mckey", "-m", group, "-b", A) for group in ("239.7.0.1", "239.7.0.1", "239.7.0.2")]
         until(in_group("239.7.0.1", 2), ends[0].tail)
@@ -239,7 +241,7 @@ def libfabric():
 
 
 def ranks(h, compiler, launcher, *argv, **env):
-    """Four processes, each with its own devices; the kernels check what they get."""
+    """Runs the MPI kernels on four processes, each with its own devices. The kernels check what they receive."""
     need(compiler)
     path = h.dir + "/mpi"
     subprocess.run([compiler, "-O2", "-o", path, programs.MPI], check=True)
@@ -286,7 +288,7 @@ def a_port_that_the_host_uses_is_refused():
 
 
 def killed(h, victim):
-    """Traffic runs; one end is killed, and the other one must end by itself and not by a signal."""
+    """One end is killed under traffic; the other one must end by itself and not by a signal."""
     s = h.run(RNICRUN, "rping", "-s", "-a", A, "-p", "7201", "-V")
     until(lambda: programs.on_device(7201)(h), s.tail)
     c = h.run(RNICRUN, "rping", "-c", "-a", A, "-p", "7201", "-V", "-v")
@@ -366,9 +368,10 @@ def listens(ns, port):
 @case
 def datagrams_that_come_to_another_process_are_passed_to_their_owner():
     """
-    The kernel's order of sockets is not that of the processes: the first one of a host has ended, and a later one has
-    its index. So what is for the later one comes to the one that waits. (What waits in a process that ends is lost, so
-    they are asked one after the other.)
+    The order in which the kernel looks at the processes' sockets is not the order of the processes: the host's first
+    process has ended, and a later one has got its index. Therefore a datagram for the later process arrives at the one
+    that still waits, which must pass it on. (Datagrams that wait in a process that ends are lost; therefore the
+    processes are asked one after the other.)
     """
     with two_hosts() as (ns, other):
         first, waits = pingpong_at(ns, 18570, "-d", "rnic-v0"), pingpong_at(ns, 18571, "-d", "rnic-v0")
@@ -410,7 +413,7 @@ def a_group_reaches_another_host():
 
 @case
 def a_young_connection_ends_by_a_fin_and_not_by_a_reset_of_a_time_out():
-    """Those of this case are as young at their end as a disconnect that waits for the peer's first word."""
+    """The connections of this case end so early that a disconnect still waits for the peer's first bytes."""
     with nets.netns() as ns:
         name = "a_limit_is_told_once"
         p = in_netns(ns, RNICRUN, "--embedded", helper("object_cases"), "127.0.0.1", "127.0.0.1", name)
@@ -421,7 +424,7 @@ def a_young_connection_ends_by_a_fin_and_not_by_a_reset_of_a_time_out():
 
 
 def ucmatose(hosts, server, client):
-    """The options that say where the server is to each of the two."""
+    """Runs ucmatose on two hosts; server and client are the options that name the server's address to each."""
     argv = [RNICRUN, "--embedded", "ucmatose", "-C", "50", "-S", "50000"]
     s = in_netns(hosts[0], *argv, *server)
     try:
@@ -439,7 +442,8 @@ def two_network_namespaces_are_two_hosts():
 
 @case
 def two_hosts_meet_by_ipv6():
-    """A link-local address is that of the interface that the program names: both have the peer's on another one too."""
+    """A link-local address belongs to the interface that the program names: both hosts have the peer's link-local
+    address on another interface too."""
     with two_hosts() as hosts:
         for ns, dev, n, peer in ((hosts[0], "v0", 1, 2), (hosts[1], "v1", 2, 1)):
             nets.sh("ip", "-n", ns, "link", "add", "aa", "type", "veth", "peer", "name", "ab")
@@ -468,8 +472,9 @@ def a_queue_pair_has_no_other_design_than_embedded():
         assert f"ok {name}" in p.ok() and "cannot have design host" in p.stderr(), p.tail()
 
 
-# What is not as with rnicd: a Write or Send is complete when the kernel has its bytes, not when the peer has them, so
-# what the peer refuses is told by the event and not by the completion. Ways and refusals are the kernel's, not ARP's.
+# Left out, because embedded programs differ from those over rnicd: a Write or Send completes when the kernel has its
+# bytes, not when the peer has them, so what the peer refuses is told by the event and not by the completion. Routes and
+# refusals are the kernel's; rnicd's ARP plays no part.
 OTHERWISE = {
     "op_cases": ("a_window_opens_part_of_a_region", "a_window_of_type_1_moves"),
     "cm_cases": ("no_route", "neighbour_does_not_answer",
@@ -485,7 +490,7 @@ OTHERWISE = {
 
 
 def cases_of(program):
-    """Our own cases, one process over both addresses; one case of this program for each."""
+    """Makes one case that runs all cases of a helper program over both addresses in one process."""
     listed = subprocess.run([helper(program), "--list"], check=True, capture_output=True, text=True).stdout.split()
 
     def run():

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Connections that begin as TCP of a program's own and go on as iWARP: over the kernel's sockets (design embedded, an
-ordinary user) and over rnicd's streams (designs host and assisted), between processes of ours and with a peer of our
-own making that knows the RFCs alone.
+Connections that begin as a program's own TCP connections and go on as iWARP: over the kernel's sockets (design
+embedded, an ordinary user) and over rnicd's streams (designs host and assisted); between two of our programs, and with
+a peer in Python that knows the RFCs only.
 """
 import signal
 import socket
@@ -19,7 +19,7 @@ OTHERS = {"closed": "EBADF", "datagrams": "ENOTSOCK", "unconnected": "ENOTSOCK",
 
 
 class Design:
-    """rnicd, whose programs run iWARP themselves and make their sockets over it."""
+    """Runs programs in a design in which they run iWARP themselves, with sockets that are rnicd's streams."""
 
     def __init__(self, d, name):
         self.d, self.name = d, name
@@ -37,7 +37,7 @@ class Embedded:
 
 
 def ends(end, program, how, port):
-    """Both processes' outputs: the one that listens, the one that connects."""
+    """Runs both programs; returns the output of the passive end and that of the active end."""
     role = {"connect": "active", "listen": "passive"}
     if how == "reversed":
         role = {"connect": "passive", "listen": "active"}
@@ -95,7 +95,7 @@ def raw_listener():
 
 
 def stream_line(s):
-    """The other end's line, and not a byte beyond it."""
+    """Receives the program's line on the stream, and not one byte beyond the line."""
     got = b""
     while not got.endswith(b"\n"):
         got += s.recv(1)
@@ -104,7 +104,8 @@ def stream_line(s):
 
 @case
 def a_peer_of_the_rfcs_alone_upgrades_after_streaming():
-    """Its Request follows its last streamed byte at once, so it is there before the program has switched."""
+    """The peer's MPA Request follows its last streamed byte at once, so the Request arrives before the program has
+    switched to iWARP."""
     with Host() as h:
         s = Embedded(h).run(helper("handed"), "listen", A, "7330", "passive")
         s.wait_line("listening")
@@ -146,7 +147,8 @@ def the_active_end_sends_a_request_of_the_rfcs_behind_what_was_streamed():
                 got += u[14:]
             assert got == bytes((i * 2654435761 & 0xFFFFFFFF) >> 24 ^ i & 255 for i in range(1 << 19))
             u = p.get()
-            while u[1] & 15 == wire.WRITE and len(u) == 14:  # asks a silent peer for an acknowledgement
+            # a zero-length Write, with which the program asks a silent peer for an acknowledgement
+            while u[1] & 15 == wire.WRITE and len(u) == 14:
                 u = p.get()
             assert u[18:] == b"written\0", u
             p.put(wire.send(1, b"good day\0"))

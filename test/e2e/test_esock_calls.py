@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-rnic/esock.h between processes of ours, over the kernel's sockets (an ordinary user) and over rnicd's streams, and with
-peers of our own making: one that was written from doc/extended-sockets.md, and one that knows the RFCs of iWARP alone.
+rnic/esock.h between two of our programs, over the kernel's sockets (an ordinary user) and over rnicd's streams; and
+with two peers in Python: one written from doc/extended-sockets.md, and one that knows the RFCs of iWARP only.
 """
 import os
 import signal
@@ -27,7 +27,7 @@ def pattern(begin, end):
 
 
 class End:
-    """A process that does what it is told."""
+    """The program esock_end, which runs commands from its stdin."""
 
     def __init__(self, run, *argv):
         self.p = run(helper("esock_end"), *[str(a) for a in argv])
@@ -55,7 +55,7 @@ class End:
         return self.line()
 
     def ok(self, *words):
-        """The result of a command, said now or before."""
+        """The result of the command, or without words of the command that was sent before."""
         if words:
             self.say(*words)
         line = self.line()
@@ -90,7 +90,7 @@ def embedded(h):
 
 
 def everywhere(job):
-    """The kernel's sockets; rnicd's in designs host and assisted."""
+    """Runs the job over the kernel's sockets, and over rnicd's streams in the designs host and assisted."""
     with Host() as h:
         job(embedded(h), 0)
     with Daemon(pair_conf()) as d:
@@ -99,7 +99,8 @@ def everywhere(job):
 
 
 def bytes_go_on(run, row):
-    """Both ways, more than all slots hold, both at once; small slots, and unlike ones; then the ends one by one."""
+    """Bytes in both directions, more than all slots hold, also at the same time; with small slots and with slots of
+    unequal size; then each end is shut down."""
     sizes = (((4, 64), (4, 64)), ((32, 16384), (5, 100)), ((), ()))[row]
     n = 3000 if row == 0 else 30000 if row == 1 else 3000000
     s, c = pair(run, 7400 + row, sizes=sizes, roles=("active", "passive") if row == 1 else ("passive", "active"))
@@ -112,7 +113,7 @@ def bytes_go_on(run, row):
         e.say("both", n)
     for e in (s, c):
         assert e.ok() == [str(n)]
-    # with few slots what is sent may wait until the other end reads
+    # with few slots, bytes that were sent may wait until the other end reads
     c.say("send", 1)
     c.say("shutdown")
     assert s.ok("recv", 10) == ["1"] and s.ok("recv", 10) == ["0"]
@@ -134,7 +135,7 @@ def bytes_go_on_as_before_over_every_kind_of_socket():
 
 
 def messages(run, row):
-    """Sends into receives that were posted before the switch, and later ones; Writes and Reads; a forbidden Write."""
+    """Sends into receives that were posted before and after the switch; Writes and Reads; a Write that is forbidden."""
     s, c = pair(run, 7410 + row, ("messages", "messages"))
     half = SIZE // 2
     for i, size in enumerate((1, 65536, 7, 3000)):
@@ -196,7 +197,7 @@ def bytes_messages_and_writes_go_together():
         s.fails("EAGAIN", "recv", 1)
         assert "no slot" in c.fails("EAGAIN", "send", 2000000)
         s.p.p.send_signal(signal.SIGKILL)
-        while "EAGAIN" in (said := c.says("recv", 1)):  # its queues may be flushed before its end is told
+        while "EAGAIN" in (said := c.says("recv", 1)):  # the connection's queues may be flushed before its end is told
             assert c.ok("poll", -1) == ["1"]
         assert said.startswith("failed ECONNRESET") and "gone" in said, said
         c.fails("EPIPE", "send", 1)
@@ -232,7 +233,7 @@ def the_end_that_lives_hears_of_the_end_that_is_killed():
 
 
 class Raw:
-    """A program of ours and a peer of our own making, on the kernel's TCP; with extended sockets, or without."""
+    """One of our programs, and a peer in Python on the kernel's TCP, with extended sockets or without."""
 
     def __init__(self, h, port, role="passive", kind="bytes", priv=hello(), slots=8):
         self.slots = slots
@@ -274,12 +275,12 @@ def speaks(h, port, role):
     with Raw(h, port, role) as r:
         assert r.priv == hello(32, 16384), r.priv
         b = r.bytes()
-        if role == "active":  # the initiator opens the responder's direction
+        if role == "active":  # the initiator's first message allows the responder to send
             assert b.get() == (CREDIT, b"")
         b.put(DATA, pattern(0, 5))
         e = r.e.opened()
         assert e.ok("recv", 5) == ["5"]
-        e.say("send", 40000)  # ten times what the peer's slots hold
+        e.say("send", 40000)  # ten times as many bytes as the peer's slots hold
         assert b.read(40000) == pattern(0, 40000)
         e.ok()
         assert set(b.kinds) <= {DATA, CREDIT} and len(b.kinds) >= 10
@@ -340,7 +341,8 @@ def private_data_that_begins_right_and_is_wrong_ends_the_switch():
            hello(size=(1 << 20) + 1))
     with Host() as h:
         for row, priv in enumerate((*bad, hello(version=2))):
-            role = "active" if row >= len(bad) - 1 else "passive"  # a Reply has the version that was asked for
+            # the Reply has the version of the Request, so only an active program can meet a Reply of another version
+            role = "active" if row >= len(bad) - 1 else "passive"
             with Raw(h, 7460 + row, role, "bytes", priv) as r:
                 assert "private data" in r.e.fails("EPROTO"), r.e.p.tail()
                 assert role == "active" or r.flags & wire.R, r.flags
@@ -386,7 +388,8 @@ def messages_against_the_rules_end_the_connection_with_a_sentence():
 
 
 def fetched(run, h, port):
-    """Files of several lengths by RDMA Write, each compared; the same server answers a client of plain HTTP."""
+    """Fetches files of several lengths by RDMA Write and compares each; the same server also answers a plain HTTP
+    client."""
     folder = os.path.join(h.dir, f"files{port}")
     os.mkdir(folder)
     for name, size in (("empty", 0), ("small", 5), ("large", 10000001)):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rnicctl explain: each cause that limits a connection is set up, and told with its figure."""
+"""rnicctl explain: each cause that limits a connection is set up, and must be told with its figure."""
 import json
 import os
 import signal
@@ -14,7 +14,7 @@ from rig import BUILD, PATIENCE, TESTPMD, Daemon, case, helper, main, moves, on_
 
 RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
 ADDR = "10.77.0.1"
-SHORT = "0.5"  # seconds between two looks
+SHORT = "0.5"  # seconds between two samples
 
 
 def ctl(d, *args):
@@ -35,7 +35,7 @@ def explain(d, seconds=SHORT):
 
 
 class Traffic:
-    """A client of testpmd-rdma whose traffic goes on until the end. It has begun when a megabyte has been sent."""
+    """A testpmd-rdma client whose traffic goes on until the end. Traffic has begun when a megabyte has arrived."""
 
     def __init__(self, *args, conf=None, begun=moves):
         self.args, self.conf, self.begun = args, conf or pair_conf(), begun
@@ -60,7 +60,7 @@ class Traffic:
 
 
 def tells(d, cause, *words):
-    """The cause is told, some time; so does the text for people."""
+    """Waits until rnicctl explain names the cause, both as JSON and as text."""
     until(lambda: cause in explain(d), lambda: f"{cause} is not told: {explain(d)}")
     text = lambda: ctl(d, "explain", "--interval", SHORT)
     until(lambda: all(w in text() for w in words), lambda: f"{words}: {text()}")
@@ -124,7 +124,7 @@ def a_worker_that_shares_its_cpu_is_told():
 
 @case
 def a_long_path_is_told_with_what_bounds_the_bytes_under_way():
-    """A window is a mebibyte: more than 512 FPDUs of a small MTU, and less than 512 of a large one."""
+    """The peer's window is one MiB: more than 512 FPDUs of a small MTU, and less than 512 FPDUs of a large one."""
     with Traffic("-m", "write_bw", "--size", "1m", conf=pair_conf(mtu=9000, both="delay = 10ms")) as d:
         tells(d, "peer-window", "and the peer's window is")
         assert "fpdus-under-way" not in explain(d), explain(d)
@@ -170,7 +170,7 @@ def a_neighbour_that_answers_no_arp_is_told():
 
 @case
 def frames_that_a_port_cannot_send_are_told():
-    """The daemon at the other end of a memif of 16 places stands still."""
+    """The daemon at the other end of a memif with 16 ring entries is stopped."""
     with tempfile.TemporaryDirectory() as folder:
         there, here = (conf(f"memif:role={role},id=0,rsize=4,socket-abstract=no,socket={folder}/memif.sock")
                        for role in ("server", "client"))
@@ -200,7 +200,7 @@ def long_segments_that_are_copied_are_told_with_the_reason():
 
 @case
 def time_that_the_host_of_a_virtual_machine_takes_is_told():
-    """In place of the kernel's /proc/stat rnicctl gets one whose CPUs are at work half of the time, and stolen half."""
+    """rnicctl reads a made-up /proc/stat whose CPUs are busy half of the time and stolen half of the time."""
     end = threading.Event()
 
     def pass_time(file):
@@ -227,7 +227,7 @@ def time_that_the_host_of_a_virtual_machine_takes_is_told():
 
 @case
 def a_receiver_that_is_not_ready_is_told():
-    """The helper posts a receive when it has polled the one before, and not ahead."""
+    """slow_receiver posts a receive only after the completion of the one before."""
     with Daemon(pair_conf(both="rnr = wait")) as d:
         p = d.run(helper("slow_receiver"), ADDR, "10.77.0.2")
         tells(d, "receiver-not-ready", "because no receive was posted")

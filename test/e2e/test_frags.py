@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 Datagrams of programs' UDP sockets that are longer than a packet: to and from the kernel's UDP, over a line that loses
-and reorders, and as a raw peer cuts them, which keeps no rules.
+and reorders, and as fragments from a raw peer that obeys no rules.
 """
 import collections
 import itertools
@@ -21,7 +21,7 @@ from sock_rig import READS, kernels, nothing_left, ours, port_of, python
 A, B, RAW, FLOOD = "10.77.0.1", "10.77.0.2", "10.79.0.77", "10.79.0.78"
 MF, DF = 0x2000, 0x4000
 
-# Asks with datagrams of many lengths until each has come back whole.
+# Sends datagrams of many lengths, each again and again until it has come back whole.
 ASKS = """
 import os, socket, sys
 s = socket.socket(type=socket.SOCK_DGRAM)
@@ -68,7 +68,7 @@ def datagram(src, port, data):
 
 
 class Wire:
-    """The kernel's end of the tap, without the kernel."""
+    """Raw frames on the kernel's end of the tap, past the kernel's IP."""
 
     def __init__(self, ns):
         assert ping(ns, "-c", "1").returncode == 0
@@ -78,7 +78,7 @@ class Wire:
         self.s.bind(("rt0", 0x0800))
 
     def part(self, src, ident, data, off, end, more=True):
-        """A fragment: bytes [off, end) of what lies behind the IP header."""
+        """Sends a fragment: bytes [off, end) of the datagram behind the IP header."""
         self.s.send(self.eth + header(src, ident, off // 8 | (MF if more else 0), data[off:end]) + data[off:end])
 
     def all_parts(self, src, ident, data, step=1480, order=list):
@@ -99,7 +99,7 @@ def long_datagrams_pass_between_a_program_and_the_kernel_both_ways():
     with tap() as (ns, d), nothing_left(d):
         s = kernels(d, *python(READS, KERNEL), netns=ns)
         at = port_of(s)
-        # nobody has asked yet who has the address: the whole datagram waits for the answer
+        # the ARP cache has no entry for the address yet: the whole datagram waits for the ARP reply
         ours(d, *python("""
 import socket, sys
 socket.socket(type=socket.SOCK_DGRAM).sendto(bytes(65507), (sys.argv[1], int(sys.argv[2])))
@@ -139,7 +139,7 @@ for i in range(20):
         assert all(p == [(MF, 1480), (MF | 185, 1480), (370, 1048)] for p in parts.values()), parts
 
 
-# What each way of IP_MTU_DISCOVER makes of lengths.
+# The result of sends of several lengths for each value of IP_MTU_DISCOVER.
 DISCOVER = """
 import errno, socket, sys
 out = []
@@ -183,7 +183,7 @@ def what_arrives_over_a_line_that_loses_and_reorders_is_whole_and_right():
 
 
 def put_together(path):
-    """The UDP payloads that a capture's fragments make, as this file puts them together: {length: how many}."""
+    """Reassembles the UDP payloads of a capture's fragments with this file's own code: {length: number of payloads}."""
     parts, whole = {}, collections.Counter()
     for f in wire_check.frames(path):
         if f[12:14] != b"\x08\x00" or f[23] != 17:
@@ -206,12 +206,13 @@ def a_capture_has_long_datagrams_as_fragments_with_good_sums():
     with Daemon(pair_conf(a="capture = {dir}/a.pcapng")) as d:
         s = ours(d, *python(READS, A))
         at = port_of(s)
-        for source in (A, B):  # to the port itself, and over the wire
+        for source in (A, B):  # once within port a, and once over the wire
             ours(d, *python(ASKS, A, at, "1473,65507", source)).ok()
         s.stop()
         d.end()
         got = put_together(os.path.join(d.dir, "a.pcapng"))
-        # 1,024 frames wait for the writer at most: each length was sent four times, to lose three of them is much
+        # the capture keeps at most 1,024 frames for its writer, so some are lost; each length was sent four times, and
+        # one of the four copies must be complete
         assert got[1473] and got[65507], got
 
 
@@ -228,7 +229,8 @@ def a_raw_peers_fragments_are_put_together_unless_they_break_a_rule():
             return rng.sample(list(r), len(r))
 
         def arrives(data, step, order):
-            """False: this program was held up for so long that the datagram was given up. It may be sent again."""
+            """Sends a datagram in fragments. False: the daemon gave the datagram up because this program was held up
+            too long; the caller may send it again."""
             late = frags(d)["frag_late"]
             wire.all_parts(RAW, next(numbers), datagram(RAW, at, data), step, order)
             until(lambda: heard(s, data) or frags(d)["frag_late"] > late)
@@ -243,18 +245,20 @@ def a_raw_peers_fragments_are_put_together_unless_they_break_a_rule():
         dg = datagram(RAW, at, data)
 
         def refused(parts):
-            """Of each of these something is bad, and nothing may arrive. False: held up for too long, as above."""
+            """Sends fragments that break a rule; no datagram may arrive. False: this program was held up too long, as
+            above."""
             before = frags(d)
             ident = next(numbers)
             for off, end in parts:
                 wire.part(RAW, ident, dg, off, end, end < 4000)
             until(lambda: frags(d)["frag_rx"] >= before["frag_rx"] + len(parts))
             return frags(d)["frag_bad"] > before["frag_bad"]
-        for parts in [((0, 1480), (1472, 2952), (2952, 4008)),  # an overlap
-                      ((0, 1480), (0, 1472), (1480, 2960), (2960, 4008)),  # another first one
-                      ((0, 40), (40, 1480), (1480, 2960), (2960, 4008)),  # a first one that no link makes so short
-                      ((0, 1480), (1480, 2950), (2960, 4008)),  # in the middle, and no multiple of 8
-                      ((2960, 4000), (2960, 4008), (0, 1480), (1480, 2960))]:  # two ends
+        for parts in [((0, 1480), (1472, 2952), (2952, 4008)),  # two fragments overlap
+                      ((0, 1480), (0, 1472), (1480, 2960), (2960, 4008)),  # a second fragment at offset 0
+                      # a first fragment shorter than any link makes it
+                      ((0, 40), (40, 1480), (1480, 2960), (2960, 4008)),
+                      ((0, 1480), (1480, 2950), (2960, 4008)),  # a middle fragment whose length is no multiple of 8
+                      ((2960, 4000), (2960, 4008), (0, 1480), (1480, 2960))]:  # two last fragments
             until(lambda: refused(parts))
         wire.part(RAW, next(numbers), bytes(70000), 65528, 65560, False)
 
@@ -285,8 +289,8 @@ def a_flood_of_first_fragments_leaves_a_neighbours_datagram_whole():
             return frags(d)["frag_evicted"] >= more
 
         def arrives():
-            """Its last fragment comes behind more first ones than the table holds. False: that took too long, or the
-            table takes both sources for one; then for the next neighbour."""
+            """The last fragment comes after more first fragments than the table holds. False: this took too long, or
+            both sources have the same hash in the table; the caller goes on with the next source."""
             i = next(numbers) % 65536
             raw = f"10.79.0.{100 + i % 100}"
             data = b"%05d" % i + bytes(9000)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-UDP sockets of unchanged programs over the wire iwarp (doc/datagram-sockets.md): as the kernel's sockets behave; what is
-on the wire, judged by wire_ud.py; peers that do not speak it; a peer in Python that asks and answers by itself, is
-started anew, and breaks the rules.
+UDP sockets of unchanged programs over the wire protocol iwarp (doc/datagram-sockets.md): they behave as the kernel's
+sockets; wire_ud.py checks the bytes on the wire; peers that do not speak the protocol get plain UDP; a peer in Python
+asks and answers, is started anew, and breaks the rules.
 """
 import os
 import random
@@ -25,7 +25,7 @@ NUMBER, PORT, SOL_RNIC, WIRE = 0xfe0000, 4793, 0x524e, 1
 ASK, ANSWER, SEND, SEGMENT = 7, 8, 1, 4
 TAKES, NOBODY, STALE = 1, 2, 3
 
-# Asks with datagrams of many lengths until each has come back whole.
+# Sends datagrams of many lengths, each again and again until it has come back whole.
 ASKS = """
 import os, socket, sys
 s = socket.socket(type=socket.SOCK_DGRAM)
@@ -46,7 +46,8 @@ for n in map(int, sys.argv[3].split(",")):
 print("answered", flush=True)
 """
 
-# Sends lines of its input to an address, each with its number of bytes in front; told which wire, first by the option.
+# Sends a datagram of each length that comes on stdin; prints "sent" or the error. argv[3] sets the socket's wire
+# option.
 SENDS = """
 import socket, sys
 s = socket.socket(type=socket.SOCK_DGRAM)
@@ -109,16 +110,18 @@ def all_lengths_arrive_right_over_a_line_that_loses_and_reorders():
         s.stop()
     with Daemon(pair_conf()) as d, nothing_left(d):
         s = iwarp(d, *python(READS, A))
-        for source in (A, B):  # to the port itself, and over the wire
+        for source in (A, B):  # once within port a, and once over the wire
             iwarp(d, *python(ASKS, A, port_of(s), "32768,65506,65507,4", source)).ok()
         assert grams(d)["gram_iwarp_rx"] > 2 and not drops(d)["ud_incomplete"], drops(d)
         iwarp(d, *python(ASKS, A, port_of(s), ",".join(["65507"] * 20), B)).ok()
-        assert grams(d, "b")["gram_slots_rx"] > 0, grams(d, "b")  # those of A's socket are the first asker's
+        # the slots of port a's socket are lent to the first sender that asked, so only port b's socket receives in
+        # slots
+        assert grams(d, "b")["gram_slots_rx"] > 0, grams(d, "b")
         s.stop()
 
 
 def plain(path, port):
-    """UDP packets to and from the port in a capture."""
+    """Number of UDP packets to and from the port in a capture."""
     return sum(f[12:14] == b"\x08\x00" and f[23] == 17 and port in struct.unpack(">HH", f[34:38])
                for f in wire_check.frames(path))
 
@@ -132,7 +135,7 @@ def the_wire_is_datagram_iwarp_with_good_crcs():
         s.stop()
         d.end()
         path = os.path.join(d.dir, "a.pcapng")
-        seen = wire_ud.datagrams(path)  # raises where a header, a sum or a CRC is wrong
+        seen = wire_ud.datagrams(path)  # raises when a header, a sum or a CRC is wrong
         number = NUMBER + at
         there = [g for g in seen if g.dst_qpn == number and g.kind != ANSWER]
         assert {ASK, SEND, SEGMENT} <= {g.kind for g in there} <= {ASK, SEND, SEGMENT, 5}, {g.kind for g in there}
@@ -147,7 +150,7 @@ def the_wire_is_datagram_iwarp_with_good_crcs():
                 whole.setdefault((g.msn, g.total), {})[g.offset] = g.body
         assert {1409, 65507} <= {total for _, total in whole}
         assert all(len(b"".join(parts.values())) == total for (_, total), parts in whole.items())
-        assert plain(path, at) < 10, "the first went plain until there was an answer, and no others"
+        assert plain(path, at) < 10, "datagrams went plain after the first answer"
 
 
 @case
@@ -157,7 +160,7 @@ def the_wire_is_chosen_by_port_program_and_socket():
         at = port_of(s)
 
         def wires(run, *argv, to=A, port=at):
-            """How datagrams of a program went: until one goes by iwarp, or 20 have gone plain."""
+            """By which wire a program's datagrams went: sends until one goes by iwarp, or until 20 have gone plain."""
             p = run(d, *python(SENDS, to, port, *argv))
             p.wait_line("sending")
             before = grams(d, "b")["gram_iwarp_tx"] + grams(d)["gram_iwarp_tx"]
@@ -167,9 +170,9 @@ def the_wire_is_chosen_by_port_program_and_socket():
                 time.sleep(0.001)
             p.stop()
             return grams(d, "b")["gram_iwarp_tx"] + grams(d)["gram_iwarp_tx"] > before
-        assert wires(iwarp) and not wires(ours, 1), "the environment, and plain although the port says iwarp"
+        assert wires(iwarp) and not wires(ours, 1), "RNIC_WIRE or the option for plain UDP has no effect"
         assert not wires(lambda d, *a: d.run("env", "RNIC_WIRE=plain", RNICRUN, "--sockets", *a))
-        assert wires(ours, 2), "the socket's option alone"
+        assert wires(ours, 2), "the socket's option alone has no effect"
         s.stop()
 
 
@@ -215,10 +218,10 @@ def a_peer_that_does_not_speak_it_gets_plain_udp():
         assert got["gram_iwarp_tx"] == got["gram_iwarp_rx"] == got["gram_answered"] == 0 < got["gram_asked"] < 40, got
 
 
-# ---- a peer of its own ----
+# ---- a peer in Python ----
 
 class Peer:
-    """The kernel's end of the tap speaks the protocol by itself: datagram-port is an ordinary UDP socket of its."""
+    """Speaks the protocol at the kernel's end of the tap; datagram-port is an ordinary UDP socket here."""
 
     def __init__(self, ns):
         def sockets():
@@ -226,11 +229,11 @@ class Peer:
         self.wire, self.own = In(ns).run(sockets)
         self.wire.bind((KERNEL, PORT))
         self.own.bind((KERNEL, 0))
-        self.port = self.own.getsockname()[1]  # a program's here
+        self.port = self.own.getsockname()[1]  # stands for a program's port
         for s in (self.wire, self.own):
             s.settimeout(60)
         self.msn = 0
-        self.says = None  # what answer() has for questions that come while another datagram is waited for
+        self.says = None  # arguments of answer() for questions that come while another datagram is awaited
 
     def say(self, kind, to, body, qkey=0, unit=0, total=0, source=None, crc=0, flags=0):
         source = NUMBER + self.port if source is None else source
@@ -250,7 +253,7 @@ class Peer:
         self.say(ASK, NUMBER + port, struct.pack(">QBB", nonce, 0, 0), unit=1408, **more)
 
     def qkey_for(self, port):
-        """Asks as a peer does, until there is an answer."""
+        """Asks for the port's Q_Key, as a peer does."""
         self.ask(port)
         g, size = self.hear(ANSWER)
         nonce, status, _ = struct.unpack(">QBB", g.body)
@@ -269,13 +272,13 @@ class Peer:
         self.say(SEND, NUMBER + port, struct.pack(">BBIIII", 0x41, 0x43, 0, 0, self.msn, 0) + data, qkey, **more)
 
     def segments(self, data, unit=1024):
-        """What say() takes for each segment of a datagram."""
+        """Splits a datagram; returns the arguments of say() for each segment."""
         self.msn += 1
         return [(struct.pack(">BBIIII", 0x41 if at + unit >= len(data) else 1, 0x43, 0, 0, self.msn, at) +
                  data[at:at + unit], unit, len(data)) for at in range(0, len(data), unit)]
 
     def record(self, port, data, lent, slot, order=lambda parts: parts, **more):
-        """A Write-Record into a slot; lent: Q_Key and STag. more: fields that are wrong."""
+        """Sends a Write-Record into a slot. lent: Q_Key and STag. more: header fields with a wrong value."""
         qkey, stag = lent
         self.msn += 1
         unit = 1408
@@ -286,7 +289,7 @@ class Peer:
             self.say(5, NUMBER + port, body, qkey, unit, more.get("total", len(data)), source=more.get("source"))
 
     def slots_of(self, port, **more):
-        """Q_Key and STag of the slots that a question gets; no STag: none."""
+        """Asks for slots; returns the Q_Key and the STag, which is 0 when no slots are lent."""
         self.say(ASK, NUMBER + port, struct.pack(">QBB", 9, 0, 1), unit=1408, **more)
         g, _ = self.hear(ANSWER)
         assert g.body == struct.pack(">QBB", 9, TAKES, 4 if g.total else 0), g
@@ -335,8 +338,8 @@ def a_peer_of_its_own_writes_long_datagrams_into_slots_that_it_has_been_lent():
         s = ours(d, *python(READS, OURS), netns=ns)
         at, peer = port_of(s), Peer(ns)
         lent = peer.slots_of(at)
-        assert lent[1] and peer.slots_of(at) == lent, "they stay with whom they are lent to"
-        assert peer.slots_of(at, source=NUMBER + peer.port - 1) == (lent[0], 0), "one sender has them"
+        assert lent[1] and peer.slots_of(at) == lent, "the same sender must get the same slots again"
+        assert peer.slots_of(at, source=NUMBER + peer.port - 1) == (lent[0], 0), "another sender got these slots"
 
         def arrives(data, slot, order=lambda parts: parts):
             peer.record(at, data, lent, slot, order)
@@ -354,11 +357,11 @@ def a_peer_of_its_own_writes_long_datagrams_into_slots_that_it_has_been_lent():
         dropped("ud_refused", 0, stag=lent[1] ^ 4)
         dropped("ud_refused", 4)
         dropped("ud_refused", 0, to=1 << 63)
-        dropped("ud_refused", 0, to=8)  # not where the slot begins
-        dropped("ud_refused", 0, source=NUMBER + peer.port - 1)  # another's
-        dropped("ud_again", 0, msn=1)  # older than what has been there
+        dropped("ud_refused", 0, to=8)  # not at the beginning of a slot
+        dropped("ud_refused", 0, source=NUMBER + peer.port - 1)  # from a sender that has not been lent the slots
+        dropped("ud_again", 0, msn=1)  # an MSN lower than one that has been there
         dropped("ud_bad", 0, total=65508)
-        # one that is not whole is dropped when the next one comes into its slot, and nothing of it is seen
+        # a record that is incomplete is dropped when the next one comes into its slot, and the program sees none of it
         lost, data = rng.randbytes(40000), rng.randbytes(50000)
         peer.record(at, lost, lent, 2, lambda p: p[1:])
         arrives(data, 2)
@@ -407,7 +410,7 @@ def a_peer_of_its_own_answers_is_started_anew_and_closes_its_socket():
             put(p, n)
 
         def spoken(n, *kinds):
-            """A datagram of n bytes by iwarp, or a segment of one, sent until it is there."""
+            """Sends a datagram of n bytes until it, or a segment of it, has come by iwarp."""
             peer.wire.settimeout(0.1)
             while True:
                 sends(n)
@@ -422,14 +425,14 @@ def a_peer_of_its_own_answers_is_started_anew_and_closes_its_socket():
 
         def all_of(n, kind):
             parts = {}
-            while len(parts) < -(-n // 640):  # in units that the peer takes
+            while len(parts) < -(-n // 640):  # in segments of the size that the peer takes
                 g = spoken(n, kind)
                 assert g.unit == 640, g
                 parts[g.offset] = g.body
                 assert kind == SEGMENT or (g.stag, (g.to - g.offset) >> 16 in (0, 1), (g.to - g.offset) & 65535) == (
                     0xabc, True, 0), g
                 try:
-                    while True:  # those that have come with it
+                    while True:  # further segments of the same datagram
                         g, _ = peer.hear(kind)
                         if g.total == n:
                             parts[g.offset] = g.body
@@ -452,26 +455,27 @@ def a_peer_of_its_own_answers_is_started_anew_and_closes_its_socket():
         assert (g.dst_qpn, g.src_qpn, g.qkey, g.unit, g.total, g.body[8:], size) == (
             NUMBER + peer.port, me, 0, 1408, 0, b"\0\0", 34), g
         assert peer.own.recv(2000) == pattern(100), "the datagram has waited for an answer"
-        peer.answer(g._replace(body=bytes(7) + b"\1"), TAKES, 1)  # another nonce: it is not believed
+        # the nonce differs from the question's: the answer is ignored
+        peer.answer(g._replace(body=bytes(7) + b"\1"), TAKES, 1)
         peer.says = 0x1234, 640
         peer.answer(g, TAKES, *peer.says)
         assert spoken(100, SEND).body == pattern(100)
         all_of(1500, SEGMENT)
-        # a long datagram has it ask for slots, and go there when some are lent
+        # for a long datagram the socket asks for slots, and writes into them once some are lent
         peer.says = 0x1234, 640, 0xabc, 2
         all_of(40000, 5)
-        # who does not know the Q_Key changes nothing
+        # a STALE message with a wrong Q_Key changes nothing
         g = spoken(7, SEND)
         peer.unasked(g, STALE, 0x1235)
         assert spoken(8, SEND).body == pattern(8)
-        # started anew: asked again, meanwhile plain, and then with the new Q_Key
+        # the peer is started anew: the socket asks again, sends plain meanwhile, and then uses the new Q_Key
         peer.unasked(g, STALE, 0x1234)
         plain(9)
         peer.says = 0x777, 640
         g = spoken(11, SEND)
 
         def refused():
-            """Nobody has the port any more: told as an ICMP message is."""
+            """The message NOBODY, no socket has the port any more, makes the next send fail as an ICMP error does."""
             spoken(11, SEND)
             peer.unasked(g, NOBODY, 0x777)
             sends(1)
@@ -493,32 +497,37 @@ def what_breaks_a_rule_is_dropped_counted_and_answered_by_no_more_than_came():
             until(lambda: drops(d)[what] >= before + n, lambda: f"{what}: {drops(d)}")
         bad = b"not for the program"
         counted("ud_crc", lambda: peer.send(at, bad, qkey, crc=1))
-        counted("ud_bad", lambda: peer.send(at, bad, qkey, source=0x1234))  # a queue pair's number
-        counted("ud_bad", lambda: peer.send(at, bad, qkey, source=NUMBER))  # port 0
-        counted("ud_bad", lambda: peer.send(at, bad, qkey, flags=1))  # an immediate
-        counted("ud_bad", lambda: peer.say(5, NUMBER + at, bytes(26) + bad, qkey, 64, 19))  # no record
+        counted("ud_bad", lambda: peer.send(at, bad, qkey, source=0x1234))  # the source is a queue pair's number
+        counted("ud_bad", lambda: peer.send(at, bad, qkey, source=NUMBER))  # the source is port 0
+        # an immediate, which a program's datagrams do not have
+        counted("ud_bad", lambda: peer.send(at, bad, qkey, flags=1))
+        # a Write-Record that is malformed
+        counted("ud_bad", lambda: peer.say(5, NUMBER + at, bytes(26) + bad, qkey, 64, 19))
         counted("ud_bad", lambda: peer.say(6, NUMBER + at, bytes(46), qkey))
         counted("ud_bad", lambda: peer.ask(at, nonce=0))
         counted("ud_bad", lambda: peer.ask(at, source=5))
         counted("ud_bad", lambda: peer.say(ASK, NUMBER + at, bytes(7) + b"\1\0\0x"))
         counted("ud_bad", lambda: peer.say(ANSWER, NUMBER + at, bytes(7) + b"\1\4\0"))
         body = struct.pack(">BBIIII", 0x41, 0x43, 0, 0, 5, 65472) + bytes(64)
-        counted("ud_bad", lambda: peer.say(SEGMENT, NUMBER + at, body, qkey, 64, 65536))  # longer than UDP has it
+        # longer than a UDP datagram can be
+        counted("ud_bad", lambda: peer.say(SEGMENT, NUMBER + at, body, qkey, 64, 65536))
         one, two, three = peer.segments(bytes(2500))
-        counted("ud_bad", lambda: peer.send_all(at, [one, three, (two[0], 1024, 2400)], qkey))  # the total
+        # the second segment names another total length
+        counted("ud_bad", lambda: peer.send_all(at, [one, three, (two[0], 1024, 2400)], qkey))
         wrong = [one, (struct.pack(">BBIIII", 1, 0x43, 0, 0, peer.msn + 1, 512) + bytes(512), 512, 2500)]
         wrong[0] = (one[0][:10] + struct.pack(">I", peer.msn + 1) + one[0][14:], 1024, 2500)
-        counted("ud_bad", lambda: peer.send_all(at, wrong, qkey), 2)  # an overlap
-        # a Q_Key that is none, or another port's or another address's: the speaker is told, and nobody else
+        counted("ud_bad", lambda: peer.send_all(at, wrong, qkey), 2)  # two segments overlap
+        # a Q_Key that does not exist, or belongs to another port or another address: the sender gets an answer, no
+        # program gets anything
         counted("ud_qkey", lambda: peer.send(at, bad, qkey ^ 1))
         g, size = peer.hear(ANSWER)
         assert (g.body, g.qkey, g.src_qpn, size) == (bytes(8) + b"\3\0", qkey ^ 1, NUMBER + at, 34), g
         other = ours(d, *python(READS, OURS), netns=ns)
         counted("ud_qkey", lambda: peer.send(port_of(other), bad, qkey))
         assert peer.hear(ANSWER)[0].body[8] == STALE
-        # a datagram that does not become whole is dropped
+        # an incomplete datagram is dropped
         counted("ud_incomplete", lambda: peer.send_all(at, peer.segments(bad * 200)[1:], qkey))
-        # many questions: each gets one answer at most, which is as long as the question
+        # many questions: each gets at most one answer, which is as long as the question
         for i in range(3000):
             peer.ask(at, nonce=i + 1, source=NUMBER + 1 + i)
         peer.ask(at, nonce=5000)
@@ -542,7 +551,7 @@ def what_breaks_a_rule_is_dropped_counted_and_answered_by_no_more_than_came():
         peer.wire.settimeout(60)
         own = peer.qkey_for(port)
         other.stop()
-        while True:  # closed: whoever goes on sending is told
+        while True:  # the socket is closed: a peer that goes on sending is told
             peer.send(port, bad, own)
             peer.wire.settimeout(0.1)
             try:

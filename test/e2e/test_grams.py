@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-UDP sockets of unchanged programs: `rnicrun --sockets` between two ports and against the kernel's UDP; as the kernel's
-sockets behave (gram_table.py); programs that die, and that break the rules of the shared memory.
+UDP sockets of unchanged programs: `rnicrun --sockets` between two ports and against the kernel's UDP; the calls behave
+as the kernel's (gram_table.py); programs die, and break the rules of the shared memory.
 """
 import hashlib
 import itertools
@@ -18,10 +18,10 @@ from sock_rig import kernels, killed_daemon, nothing_left, ours, port_of, python
 A, B = "10.77.0.1", "10.77.0.2"
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gram_table.py")
 RING = 1 << 18
-TX_TAIL, RX_HEAD, STATE, TX = 0, 64, 260, 4096  # of struct ipc_gram; the ring of what goes out
+TX_TAIL, RX_HEAD, STATE, TX = 0, 64, 260, 4096  # offsets in struct ipc_gram; TX is the transmit ring
 BROKEN = 1
 
-# Answers each datagram with its upper case, until one says that it is the last.
+# Sends each datagram back in upper case, until a datagram says that it is the last one.
 ECHO = """
 import socket, sys
 s = socket.socket(type=socket.SOCK_DGRAM)
@@ -33,7 +33,7 @@ while d != b"last":
     s.sendto(d.upper(), who)
 """
 
-# Asks for each answer before the next question; a question that is lost is asked again.
+# Waits for the answer to each question before the next question; sends a question again when it or its answer is lost.
 ASK = """
 import os, random, socket, sys
 s = socket.socket(type=socket.SOCK_DGRAM)
@@ -55,7 +55,7 @@ s.send(b"last")
 print("answered", flush=True)
 """
 
-# Counts datagrams until it is ended.
+# Counts received datagrams until the process is ended.
 SINK = """
 import socket, sys
 s = socket.socket(type=socket.SOCK_DGRAM)
@@ -102,7 +102,7 @@ def a_program_talks_to_the_kernels_udp_both_ways():
         s.ok()
 
 
-# Sends to where nobody is; prints what the next receive says.
+# Sends to an address without a socket; prints the error of the next receive.
 KNOCK = """
 import errno, socket, sys
 s = socket.socket(type=socket.SOCK_DGRAM)
@@ -249,7 +249,8 @@ def a_raw_client_that_keeps_the_rules_is_heard():
 
 
 def broken(change):
-    """A raw client's socket after `change` has broken a rule: it is broken, nothing has left, and the daemon lives."""
+    """Lets `change` break a rule in a raw client's socket: the daemon must mark the socket broken, send nothing of it,
+    and live."""
     with Daemon(pair_conf()) as d, nothing_left(d):
         s = ours(d, *python(SINK, A, 0))
         with Raw(d.sock) as r:
@@ -304,7 +305,8 @@ s.sendto(b"x", ("10.77.0.1", 5000))
 
 
 def scribble(d, seed):
-    """Whether the daemon was seen to have broken the socket meanwhile: it looks when it has a CPU."""
+    """Writes garbage into a socket's memory. Returns whether the daemon marked the socket broken meanwhile; it looks
+    only when it gets the CPU."""
     seen = False
     with Raw(d.sock) as r:
         r.join()
@@ -332,7 +334,8 @@ def memory_that_is_scribbled_over_harms_nobody_else():
 
 @case
 def a_program_whose_memory_is_scribbled_over_ends_in_bounded_time():
-    """By a child of its own: the parent's calls fail or go on, and none hangs or crashes."""
+    """A child process writes garbage into the socket's memory. The parent's calls fail or go on; none hangs or
+    crashes."""
     with Daemon(pair_conf()) as d, nothing_left(d):
         p = ours(d, *python("""
 import mmap, os, random, signal, socket, sys
@@ -363,7 +366,7 @@ print(sorted(seen), flush=True)
 @case
 def requests_that_make_no_sense_are_refused():
     with Daemon(pair_conf()) as d, nothing_left(d), Raw(d.sock) as r:
-        assert r.gram(A)[0] != 0, "before SOCK_JOIN"
+        assert r.gram(A)[0] != 0, "a request before SOCK_JOIN was accepted"
     with Daemon(pair_conf()) as d, nothing_left(d), Raw(d.sock) as r:
         r.join()
         assert r.gram("10.99.0.1")[0] == 99, "EADDRNOTAVAIL"
@@ -373,7 +376,7 @@ def requests_that_make_no_sense_are_refused():
             return r.ask("IPC_SOCK_PEER", struct.pack("<QII", sock, 0, 0) + addr("0.0.0.0") + addr(B, 5))[0]
         assert peer(0) != 0 and peer(1 << 63) != 0
         status, m, _ = r.bind(A)
-        assert status == 0 and peer(int.from_bytes(m[:8], "little")) != 0, "a stream has no such peer"
+        assert status == 0 and peer(int.from_bytes(m[:8], "little")) != 0, "a stream socket got a datagram peer"
         status, sock = r.gram(A)
         assert status == 0 and peer(sock) == 0
         assert r.connect(sock, B, 5)[0] != 0

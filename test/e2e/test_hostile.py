@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Clients that mean no good (hostile.c), one mode after the other, while a verified soak runs between two other clients
-over the same two ports: the daemon lives, the soak's data stays good, counters tell, and what they held comes back.
+Malicious clients (hostile.c), one mode after the other, while a verified soak runs between two other clients over the
+same two ports. The daemon must live, the soak's data must stay good, counters must tell, and what the clients held must
+come back.
 """
 import os
 import re
@@ -48,12 +49,13 @@ def end_daemon():
 
 
 def held(d):
-    """What clients hold in the daemon. The target's own QPs of ended connections are left out: it keeps them."""
+    """Number of clients in the daemon. The QPs of the target's ended connections are not counted: the target keeps
+    them."""
     return len(d.telemetry("/rnic/clients"))
 
 
 def attack(mode, patience=90):
-    """Runs one mode beside the soak; returns what it printed."""
+    """Runs one mode of hostile.c beside the soak; returns what hostile.c printed."""
     d = daemon()
     t = world["t"]
     stag, addr, _ = t.mr["rw"]
@@ -88,14 +90,14 @@ def counter(name):
 def changes_work_requests_after_the_doorbell():
     before = counter("bad_wqes") + counter("access_errors")
     attack("wqe")
-    assert counter("bad_wqes") + counter("access_errors") > before, "no counter tells of it"
+    assert counter("bad_wqes") + counter("access_errors") > before, "no counter tells of the attack"
 
 
 @case
 def garbage_over_rings_indices_and_doorbells():
     before = counter("bad_rings")
     attack("rings")
-    assert counter("bad_rings") > before, "no counter tells of it"
+    assert counter("bad_rings") > before, "bad_rings did not count the attack"
 
 
 @case
@@ -133,7 +135,7 @@ def hugepages(n=None):
 
 @case
 def takes_hugepages_away():
-    """The daemon's access ends in SIGBUS: it must survive it."""
+    """The client returns its hugepages to the kernel: the daemon's access ends in SIGBUS, which it must survive."""
     daemon()
     with open("/proc/meminfo", encoding="ascii") as f:
         free = int(re.search(r"HugePages_Free:\s+(\d+)", f.read()).group(1))
@@ -144,7 +146,7 @@ def takes_hugepages_away():
     dropped = counter("clients_dropped")
     try:
         attack("huge_holes")
-        assert counter("clients_dropped") == dropped + 1, "the daemon was not hit, or bears with it"
+        assert counter("clients_dropped") == dropped + 1, "the client was not dropped"
     finally:
         if hugepages() != before:
             hugepages(before)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rnicrun --inject: the call or completion that is named fails, in one process, and is told in one line."""
+"""rnicrun --inject: the named call or completion fails in one process, and one line tells it."""
 import os
 import random
 import re
@@ -18,7 +18,7 @@ RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
 
 
 def client(spec, *argv):
-    """Runs a client with failures against a server that has none; returns the client after its end."""
+    """Runs a client with injected failures against a server without; returns the client's process after its end."""
     with Daemon(pair_conf()) as d:
         server = d.run(TESTPMD, "-s", "-a", SERVER, "--once")
         server.wait_line("listening")
@@ -177,7 +177,8 @@ def a_running_program_is_told_by_rnicctl():
 
 @case
 def a_program_that_runs_iwarp_itself_is_told_by_its_process_number():
-    """Without a daemon, or over the streams of one; a stranger is refused, and a program that takes no orders named."""
+    """Embedded, or over rnicd's streams (designs host and assisted). A process of another user is refused, and a
+    program that takes no orders is named."""
     with Daemon(pair_conf()) as d:
         os.chmod(d.dir, 0o711)
         for way, ends in (("--embedded", ("127.0.0.1", "127.0.0.1")), ("--design=host", (SERVER, PEER)),
@@ -245,7 +246,7 @@ def a_program_that_takes_no_orders_or_is_another_users_is_left_alone():
 
 @case
 def what_is_never_reached_fails_nothing():
-    """The program's traffic has no atomics, and it makes fewer queue pairs than a thousand."""
+    """The program posts no atomics and makes fewer than a thousand queue pairs."""
     p = client("wc.atomic:1=FATAL_ERR,create_qp:1000=ENOMEM")
     assert p.p.returncode == 0 and not told(p), p.tail()
 

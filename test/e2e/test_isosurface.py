@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The filters of examples/isosurface as processes: the picture is that of one process, whatever the number of processes,
-the size of units, the transport and the design; and a run that cannot go on says why, once, and ends.
+The filters of examples/isosurface as processes. The picture is that of one process, whatever the number of processes,
+the size of units, the transport and the design. A run that cannot go on says why, once, and ends.
 """
 import json
 import os
@@ -24,7 +24,7 @@ def bytes_of(path):
 
 
 def alone(directory, *options):
-    """The PNG of one process."""
+    """The PNG that one process draws."""
     path = os.path.join(directory, "alone.png")
     Process([ISO, "-n", "1", "-o", path, *options]).ok()
     png = bytes_of(path)
@@ -33,7 +33,7 @@ def alone(directory, *options):
 
 
 def drawn(run, directory, png, *argv):
-    """Runs it with --check; the PNG must be the same file. Returns what it tells."""
+    """Draws with --check; the PNG must equal `png` byte for byte. Returns the run's JSON."""
     path = os.path.join(directory, "many.png")
     p = run(*argv[:1], *argv[1:], "--check", "--json", "-o", path)
     told = json.loads(p.ok(3 * PATIENCE))
@@ -112,7 +112,7 @@ def it_is_drawn_without_a_daemon_and_over_sockets():
 def a_raw_volume_is_drawn():
     with tempfile.TemporaryDirectory() as d:
         path, dims = os.path.join(d, "raw"), (20, 24, 28)
-        with open(path, "wb") as f:  # grows with the square of the distance from the middle
+        with open(path, "wb") as f:  # a volume whose value grows with the square of the distance from the middle
             f.writelines(struct.pack(">H", (x - 10) ** 2 + (y - 12) ** 2 + (z - 14) ** 2)
                          for z in range(dims[2]) for y in range(dims[1]) for x in range(dims[0]))
         raw = ("--input", path, "--type", "u16be", "--dims", "x".join(map(str, dims)), "--level", "50.5", "--size",

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The lines of ports: what the daemon, its log, its telemetry and its clients say of a line that goes and comes back, and
-that a port works again afterwards: memif in any order of starts, tap and AF_PACKET whose interface is deleted.
+The line of a port goes down and comes up: the daemon's log, telemetry and clients must tell it, and the port must work
+again. Tested are memif with any order of starts, and tap and AF_PACKET whose interface is deleted.
 """
 import contextlib
 import os
@@ -30,12 +30,12 @@ def cpu_ticks(d):
 
 
 def daemon_pid(d):
-    """`ip netns exec` becomes the daemon itself."""
+    """`ip netns exec` execs the daemon, so this process is the daemon."""
     return d.pid
 
 
 def costs_little(d):
-    """While a port is away its daemon sleeps: of a second of processor time it takes less than half in a second."""
+    """A daemon whose port is down must sleep: it uses less than half a second of processor time in a second."""
     hz = os.sysconf("SC_CLK_TCK")
     before, began = cpu_ticks(d), time.monotonic()
     time.sleep(1)
@@ -56,7 +56,8 @@ def answers(ns):
 
 @case
 def a_cable_that_is_pulled_is_not_called_active():
-    """veth: its other end goes down and up. Log, telemetry, ibv_query_port, the doctor and the two events say so."""
+    """veth: the other end goes down and up. Log, telemetry, ibv_query_port, the doctor and two asynchronous events must
+    tell it."""
     with veth() as ns, Daemon(conf("af_packet:v1"), netns=ns) as d:
         assert link(d) == "up"
         watch = d.run(helper("link_watch"), "a")
@@ -128,7 +129,7 @@ def an_interface_that_is_deleted_and_made_again_does_not_end_its_port():
 
 
 class Pair:
-    """Two daemons on a memif: the server's and the client's. Either may be ended and started again."""
+    """Two daemons, memif server and memif client; each can be ended and started again."""
 
     def __init__(self, folder):
         common = f"id=0,socket-abstract=no,socket={folder}/memif.sock"
@@ -185,7 +186,7 @@ def a_memif_client_that_starts_first_is_not_refused():
 
 @case
 def a_memif_does_not_end_with_a_restart_of_either_daemon():
-    """In order and by SIGKILL, which leaves the server's socket lying there."""
+    """In order, and by SIGKILL, which leaves the server's socket file behind."""
     with memif_pair() as p:
         p.start("server")
         p.start("client")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Both ends of a connection on one device: what a port sends to its own address it receives without a wire."""
+"""Both ends of a connection on one device: a port receives what it sends to its own address, without a wire."""
 import os
 import sys
 
@@ -8,7 +8,7 @@ from rig import RNICRUN, Daemon, alone_conf, case, cases_of, main, need
 
 SELF = "10.77.0.1"
 
-# It needs two devices; the others take long and have nothing to do with what lies between the ends.
+# left out: the first case needs two devices; the others take long and test nothing that lies between the ends
 NOT_HERE = ("listening_on_a_used_port", "neighbour_does_not_answer", "backlog_is_bounded_and_nobody_hangs",
             "hundreds_of_connections_one_after_the_other", "request_that_is_never_answered")
 cases_of("cm_cases", alone_conf(), "_on_one_device", (SELF, SELF), without=NOT_HERE)
@@ -19,7 +19,7 @@ if (os.cpu_count() or 1) >= 2:
 
 
 def pair_of(d, server, client):
-    """Both run to their ends; the server is up when it has a listener or prints its first line."""
+    """Runs server and client to their ends; starts the client again while the server is not ready."""
     s = d.run(RNICRUN, *server)
     for _ in range(100):
         c = d.run(RNICRUN, *client)
@@ -40,7 +40,7 @@ def stock_programs_meet_themselves():
         pair_of(d, ["ib_write_bw", "-R", "-n", "500"], ["ib_write_bw", "-R", "-n", "500", SELF])
         pingpong = ["ibv_rc_pingpong", "-d", "a", "-g", "0", "-c"]
         pair_of(d, pingpong, [*pingpong, "127.0.0.1"])
-        assert d.telemetry("/rnic/ports,a")["tx_packets"] < 5  # ARP at the start: nothing went to the wire
+        assert d.telemetry("/rnic/ports,a")["tx_packets"] < 5  # only ARP at the start went to the wire
 
 
 if __name__ == "__main__":

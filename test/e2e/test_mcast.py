@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Multicast: Debian's mckey as it is, from one port of a daemon to another and to its own, and between two daemons over a
-bridge of Linux that snoops and so lets a group's frames through only to where it has heard a good report. What the
-ports send is read from captures by tshark.
+Multicast with Debian's unmodified mckey: from one port of a daemon to another port and to itself, and between two
+daemons over a Linux bridge with IGMP snooping, which forwards a group's frames only to ports from which it has heard a
+valid report. tshark reads from captures what the ports send.
 """
 import json
 import signal
@@ -57,14 +57,15 @@ CAPTURED = {"a": "capture = {dir}/a.pcapng", "b": "capture = {dir}/b.pcapng"}
 
 @case
 def mckey_from_port_to_port():
-    """mckey waits three seconds before it sends, so several run at a time: receivers first, each with its group."""
+    """mckey waits three seconds before it sends, so several run at the same time, each with its group; the receivers
+    start first."""
     with Daemon(pair_conf(**CAPTURED)) as d:
         ends = [mckey(d, *args) for args in (
             ["-m", "239.1.1.1", "-b", B], ["-m", "239.1.1.1", "-b", B],
-            ["-m", "239.1.1.1", "-b", A],  # beside the sender on its device
+            ["-m", "239.1.1.1", "-b", A],  # a receiver on the sender's own device
             ["-m", "239.1.1.2", "-b", A, "-c", "3", "-S", "1024"],
             ["-M", "::ffff:239.1.1.3", "-b", B],
-            ["-m", "239.1.1.4"])]  # the first device
+            ["-m", "239.1.1.4"])]  # without -b: the first device
         until("all in their groups", lambda: groups(d), [members(1, "a", 1), members(1, "b", 2), members(2, "a", 3),
                                                        members(3, "b", 1), members(4, "a", 1)])
         ends += [mckey(d, "-s", *args) for args in (
@@ -73,7 +74,7 @@ def mckey_from_port_to_port():
         done(*ends)
         until("groups that nobody is in", lambda: groups(d), [])
         until("clients", lambda: d.telemetry("/rnic/clients"), [])
-        # A sender that is in its group had its own.
+        # The sender that is a member of its group has received its own datagrams.
         assert counter(d, "ud_out") == 10 + 20 + 10 + 10, counter(d, "ud_out")
         assert counter(d, "ud_bad") == counter(d, "ud_crc") == counter(d, "ud_qkey") == 0
         d.end()
@@ -89,7 +90,7 @@ def conf(name, addr):
 
 
 def bridge():
-    """br0 with the ports pa, pb, px; da, db, dx are the other ends of their wires."""
+    """Makes bridge br0 with ports pa, pb, px; da, db, dx are the other ends of their wires."""
     need("bridge")
     wire.own_network()
     try:
@@ -115,14 +116,14 @@ def reported():
 
 
 class Ear:
-    """Hears, and says, what goes over a device of the host's; before the bridge takes it."""
+    """Reads and writes raw frames on a device of the host, before the bridge sees them."""
 
     def __init__(self, dev):
         self.s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL))
         self.s.bind((dev, ALL))
 
     def next(self, wanted, timeout=PATIENCE):
-        """The next incoming IP packet that is wanted, or None."""
+        """The next incoming IP packet for which wanted() is true, or None."""
         end = time.monotonic() + timeout
         while (left := end - time.monotonic()) > 0:
             self.s.settimeout(left)
@@ -147,7 +148,7 @@ class Ear:
 
 
 def igmp_of(kind, group):
-    """A host's message of this type that names the group; version 3 with the record type behind it."""
+    """Matches a host's IGMP message of this type that names the group; in version 3 the record type is not checked."""
     want = socket.inet_aton(group)
     return lambda ip: ip[9] == 2 and ip[ip[0] % 16 * 4] == kind and want in ip[(ip[0] % 16 + 1) * 4:]
 
@@ -168,7 +169,7 @@ def over_a_bridge_that_snoops():
         assert ear.next(igmp_of(0x22, "239.7.0.2")), "nobody said that the killed one has left"
         until("a client has died", lambda: groups(b), ["239.7.0.1 device p ids 1 qps 1"])
         until("the bridge has heard it", reported, ["239.7.0.1"])
-        # Somebody asks, in two versions, and somebody else talks nonsense.
+        # A querier asks in two versions; then another host sends malformed queries.
         for about, dst in (("0.0.0.0", "224.0.0.1"), ("239.7.0.1", "239.7.0.1")):
             ear.query(about, dst=dst, more=b"\2\x7d\0\0")
             assert ear.next(igmp_of(0x22, "239.7.0.1")), "no answer in version 3"

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory of every kind: mem_cases.c has the cases and both ends. And what librnic stands before in libc."""
+"""
+Memory of every kind as source and target of RDMA (mem_cases.c has the cases and both ends), and the libc functions that
+librnic overrides.
+"""
 import re
 import subprocess
 import sys

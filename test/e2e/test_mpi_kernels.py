@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The kernels of examples/mpi over minimpi, each way that its bytes can travel, over a good wire and over one that loses
-datagrams. Each kernel checks its own result.
+The kernels of examples/mpi over minimpi, by each of its channels, over a good wire and over one that loses datagrams.
+Each kernel checks its own result.
 """
 import re
 
@@ -10,11 +10,12 @@ from rig import PATIENCE, Daemon, case, example, main, nothing_is_left, pair_con
 
 LOSS = "loss = 1%"
 KERNELS = (["pingpong", "20", "300000"], ["cg", "48"])
-CHANNELS = {"rc": ["rc"], "ud": ["ud"], "hybrid": ["ud", "rc"], "rd": ["rd"]}  # and what bytes travel by
+# channel: the transports that may carry its bytes
+CHANNELS = {"rc": ["rc"], "ud": ["ud"], "hybrid": ["ud", "rc"], "rd": ["rd"]}
 
 
 def kernel(d, argv, ranks, channel, *options):
-    """Runs a kernel, and returns what all ranks together have used."""
+    """Runs a kernel; returns the resources used by all ranks together."""
     p = d.run(example("mpi/minirun"), "-n", str(ranks), "-c", channel, *options, example("mpi/" + argv[0]), *argv[1:])
     out = p.ok(5 * PATIENCE)
     assert re.search(rf"^{argv[0]}: .*\bright$", out, re.M), out
@@ -23,7 +24,7 @@ def kernel(d, argv, ranks, channel, *options):
 
 
 def all_kernels(channel, carriers, port=""):
-    """carriers: those of rc, ud, rd that bytes must have travelled by; no others may."""
+    """carriers: the transports among rc, ud, rd that may carry bytes; the first one must."""
     with Daemon(pair_conf(both=port)) as d:
         for argv in KERNELS:
             for ranks in (2, 4):
@@ -74,7 +75,7 @@ def over_every_channel(*argv, ranks=4, port=""):
 
 @case
 def multigrid_finds_its_solution():
-    over_every_channel("mg", "16", ranks=3)  # boxes of unlike sizes
+    over_every_channel("mg", "16", ranks=3)  # the ranks' boxes differ in size
 
 
 @case

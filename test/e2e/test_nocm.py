@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""QPs connected without rdma_cm: nocm_cases.c has the cases and both ends. As iWARP device."""
+"""QPs connected without rdma_cm, on an iWARP device: nocm_cases.c has the cases and both ends."""
 import sys
 
 from rig import cases_of, main, pair_conf

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shared receive queues and objects that change in use: object_cases.c has the cases. With one worker and with two."""
+"""
+Shared receive queues, and objects that change while in use, with one worker and with two: object_cases.c has the cases.
+"""
 import os
 import sys
 

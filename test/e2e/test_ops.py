@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Immediate data, atomics and memory windows: op_cases.c has the cases. Once on a clean wire, once on one that loses. And
+Immediate data, atomics and memory windows (op_cases.c has the cases), over a good wire and over one that loses; and
 what tshark, which knows RFC 7306's atomics, reads on the wire.
 """
 import os

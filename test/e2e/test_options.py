@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The small print, from option_cases.c: for each personality, and for a port where messages wait for receives."""
+"""
+Seldom used options (option_cases.c has the cases): for each personality, and for a port where messages wait for
+receives.
+"""
 import os
 import subprocess
 import sys
@@ -9,7 +12,7 @@ import wire_check
 from rig import BUILD, PATIENCE, Daemon, case, cases_of, helper, main, pair_conf
 
 RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
-SILENT = "a_silent_peer_is_waited_for_no_longer_than_asked"  # it needs a wire that goes silent
+SILENT = "a_silent_peer_is_waited_for_no_longer_than_asked"  # needs a wire that goes silent
 
 cases_of("option_cases", pair_conf(), without=(SILENT,))
 cases_of("option_cases", pair_conf(both="personality = roce"), "_of_an_adapter", without=(SILENT,))
@@ -18,7 +21,7 @@ cases_of("option_cases", pair_conf(both="rnr = wait"), "_where_messages_wait", w
 
 @case
 def the_type_of_service_of_both_ends_is_on_the_wire():
-    """DSCP as set, 0xbb by the client and 0x48 by the listener, in each packet from the first on; ECN stays 0."""
+    """DSCP as set in each packet from the first one on, 0xbb by the client and 0x48 by the listener; ECN stays 0."""
     d = Daemon(pair_conf(a="capture = {dir}/a.pcapng"))
     try:
         p = d.run(helper("option_cases"), "10.77.0.1", "10.77.0.2", "options_of_a_connection_are_kept")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The main job: one daemon, two wired ports, real client processes."""
+"""The main task: one daemon, two wired ports, real client processes."""
 import os
 import re
 import signal
@@ -15,7 +15,7 @@ ADDR = "10.77.0.1"
 
 
 def exchange(d, *client, server=()):
-    """A testpmd-rdma server on port a and one client run on port b; returns the client's stdout."""
+    """Runs a testpmd-rdma server on port a and one client on port b; returns the client's stdout."""
     s = d.run(TESTPMD, "-s", "-a", ADDR, "--once", *server)
     s.wait_line("listening")
     c = d.run(TESTPMD, *client, ADDR)
@@ -88,7 +88,7 @@ def verified_soak_of_the_largest_mtu():
 
 @case
 def bulk_goes_past_the_caches_and_conversation_does_not():
-    """What is streamed is compared: by soak as each message completes, by the others at the end."""
+    """Data written past the caches is compared: by soak as each message completes, by the other modes at the end."""
     with Daemon(pair_conf(mtu=9000)) as d:
         exchange(d, "--mode", "write_lat,send_lat", "--sizes", "64k", "--iters", "200")
         assert d.telemetry("/rnic/counters")["bytes_streamed"] == 0
@@ -115,7 +115,7 @@ def verified_soak_with_markers():
 
 @case
 def verified_soak_where_the_sides_differ():
-    """CRC asked by one side only is used by both; markers go only towards the side that asked for them."""
+    """CRC requested by one side only is used by both; markers go only to the side that requested them."""
     for a, b in (("crc = on", "crc = off"), ("crc = off", "crc = on"), ("markers = on", ""), ("", "markers = on")):
         with Daemon(pair_conf(a=a, b=b)) as d:
             soak(d, "--iters", "500")
@@ -123,7 +123,8 @@ def verified_soak_where_the_sides_differ():
 
 @case
 def more_active_qps_than_working_memory():
-    """Connections that are busy at once outnumber the daemon's blocks: they take turns and all finish."""
+    """More connections are busy at once than the daemon has blocks of working memory: they take turns and all
+    finish."""
     with Daemon(pair_conf()) as d:
         exchange(d, "--mode", "write_bw", "--qps", "768", "--depth", "64", "--sizes", "64", "--iters", "20000")
 
@@ -140,8 +141,8 @@ def verified_soak_over_a_bad_wire():
 
 @case
 def verified_soak_with_bbr_over_a_bad_wire():
-    """Long enough a wire that windows of segments lie behind a hole: they are held, and of an open Send or Read
-    placed."""
+    """The wire is so long that windows of segments arrive behind a hole. The segments are kept, and those of an open
+    Send or Read are placed."""
     bad = "loss = 1%\nreorder = 1%\nduplicate = 1%\ncorrupt = 0.2%\ndelay = 500us\nseed = 7\ncongestion = bbr"
     with Daemon(pair_conf(both=bad)) as d:
         soak(d, "--iters", "500")
@@ -178,7 +179,8 @@ def wire_decodes_outside():
             assert (sum(c.markers for c in conns) > 0) == markers, what
             assert (sum(c.crc_good for c in conns) > 0) == crc, what
             if markers:
-                # tshark loses its place where an FPDU ends just before a marker or two share a segment: short streams.
+                # tshark loses its place where an FPDU ends just before a marker, and where two FPDUs share a segment:
+                # streams are short here.
                 _, told = capture_run(both, mtu, ("--mode", "send_lat", "--sizes", "1,64,500,1000,1400", "--iters", "50",
                                                    "--warmup", "0"))
             assert "Malformed" not in told, f"tshark: malformed frame ({what})"
@@ -189,8 +191,9 @@ def wire_decodes_outside():
 
 def capture_run(both, mtu, args):
     need("tshark")
-    # The capture keeps 1,024 frames for its writer; more, while that waits for a CPU, leave holes, and are counted. The
-    # line rate gives the writer time: where one is too fast for this machine, the next gives four times as much.
+    # The capture keeps 1,024 frames for its writer. When the writer waits longer for a CPU, frames are missing and
+    # counted. The line rate gives the writer time: where it is too high for this machine, the next try gives four times
+    # as much time.
     for rate in ("100M", "25M", "6M"):
         d = Daemon(pair_conf(mtu=mtu, both=f"{both}\nrate = {rate}", a="capture = {dir}/a.pcapng"))
         try:
@@ -211,7 +214,8 @@ def decoded(path):
 
 @case
 def no_system_call_on_post_and_poll():
-    """Ten times the messages must not mean more system calls (sched_yield apart: that is the client giving way)."""
+    """Ten times as many messages must not make more system calls. sched_yield, with which the client gives up the CPU,
+    is not counted."""
     need("strace")
 
     def calls(d, iters):
@@ -267,7 +271,7 @@ def killed_client_leaves_nothing_and_disturbs_nobody():
 
 @case
 def stopped_client_does_not_stop_others():
-    """A client that polls nothing and reads nothing (SIGSTOP) costs nobody but itself and its peer."""
+    """A client that is stopped (SIGSTOP) holds up only itself and its peer."""
     with Daemon(pair_conf()) as d:
         s1 = d.run(TESTPMD, "-s", "-a", ADDR, "-p", "7001", "--once")
         s2 = d.run(TESTPMD, "-s", "-a", ADDR, "-p", "7002", "--once")
@@ -292,7 +296,7 @@ def two_daemons_on_one_machine():
 
 @case
 def daemon_ends_under_load():
-    """SIGTERM while clients are busy: the daemon ends in order, the clients get errors and end by themselves."""
+    """After SIGTERM the daemon ends in order while clients are busy; the clients get errors and end by themselves."""
     d = Daemon(pair_conf())
     try:
         s = d.run(TESTPMD, "-s", "-a", ADDR, "-p", "7001", "--once")

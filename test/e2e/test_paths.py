@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Ports with several paths: what goes by which, what is sent again when they differ, lose and die, and what is said of it.
+Ports with several paths: which packets go by which path, what is sent again when paths differ, lose or die, and what
+the daemon tells of them.
 """
 import contextlib
 import json
@@ -36,7 +37,7 @@ def server(d, addr):
 
 @contextlib.contextmanager
 def soaking(d):
-    """Data that are compared, both ways, while the case does what it does. No connection may end meanwhile."""
+    """Verified data in both directions while the case runs. No connection may end meanwhile."""
     server(d, "10.77.0.2")
     soak = Soak(d, "10.77.0.2", PORT, "--bidir")
     yield soak
@@ -53,7 +54,7 @@ def bytes_of(d):
 
 
 def change(d, what):
-    """One after the other: a change under way has the next one wait."""
+    """Changes a path; asks again until an earlier change is done."""
     until(lambda: d.telemetry(f"/rnic/set,{what}")["done"], what)
 
 
@@ -63,12 +64,14 @@ def sent(d, end="a", n=2):
 
 @case
 def a_difference_in_delay_alone_sends_nothing_again():
-    """Four paths, each 400 us slower than the one before: long streams, and messages one by one."""
+    """Four paths, each 400 us longer than the one before: long streams, and messages one by one."""
     with Daemon(paths_conf(RATE + "delay = 0, 400us, 800us, 1200us", n=4)) as d:
         with soaking(d):
             moves(d, PORT, beyond=max(bytes_of(d)))
             conns = conns_of(d)
-        for c in conns:  # a machine that stops for longer than a timeout has nothing to do with paths
+        # a machine that stops for longer than a retransmission timeout causes retransmissions that have nothing to do
+        # with paths
+        for c in conns:
             assert c["retransmits"] == 0 or c["rtos"] + c["tlps"] > 0, f"{c}\n{d.tail()}"
         assert len(conns) >= 2
         assert min(sent(d, n=4)) > 100 and min(sent(d, "b", 4)) > 10, (sent(d, n=4), sent(d, "b", 4))
@@ -92,7 +95,7 @@ def what_one_path_loses_is_sent_again():
 
 @case
 def a_path_that_delivers_nothing_is_left_and_taken_again():
-    """Its line is up all the time: TCP finds out. The other path is the slower one."""
+    """The path's line stays up: TCP must find out that the path delivers nothing. The other path is slower."""
     with Daemon(paths_conf(RATE + "delay = 500us, 0")) as d:
         with soaking(d) as soak:
             for end in "ab":
@@ -122,7 +125,7 @@ address = {address}/24
 
 @case
 def links_that_go_down_one_by_one():
-    """Two daemons and two cables between them. The port has failed when both are gone, and no sooner."""
+    """Two daemons and two cables between them. The port must fail when both cables are down, and not before."""
     with netns() as ns:
         for n in "vw":
             sh("ip", "-n", ns, "link", "add", f"{n}0", "type", "veth", "peer", "name", f"{n}1")
@@ -165,7 +168,7 @@ def a_connection_that_keeps_to_one_path():
 
 @case
 def the_shorter_queue_is_taken():
-    """A line of 100 Mb/s beside one of 1 Gb/s."""
+    """A path of 100 Mb/s beside one of 1 Gb/s."""
     with Daemon(paths_conf("rate = 100M, 1G\nspread = least-queue")) as d:
         with soaking(d):
             pass

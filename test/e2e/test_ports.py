@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Ports against the host's own kernel and against another daemon: tap, af_packet, memif; ping, resets, fragments,
-captures, strangers who talk no MPA, a flood of SYNs. Everything happens in network namespaces made here.
+Ports against the host's kernel and against another daemon: tap, af_packet, memif; ping, resets, fragments, captures,
+peers that speak no MPA, a SYN flood. All of it runs in network namespaces made here.
 """
 import contextlib
 import errno
@@ -65,7 +65,8 @@ def closed_tcp_port_resets():
 
 @case
 def strangers_who_talk_no_mpa():
-    """The kernel's TCP connects to a listener: garbage, silence, half a frame. Each is ended, the daemon goes on."""
+    """The kernel's TCP connects to a listener and sends garbage, nothing, or half a frame. Each connection is ended;
+    the daemon goes on."""
     def talk(data):
         s = connect(18600)
         try:
@@ -122,7 +123,7 @@ def syn_flood_does_not_shut_out_the_honest():
                 raw.bind(("rt0", 0))
                 own = raw.getsockname()[4]
                 for i in range(n):
-                    # a handful of senders that exist for ARP only through this host, many ports
+                    # 40 source addresses, which answer ARP only through this host, and many ports
                     raw.send(syn(mac, own, f"10.79.0.{10 + i % 40}", 1024 + i % 60000, i))
                     if i % 50 == 0:
                         time.sleep(0.001)
@@ -141,7 +142,7 @@ def syn_flood_does_not_shut_out_the_honest():
 
 
 def pings_in(path):
-    """ICMP frames in a capture that is being written."""
+    """Number of ICMP frames in a capture that is still being written."""
     try:
         return sum(f[12:14] == b"\x08\x00" and f[23] == 1 for f in wire_check.frames(path))
     except (wire_check.WireError, struct.error):
@@ -161,7 +162,7 @@ def capture_is_a_sound_file():
                       "_ws.malformed", "ip.checksum.status", options=("-o", "ip.check_checksum:TRUE"))
         assert not any(r[5] for r in rows), rows
         echo = [(r[0], r[1], r[2], r[3]) for r in rows if r[1] in ("0", "8") and r[1]]
-        # direction 1 is in, 2 is out; status 1 is good
+        # third column, direction: 1 is in, 2 is out; fifth column, status: 1 is good
         want = [("1", "8", "1", "98"), ("2", "0", "1", "98")] * 3 + [("1", "8", "1", "1514"), ("2", "0", "1", "1514")]
         numbers = [(str(int(a, 0)), b, c, e) for a, b, c, e in echo]
         assert numbers == want, rows
@@ -209,7 +210,7 @@ def two_daemons_over_veth():
 
 @case
 def two_daemons_over_pcap():
-    """libpcap's view of an interface: what arrives there, not the frames that were sent through it."""
+    """libpcap's view of an interface: only the frames that arrive there, not those that were sent through it."""
     with veth() as ns:
         a, b = (conf(f"pcap:rx_iface_in={dev},tx_iface={dev}", "mtu = 1500") for dev in ("v0", "v1"))
         between_daemons(a, b.replace(OURS, "10.79.0.3"), ns)
@@ -230,8 +231,8 @@ def the_dead_peer_of_an_idle_connection_is_noticed():
 
 def over_a_narrow_path(tells):
     """
-    Two daemons and the kernel as router between them, whose link to one takes 1,300 bytes; it says so, or not. The
-    other end's segments of 1,500 bytes must come through all the same, in time.
+    Two daemons, and between them the kernel as a router whose link to one of them takes packets of 1,300 bytes; the
+    router tells this by ICMP or not (tells). The other daemon's segments of 1,500 bytes must get through all the same.
     """
     with netns() as ns:
         if not os.path.exists("/dev/net/tun"):
@@ -243,7 +244,7 @@ def over_a_narrow_path(tells):
             for dev, addr, mtu in (("rt0", KERNEL, 1500), ("rt1", "10.80.0.1", 1300)):
                 sh("ip", "-n", ns, "addr", "add", f"{addr}/24", "dev", dev)
                 sh("ip", "-n", ns, "link", "set", dev, "mtu", str(mtu), "up")
-            if not tells:  # ICMP finds no way back
+            if not tells:  # the router's ICMP messages are dropped
                 sh("ip", "-n", ns, "rule", "add", "ipproto", "icmp", "blackhole")
             server = db.run(TESTPMD, "-s", "-a", "10.80.0.2", "--once")
             server.wait_line("listening")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""testpmd-rdma's prompt: from a pipe, as a script drives it, and on a terminal, as a person does."""
+"""testpmd-rdma's prompt: from a pipe, as a script uses it, and on a terminal, as a person does."""
 import os
 import pty
 import re
@@ -13,7 +13,7 @@ import time
 from rig import PATIENCE, TESTPMD, Daemon, case, main, pair_conf, until
 
 ADDR = "10.77.0.1"
-# Of write_bw: messages of the measurement have been counted. A run that is stopped before leaves no line.
+# A write_bw run that has counted messages of its measurement. A run that is stopped earlier prints no row.
 MEASURING = re.compile(r"running: (?!.*warm-up).*, (?!0\.000 )[\d.]+ GB/s")
 
 
@@ -48,7 +48,7 @@ def a_script_sets_starts_shows_and_quits():
             p.say(line)
         out = p.p.ok()
         assert out.count("write_bw:") >= 2 and out.count("send_lat:") >= 1, out
-        # each run prints its row, and show stats prints all four again
+        # each row appears twice: when its run ends, and in show stats
         for size in ("4k", "64", "64k", "8"):
             assert len(re.findall(rf"^ +{size} +\d.*verified$", out, re.M)) == 2, (size, out)
         assert re.search(r"^ +size +8$", out, re.M) and re.search(rf"^ +host +{ADDR}$", out, re.M), out

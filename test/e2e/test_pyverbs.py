@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-rdma-core's own tests (Debian's python3-pyverbs has them), over one device in each personality. What the device does
-not have they skip by themselves. Tests of the connection manager need an interface of the host that has the device's
-address: they look for it in the folder /sys/class/infiniband/a/device/net, which librnic answers for.
+rdma-core's own tests (Debian's python3-pyverbs has them) over one device in each personality. The tests skip by
+themselves what the device does not have. Tests of the connection manager need an interface of the host with the
+device's address. They look for it in the folder /sys/class/infiniband/a/device/net, for which librnic answers.
 """
 import glob
 import gzip
@@ -29,7 +29,7 @@ def unpack(to):
 
 
 def run(personality, refused=(), only=None, least=75):
-    """refused: tests that this personality cannot pass; only: part of the names of those that are run."""
+    """refused: tests that this personality cannot pass. only: a part of the names of the tests to run."""
     if not os.path.isdir(TESTS):
         raise Skip(f"python3-pyverbs is not installed with its documents ({TESTS})")
     conf = alone_conf(port=f"personality = {personality}")
@@ -56,7 +56,8 @@ def run(personality, refused=(), only=None, least=75):
 
 @case
 def rdma_cores_tests_on_an_rnic():
-    # an iWARP connection manager has to be given the queue pair, by rdma_connect: it sends the MPA frames on its stream
+    # rdma_connect of iWARP must be given the queue pair: its connection manager sends the MPA frames on the queue
+    # pair's stream
     run("iwarp", refused=("test_rdmacm_async_traffic_external_qp",))
 
 

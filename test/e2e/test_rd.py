@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Reliable datagrams between processes of one daemon and of two: Send, Write, Read and an atomic addition of every size,
-verified, over wires that lose, repeat, reorder and bend; a store without receives; a process, and a daemon, that ends
-in the middle and comes again.
+Reliable datagrams between processes of one daemon and of two daemons: Send, Write, Read and an atomic addition of every
+size, verified, over wires that lose, repeat, reorder and corrupt; a store without receives; a process and a daemon that
+end in the middle and start again.
 """
 import signal
 
@@ -59,7 +59,7 @@ class Client:
         self.say(f"to {store.address} {' '.join(store.words)}")
 
     def answer(self):
-        """Messages that were whole, and the status of the last work request."""
+        """Number of messages that were complete, and the status of the last work request."""
         self.told += 1
         lines = lambda: [s for s in self.p.out if s.startswith("messages")]
         until(lambda: len(lines()) >= self.told, self.p.tail, 3 * PATIENCE)
@@ -100,7 +100,7 @@ def flows_are_told_with_what_they_have_carried():
         assert there["name"] == f"a/{B}" and there["state"] in ("open", "closed") and there["from"] == "open", there
         for one in (there, back):
             assert one["srtt_ns"] >= one["min_rtt_ns"] > 0 and one["cwnd"] > 0 and one["lost"] == 0, one
-        # a Write, a Send and the answer to a Read are 15 segments each
+        # a Write, a Send and the response to a Read are 15 segments each
         assert there["packets_out"] >= 30 * 2 * 15 and back["packets_out"] >= 30 * 15, (there, back)
         assert there["packets_in"] <= back["packets_out"] and back["packets_in"] <= there["packets_out"], (there, back)
         assert there["again"] + back["again"] > 0, "no packet was lost"
@@ -132,7 +132,7 @@ def all_is_right_over_a_wire_that_loses_a_twentieth():
 
 
 def overtaken(conf, length, count, client_is, store_is):
-    """How many of the client's work requests completed before an older one; each arrived once."""
+    """Number of work requests that completed before an older one; checks that each arrived once."""
     with Daemon(pair_conf(both=conf)) as d:
         store, client = Store(d, B, length, how=store_is), Client(d, A, length, how=client_is)
         client.to(store)
@@ -179,7 +179,7 @@ def a_device_reaches_itself():
 
 
 def late_receive(d, meanwhile, how=()):
-    """A Send waits for the receive that is posted when meanwhile(client) is over, and arrives then."""
+    """A Send arrives when the receive is posted, which happens after meanwhile(client)."""
     slow, client = Store(d, B, 3000, later=True, how=how), Client(d, A, 3000)
     client.to(slow)
     client.say("go 1")
@@ -261,7 +261,7 @@ def a_killed_end_fails_what_goes_there_and_nothing_else():
 @case
 def queue_pairs_that_end_give_back_their_places_on_two_workers():
     with Daemon(pair_conf(rnicd="workers = 0,0\nflows = 16\nuser-share = 100")) as d:
-        for _ in range(20):  # more queue pairs than places
+        for _ in range(20):  # altogether more queue pairs than the daemon has places for flows
             verified(d, 5000, 5)
         nothing_is_left(d)
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-RDMA Write-Record between two processes: whole over a good wire, whose capture an independent checker reads; over a wire
-that loses, repeats, reorders and bends datagrams, where every byte that is told as valid is right; without the right.
+RDMA Write-Record between two processes: over a good wire, where all records are complete and an independent checker
+reads the capture; over a wire that loses, repeats, reorders and corrupts datagrams, where every byte reported as valid
+must be right; and without the access right.
 """
 import wire_ud
 from rig import PATIENCE, Daemon, case, helper, main, nothing_is_left, pair_conf, until
@@ -12,7 +13,7 @@ MIB = 1 << 20
 
 
 def ends(d, count, lens, stag=lambda s: s, maps=()):
-    """Target, and a writer that has written `count` records."""
+    """A target, and a writer that gets the order to write `count` records."""
     target = d.run(helper("ud_record"), B, "target", str(count), str(max(lens)), *maps)
     _, qpn, where, rkey = target.wait_line("target").split()
     writer = d.run(helper("ud_record"), A, "writer", B, qpn, where, str(stag(int(rkey))), str(max(lens)),
@@ -23,7 +24,7 @@ def ends(d, count, lens, stag=lambda s: s, maps=()):
 
 
 def told(target):
-    """Records told of, whole ones, valid bytes."""
+    """The target's result: number of records reported, number of complete ones, valid bytes."""
     words = target.ok(5 * PATIENCE).splitlines()[-1].split()
     return int(words[1]), int(words[3]), int(words[5])
 
@@ -67,7 +68,7 @@ def told_over_a_bad_wire(workers, maps=()):
         records, whole, valid = told(target)
         writer.ok()
         assert records == count and 0 < whole < count, (records, whole)
-        # what is lost costs a segment of 1408 bytes and not its record: 3 % of them are lost or bent
+        # a lost or corrupted datagram, 3 % of them, costs its segment of 1408 bytes and not its record
         assert 0.9 * sum(lens) * count / 2 < valid < sum(lens) * count / 2, valid
         assert counters(d)["incomplete"] > 0
         nothing_is_left(d)
@@ -90,10 +91,11 @@ def records_in_segments_of_64k_are_told_as_far_as_they_came():
         target, writer = ends(d, count, lens, maps=("64",))
         records, whole, valid = told(target)
         writer.ok()
-        # a segment is 45 fragments: a fifth of them are lost, and hardly a record is whole
+        # a segment is 45 IP fragments: a fifth of the segments are lost, and hardly a record is complete
         assert records == count and whole < count and 0.5 * count * MIB < valid < count * MIB, (records, whole, valid)
         nothing_is_left(d)
-    with Daemon(pair_conf(a="segments = 64k")) as d:  # what goes to a group fits the path
+    # segments to a group are only as long as the path takes them, whatever `segments` says
+    with Daemon(pair_conf(a="segments = 64k")) as d:
         assert written_to_group(d, 6, [1, 65536]) == [(6, 6, 3 * 65537)] * 3
         nothing_is_left(d)
 
@@ -102,7 +104,7 @@ GROUP, TAG = "239.7.7.7", "9"
 
 
 def written_to_group(d, count, lens):
-    """What three members say, one of them on the writer's own device: records, whole ones, valid bytes."""
+    """The results of three members, one of them on the writer's own device: records, complete ones, valid bytes."""
     members = [d.run(helper("ud_record"), at, "member", str(count), str(max(lens)), GROUP, TAG) for at in (A, B, B)]
     for m in members:
         assert m.wait_line("target").split()[1:] == [str(0xffffff), "0", TAG], m.tail()
@@ -127,7 +129,7 @@ def a_record_to_a_group_is_in_the_memory_that_each_member_has_bound():
 
 
 def read_from_store(d, count, lens, stag=lambda s: s):
-    """What a reader says that has read `count` records: records, whole ones, lost ones, valid bytes."""
+    """The result of a reader of `count` records: records, complete ones, lost ones, valid bytes."""
     store = d.run(helper("ud_record"), B, "store", str(count), str(max(lens)))
     _, qpn, where, rkey = store.wait_line("target").split()
     reader = d.run(helper("ud_record"), A, "reader", B, qpn, where, str(stag(int(rkey))), str(max(lens)),

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The same work requests give the same bytes wherever iWARP runs: a peer of our own making talks to the same program in
-each design and compares what it got, FPDU by FPDU. What one end alone decides, the sink STag and address of its Read
-Requests, is left out of the comparison.
+The same work requests give the same bytes wherever iWARP runs: a peer in Python talks to the same program in each
+design and compares the FPDUs one by one. The sink STag and address of a Read Request are left out of the comparison:
+the program's end chooses them.
 """
 import hashlib
 import os
@@ -17,12 +17,13 @@ from wire import C, HOST, M, READ_REQ, READ_RESP, S, WRITE, Closed, Peer, Target
 PORT = 7000
 DATA = hashlib.shake_256(b"the same wire").digest(30000)
 DESIGNS = ("offloaded", "assisted", "host", "embedded")
-REQUEST_SINK = slice(20, 32)  # of an FPDU with a Read Request: length, DDP header, then sink STag and address
+# the place of sink STag and address in an FPDU with a Read Request: behind the length and the DDP header
+REQUEST_SINK = slice(20, 32)
 world = {}
 
 
 class Place:
-    """What Target asks of a daemon: here its programs run in one design."""
+    """Offers what Target uses of a daemon; the programs run in one design."""
 
     def __init__(self, d, design):
         self.children, self.sock, self.design = d.children, d.sock, design
@@ -33,7 +34,7 @@ class Place:
 
 
 class Recorder(Peer):
-    """Keeps each FPDU as it came."""
+    """A peer that keeps each FPDU as it came."""
 
     def __init__(self, *args, **how):
         self.got = []
@@ -48,7 +49,7 @@ class Recorder(Peer):
         return u
 
     def message(self):
-        """Reads on to the last segment of a message."""
+        """Reads up to the last segment of a message; returns that segment."""
         while True:
             u = self.get()
             if u[0] & 0x40:
@@ -56,7 +57,7 @@ class Recorder(Peer):
 
 
 def daemon():
-    """One daemon at a tap; the kernel's loopback takes packets of the same length, so FPDUs are as long everywhere."""
+    """One daemon at a tap. The kernel's loopback gets the tap's MTU, so that FPDUs are equally long in every design."""
     if "d" not in world:
         wire.own_network()
         if not os.path.exists("/dev/net/tun"):
@@ -89,7 +90,7 @@ def end(t, p):
 
 
 def each_operation(design):
-    """The MPA reply, and every FPDU of the program's: Read Response, Send, Write, Read Request, Terminate."""
+    """The MPA Reply, and every FPDU that the program sends: Read Response, Send, Write, Read Request, Terminate."""
     t, p, number, frame = begin(design, C | S)
     stag, base, _ = t.mr["rw"]
     p.put(read_req(1, (0x1234, 0x5000), 9000, (stag, base + 100)))
@@ -114,7 +115,7 @@ def each_operation(design):
 
 
 def with_markers(design):
-    """All bytes of the stream, markers among them."""
+    """All bytes of a stream with markers."""
     t, p, number, frame = begin(design, C | S | M, Peer)
     for opcode, command in ((0, f"send {number} 3000"), (1, f"write {number} 29999 {0x777701} {0x10000}"),
                             (0, f"send {number} 1")):  # enum ibv_wc_opcode

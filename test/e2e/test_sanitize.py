@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rnicrun --sanitize: each thing that a program does wrong is told with call and object, and nothing else is."""
+"""rnicrun --sanitize: each mistake of a program is told with its call and object, and nothing else is told."""
 import os
 import re
 import subprocess
@@ -20,7 +20,7 @@ def told(p):
 
 
 def run(name, how="--sanitize", d=None):
-    """Runs a case of san_cases to its end; returns the status and the findings."""
+    """Runs a case of san_cases to its end; returns the exit status and the findings."""
     if d is None:
         with Daemon(pair_conf()) as own:
             return run(name, how, own)
@@ -31,7 +31,7 @@ def run(name, how="--sanitize", d=None):
 
 
 def finds(name, *lines, how="--sanitize", d=None):
-    """The program is told of by these lines and no other; each is a regular expression of the line's beginning."""
+    """The run must report these findings and no other; each is a regular expression for the beginning of its line."""
     status, said = run(name, how, d)
     assert status == FOUND, (name, said)
     assert len(said) == len(lines), (name, said)
@@ -141,7 +141,7 @@ def memory_that_the_device_may_be_writing_is_told_when_it_is_used():
 
 @case
 def a_shared_receive_queue_and_what_lies_beside_it_is_held_back_as_well():
-    """Receives of a shared queue, and the Writes of a peer whose receives come from one."""
+    """Receives of a shared receive queue, and Writes of a peer to a queue pair whose receives come from one."""
     with Daemon(pair_conf()) as d:
         byte = r"the program: queue pair \d+: the byte at 0x[0-9a-f]+ is used, and "
         finds("receive_used_of_srq", r"the program: the byte at 0x[0-9a-f]+ is used, and it is in the buffer of "
@@ -154,7 +154,7 @@ def a_shared_receive_queue_and_what_lies_beside_it_is_held_back_as_well():
 
 
 def torn(how, case_of, way=(), ends=ENDS):
-    """How many of 200 Writes a program saw in part that took one byte for the whole."""
+    """How many of 200 Writes a program saw incomplete that takes the last byte for the whole Write."""
     argv = [RNICRUN, *way, *([how] if how else []), helper("san_cases"), *ends, case_of]
     p = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
     assert p.returncode in (0, FOUND), p
@@ -163,7 +163,8 @@ def torn(how, case_of, way=(), ends=ENDS):
 
 @case
 def bytes_of_a_write_show_in_each_order_that_the_specification_allows():
-    """On InfiniBand any order within a Write; with iWARP a later Write before an earlier one too."""
+    """On InfiniBand the bytes of a Write may show in any order; with iWARP a later Write may also show before an
+    earlier one."""
     way = ("--with-daemon",)
     assert torn("", "trusts_the_last_byte", way) == 0
     assert torn("--sanitize=1", "trusts_the_last_byte", way) > 0
@@ -185,7 +186,8 @@ def queues_of_each_kind_are_watched():
 
 @case
 def ib_write_lat_takes_the_last_byte_for_the_whole():
-    """A true finding: it looks at the last byte, and neither InfiniBand nor iWARP says that the others are there."""
+    """A true finding: ib_write_lat looks at the last byte only, and neither InfiniBand nor iWARP promises that the
+    others are there."""
     for p in stock.begin("ib_write_lat", ("-n", "20"), personality="roce", RNIC_SANITIZE="ib"):
         assert p.wait() == FOUND and "a peer has written it" in told(p)[0], p.tail()
 
@@ -220,7 +222,8 @@ def stock_programs_of_the_connection_manager_have_no_finding():
 
 @case
 def a_program_that_polls_once_for_an_event_breaks_when_completions_are_late():
-    """The completion is there: the event says so. It is only given later, as on a device that tells of it too early."""
+    """The event tells that a completion is there, but the completion is held back, as on a device whose event comes too
+    early."""
     finds_nothing("polls_once_for_an_event")
     with Daemon(pair_conf()) as d:
         broken = []

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Set-ups beside the plain pair: several workers, VLANs, addresses nobody has, what a killed daemon leaves; the
-examples."""
+"""
+Other set-ups than the plain pair: several workers, VLANs, addresses that nobody has, what a killed daemon leaves
+behind; the examples.
+"""
 import os
 import re
 import signal
@@ -49,7 +51,7 @@ def two_workers_and_two_clients():
 
 @case
 def connections_that_have_ended_leave_room_for_new_ones():
-    """Each run leaves ends in TIME_WAIT for a second: of 64 places, 8 at most."""
+    """The ends of each run stay in TIME_WAIT for a second; TIME_WAIT may occupy at most 8 of the 64 places."""
     with Daemon(pair_conf(rnicd="flows = 64")) as d:
         server = d.run(TESTPMD, "-s", "-a", ADDR)
         server.wait_line("listening")
@@ -172,7 +174,8 @@ def killed_daemon_and_client_give_their_memory_back():
         taken = hugepages_free()
         for p in (d, c, s):
             p.stop(signal.SIGKILL)
-        if "hugepages, socket" in d.stdout():  # others on this machine come and go: ours are many
+        # other programs on this machine take and free hugepages; the daemon's are many more
+        if "hugepages, socket" in d.stdout():
             until(lambda: hugepages_free() >= taken + 64, "the daemon's hugepages are not free again")
         assert shm() == before
     finally:
@@ -181,7 +184,7 @@ def killed_daemon_and_client_give_their_memory_back():
 
 @case
 def examples_for_the_system_libraries_run_over_librnic():
-    """The same source, linked with libibverbs and librdmacm as for any RDMA device."""
+    """The same source, linked with libibverbs and librdmacm as for any RDMA device, runs over librnic."""
     with Daemon(pair_conf()) as d:
         for name, args in (("hello", []), ("onesided", []), ("kvget", ["apple"])):
             exe = example(name + "-verbs")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Contexts, protection domains and memory regions that another process imports: share_cases.c has the cases."""
+"""Contexts, protection domains and memory regions that another process imports; share_cases.c has the cases."""
 import sys
 
 from rig import cases_of, main, pair_conf

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Debian's programs of TCP and UDP, as they are, by `rnicrun --sockets`: both ends over rnicd, or one of them on the
-kernel's sockets behind a tap. What they carry is compared with what was sent.
+Debian's unmodified TCP and UDP programs under `rnicrun --sockets`: both ends over rnicd, or one of them on the kernel's
+sockets behind a tap. The data that arrives is compared with the data that was sent.
 """
 import contextlib
 import hashlib
@@ -32,7 +32,7 @@ def write(path, data):
 
 
 def answers(d, *ask, netns=None):
-    """Asks until a server is there."""
+    """Sends requests until the server answers."""
     def there():
         p = ours(d, *ask, netns=netns)
         return p.wait() == 0

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Random sequences of calls on sockets (sock_walk.py): the same ones on the kernel's sockets and on rnicd's, each result,
-errno and readiness equal. `test_sock_walks.py` walks 200 seeds, and those that were not equal once; RNIC_WALKS names
+Runs random sequences of calls on sockets (sock_walk.py) on the kernel's sockets and on rnicd's: each result, errno and
+readiness must be equal. `test_sock_walks.py` walks 200 seeds, and those that once were not equal; RNIC_WALKS sets
 another number of seeds, RNIC_WALK_FIRST the first of them.
 """
 import os
@@ -14,9 +14,9 @@ from sock_rig import nothing_left, ours
 
 WALK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sock_walk.py")
 FIRST, COUNT = int(os.environ.get("RNIC_WALK_FIRST", "0")), int(os.environ.get("RNIC_WALKS", "200"))
-LONG = (4 + COUNT // 100) * PATIENCE  # a hang
-# A read, and a write, that tell the reset before the end; a connect() behind a shutdown(); MSG_WAITALL and a reset;
-# datagrams that were late.
+LONG = (4 + COUNT // 100) * PATIENCE  # seconds; longer is a hang
+# What these seeds once found: a read and a write that told a reset before the end of the stream; connect() after
+# shutdown(); MSG_WAITALL and a reset; datagrams that came late.
 ONCE = "731,1285,2742,3289,3548,5259,6269,6413,7314"
 
 
@@ -25,7 +25,7 @@ def kernels(seeds):
 
 
 def different(d, seeds, expected):
-    """What was not as expected: seed and text."""
+    """The walks that differ from the expected ones: seed and text."""
     path = os.path.join(d.dir, "expected")
     with open(path, "w", encoding="utf-8") as f:
         f.write("\n".join(expected) + "\n")
@@ -38,7 +38,8 @@ def different(d, seeds, expected):
 
 
 def same_again(d, seed, expected):
-    """The kernel itself may have its delays: what it says twice is what it says."""
+    """Whether a seed differs only because the kernel's own walk varies: an expectation counts when the kernel gives it
+    twice."""
     for _ in range(5):
         again = kernels(seed)
         if again == expected:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Stream sockets of unchanged programs: `rnicrun --sockets` between two ports and against the kernel's TCP; as the
-kernel's sockets behave (sock_table.py); programs that die, and that break the rules of the shared memory.
+Stream sockets of unchanged programs: `rnicrun --sockets` between two ports and against the kernel's TCP; the calls
+behave as the kernel's (sock_table.py); programs die, and break the rules of the shared memory.
 """
 import errno
 import hashlib
@@ -20,7 +20,7 @@ from sock_raw import FIN, RESET, RING, RX_HEAD, TX_TAIL, Raw
 A, B = "10.77.0.1", "10.77.0.2"
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sock_table.py")
 
-# Receives until the end, answers with length and sum, as often as asked.
+# Receives each connection to its end, then answers with length and sum; argv[3] is the number of connections.
 SERVE = """
 import hashlib, socket, sys
 l = socket.socket()
@@ -37,7 +37,7 @@ for _ in range(int(sys.argv[3])):
     s.close()
 """
 
-# Sends random bytes in pieces of random sizes; the answer must be their sum.
+# Sends random bytes in pieces of random sizes; the answer must be the sum of the bytes.
 SEND = """
 import hashlib, random, socket, sys
 r = random.Random(int(sys.argv[3]))
@@ -56,7 +56,7 @@ assert got.decode() == f"{n} {h.hexdigest()}", (n, got)
 print("sum is right", flush=True)
 """
 
-# Says goodbye to everybody.
+# Sends "bye" to each client and closes.
 SHORT = """
 import socket, sys
 l = socket.socket()
@@ -225,7 +225,8 @@ def a_program_that_was_asked_in_the_middle_of_accept_leaves_nothing():
 
 
 def broken(change):
-    """A raw client's connection after `change` has broken a rule of its memory: it ends, and the daemon does not."""
+    """Lets `change` break a rule in the memory of a raw client's connection: the connection must end, and the daemon
+    must not."""
     with Daemon(pair_conf()) as d, nothing_left(d):
         s = ours(d, *python(HOLD, A))
         with Raw(d.sock) as r:
@@ -320,11 +321,11 @@ while True:
 @case
 def requests_that_make_no_sense_are_refused():
     with Daemon(pair_conf()) as d, nothing_left(d), Raw(d.sock) as r:
-        assert r.ask("IPC_SOCK_BIND", bytes(32))[0] != 0, "before SOCK_JOIN"
+        assert r.ask("IPC_SOCK_BIND", bytes(32))[0] != 0, "a request before SOCK_JOIN was accepted"
     with Daemon(pair_conf()) as d, nothing_left(d), Raw(d.sock) as r:
         r.join()
         assert r.ask("IPC_SOCK_JOIN")[0] != 0
-        assert r.ask("IPC_ALLOC_PD", bytes(8))[0] != 0, "no memory was given for RDMA"
+        assert r.ask("IPC_ALLOC_PD", bytes(8))[0] != 0, "a PD was given without memory for RDMA"
         assert r.bind("10.99.0.1")[0] != 0 and r.bind("0.0.0.0")[0] != 0
         assert r.connect(0, A, 5)[0] != 0 and r.connect(1 << 63, A, 5)[0] != 0
         status, m, _ = r.bind(A)
@@ -335,12 +336,12 @@ def requests_that_make_no_sense_are_refused():
         assert r.ask("IPC_SOCK_LISTEN", sock.to_bytes(8, "little") + bytes(8))[0] == 0
         assert r.connect(sock, B, 5)[0] != 0
         assert r.ask("IPC_SOCK_ACCEPT", sock.to_bytes(8, "little") + bytes(8))[0] == 11, "EAGAIN"
-        assert r.ask("IPC_SOCK_FIND")[0] == errno.EINVAL, "a descriptor belongs to it"
+        assert r.ask("IPC_SOCK_FIND")[0] == errno.EINVAL, "a request without its descriptor was accepted"
         with open("/dev/null", encoding="ascii") as other:
             for fd in (other.fileno(), r.s.fileno(), r.wake):
                 assert r.ask("IPC_SOCK_FIND", shows=[fd])[0] == errno.EBADF
         status, m, fds = r.ask("IPC_SOCK_FIND", shows=[r.fds[2]])
-        assert (status, m[:8], len(fds)) == (0, sock.to_bytes(8, "little"), 2), "a listener has no memory"
+        assert (status, m[:8], len(fds)) == (0, sock.to_bytes(8, "little"), 2), "a listener must have no memory"
 
 
 @case
@@ -362,7 +363,8 @@ def a_user_gets_no_more_than_its_share():
 
 @case
 def connections_that_have_ended_leave_room_for_new_ones():
-    """One after the other, each leaves its server's end in TIME_WAIT for a second: of 64 places, 8 at most."""
+    """300 connections, one after the other. Each leaves its server's end in TIME_WAIT for a second; TIME_WAIT may
+    occupy at most 8 of the 64 places."""
     with Daemon(pair_conf(rnicd="flows = 64")) as d:
         s = ours(d, *python(SHORT, A, "0"))
         c = ours(d, *python("""
@@ -402,7 +404,8 @@ def iperf3_with_one_stream_and_four_and_back():
             s.wait_line("listening")
             out = ours(d, "iperf3", "-c", A, "-n", "20M", "-J", *more).ok()
             sent, got = (json.loads(out)["end"][f"sum_{way}"]["bytes"] for way in ("sent", "received"))
-            assert sent >= 20_000_000 and got > 0, out  # iperf3 counts what its server had read when the client ended
+            # iperf3 tells what its server had read when the client ended, which may be less
+            assert sent >= 20_000_000 and got > 0, out
             s.ok()
 
 
@@ -421,7 +424,7 @@ def socat_both_ends_ours_and_with_the_kernel():
             assert f.read() == data
 
 
-# Executes another program with a connection as its input and output, and closes its own end; the peer's end of it.
+# Executes another program with a connection as its stdin and stdout, closes its own end, and reads at the peer's end.
 HANDS_ON = """
 import os, socket, subprocess, sys
 l = socket.socket()
@@ -455,7 +458,7 @@ def a_program_that_is_not_preloaded_is_told_and_its_socket_is_reset():
             assert "cat: -: Connection reset" in p.stderr(), p.tail()
 
 
-# A server that gives up root's rights behind its listening, as most do.
+# A server that gives up root's rights after listen(), as most servers do.
 OTHER_USER = """
 import encodings.idna, os, socket, subprocess, sys
 l = socket.socket()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-marker-spacing: where MPA markers stand, in each design, as a peer of our own making puts them in and takes them out;
-and what is said when the two ends have different ones.
+marker-spacing: where MPA markers stand in each design, as a peer in Python inserts and removes them; and what is told
+when the two ends have different spacings.
 """
 import contextlib
 import hashlib
@@ -21,7 +21,8 @@ SPACINGS = {"512": 512, "1024": 1024, "2048": 2048, "4096": 4096, "none": 0}
 
 
 class Place:
-    """What Target asks of a daemon: its programs run in one design, with the same key as the daemon's port."""
+    """Offers what Target uses of a daemon; the programs run in one design, with the same marker spacing as the daemon's
+    port."""
 
     def __init__(self, d, design, keys):
         self.children, self.sock, self.design, self.keys = d.children, d.sock, design, keys
@@ -32,7 +33,7 @@ class Place:
 
 
 class Marked(Peer):
-    """Puts a marker at each `step` octets of Full Operation, and takes out those of the other side."""
+    """A peer that inserts a marker every `step` octets of Full Operation, and removes the other side's markers."""
 
     def __init__(self, step, **how):
         self.step, self.sent, self.got = step, 0, 0
@@ -56,7 +57,7 @@ class Marked(Peer):
         return out
 
     def get(self):
-        """The next ULPDU; each marker must be where it belongs, and point to the length field."""
+        """The next ULPDU. Each marker must be at its place and point to the FPDU's length field."""
         raw, plain, length_at = b"", b"", None
         while length_at is None or len(plain) < 2 + n + (-(2 + n) % 4) + 4:
             four = self.take(4)
@@ -73,7 +74,8 @@ class Marked(Peer):
         return plain[2:2 + n]
 
     def message(self):
-        """Reads on to the last segment of a message; its payload behind untagged or tagged headers."""
+        """Reads up to the last segment of a message; returns the message's payload, with untagged or tagged headers
+        removed."""
         data = b""
         while True:
             u = self.get()
@@ -83,7 +85,7 @@ class Marked(Peer):
 
 
 def each_design(spacing, job):
-    """In a daemon whose port has this key: job(daemon, place) in each design."""
+    """For each design: starts a daemon whose port has this marker spacing, and runs job(daemon, place)."""
     if not os.path.exists("/dev/net/tun"):
         raise Skip("no /dev/net/tun")
     for design in DESIGNS:
@@ -152,12 +154,14 @@ def no_markers_though_they_were_asked_for():
 
 
 def named(mine, peers):
-    """The peer's first FPDU that is another one with this side's spacing ends the connection, and the log names it."""
+    """The peer sends FPDUs with its own spacing. The first one that differs from this side's spacing must end the
+    connection, and the log must name the spacing."""
     def job(d, place):
         t, p, _, _ = begin(place, SPACINGS[peers])
         stag, base, _ = t.mr["rw"]
-        for n in (20, 1400, 1400, 1400, 1400):  # each FPDU is a segment: one that is not whole cannot be tried
-            with contextlib.suppress(ConnectionError):  # the other side may have ended it already
+        # each FPDU is one segment: an FPDU that is incomplete cannot be tested against other spacings
+        for n in (20, 1400, 1400, 1400, 1400):
+            with contextlib.suppress(ConnectionError):  # the other side may have ended the connection already
                 p.put(tagged(WRITE, stag, base, DATA[:n]))
         log = t.stderr if place.design != "offloaded" else d.stderr
         until(lambda: f"marker-spacing = {peers}" in log() or f" or {peers}" in log(), lambda: log() or "no log")

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""How rnicd starts and ends: configurations, hugepages or none, two on one socket, signals, what it leaves; line
-rate."""
+"""
+How rnicd starts and ends: configurations, with and without hugepages, two daemons on one socket, signals, what a daemon
+leaves behind; and the line rate.
+"""
 import glob
 import json
 import os
@@ -41,7 +43,7 @@ def every_example_configuration_is_good():
     assert len(files) >= 5, files
     for f in files:
         p = subprocess.run([RNICD, "--check", f], capture_output=True, text=True, timeout=PATIENCE, check=False)
-        # an example for a larger machine names CPUs that this one may lack
+        # an example for a larger machine may name CPUs that this machine lacks
         assert p.returncode == 0 or re.search(r"workers names CPU \d+, which", p.stderr), p.stderr
 
 
@@ -137,8 +139,8 @@ HUGE = "/sys/kernel/mm/hugepages"
 
 
 def with_hugepages(conf, seem="true"):
-    """The command that starts rnicd where the system seems to have the hugepages that shell command seem makes:
-    none."""
+    """The command that starts rnicd with an empty hugepage folder of sysfs, in which the shell command `seem` may make
+    entries."""
     if os.geteuid() != 0:
         raise Skip("needs root for a mount namespace")
     if not os.path.isdir(HUGE):
@@ -147,7 +149,7 @@ def with_hugepages(conf, seem="true"):
 
 
 def exchange(directory, **env):
-    """A server and a client of the daemon whose socket lies there, their data verified."""
+    """Runs a server and a client of the daemon whose socket is in the directory; their data is verified."""
     env = dict(os.environ, RNICD_SOCKET=os.path.join(directory, "rnicd.sock"), **env)
     s = Process([TESTPMD, "-s", "-a", ADDR, "--once"], env=env)
     s.wait_line("listening")
@@ -157,7 +159,7 @@ def exchange(directory, **env):
 
 @case
 def no_hugepages():
-    """auto goes on with ordinary pages and says so; yes says what to do."""
+    """hugepages = auto goes on with ordinary pages and says so; hugepages = yes says what to do."""
     for word, ok in (("auto", True), ("no", True), ("yes", False)):
         with tempfile.TemporaryDirectory() as tmp:
             conf = os.path.join(tmp, "rnicd.conf")
@@ -176,9 +178,9 @@ def no_hugepages():
 
 @case
 def hugepages_that_others_took_first():
-    """Free when rnicd looked, gone when it asks for them: auto begins anew with ordinary pages; yes says so and
-    ends."""
-    size = HUGE + "/hugepages-1048576kB"  # of these the system has none, whatever else it has
+    """Hugepages are free when rnicd looks, and gone when rnicd allocates: auto starts anew with ordinary pages; yes
+    says so and ends."""
+    size = HUGE + "/hugepages-1048576kB"  # a size of which the system has no pages
     if not os.path.isdir(HUGE):
         raise Skip("no hugepages here")
     if os.path.isdir(size) and open(size + "/nr_hugepages", encoding="ascii").read().strip() != "0":
@@ -239,8 +241,7 @@ def service_manager_is_told():
 
 @case
 def shaped_port_keeps_its_rate():
-    """By counters: what leaves a port of 200 Mb/s, wire overhead included, from before the first frame on, is never
-    more."""
+    """Measured by counters, with wire overhead, from before the first frame: a port of 200 Mb/s never sends more."""
     rate = 200e6
     with Daemon(pair_conf(both="rate = 200M")) as d:
         s = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
@@ -248,7 +249,8 @@ def shaped_port_keeps_its_rate():
         def sample():
             p = d.telemetry("/rnic/ports,b")
             return time.monotonic(), (p["tx_bytes"] + 24 * p["tx_packets"]) * 8
-        # A port that its worker served late catches up, but never on time before it had anything to send.
+        # A port whose worker comes late may catch up, but never for time before it had a frame to send: t0 lies before
+        # the first one.
         t0, b0 = sample()
         c = d.run(TESTPMD, "--mode", "write_bw", "--sizes", "64k", "--seconds", "6", ADDR)
         c.ok()
@@ -261,7 +263,7 @@ def shaped_port_keeps_its_rate():
 
 @case
 def unprivileged_client_needs_no_more_than_the_socket():
-    """No capability, another user: librnic works; with a closed socket mode it is told."""
+    """Another user, without capabilities: librnic works. When socket-mode forbids the socket, librnic says so."""
     if os.geteuid() != 0:
         raise Skip("needs root to become somebody else")
     for mode, good in (("0666", True), ("0600", False)):
@@ -283,7 +285,8 @@ def lines_of(p):
 
 @case
 def each_obstacle_is_told_in_one_line():
-    """What stands against a program: a line of ours with the remedy, once, and the errno of the manual page."""
+    """When something stops a program, librnic prints one line with the remedy, once, and the call returns the manual
+    page's errno."""
     need("ibv_devices")
     need("ibv_xsrq_pingpong")
     p = Process([RNICRUN, "--socket", "/nonexistent/rnicd.sock", "ibv_devices"])
@@ -332,7 +335,7 @@ def doctor_looks_at_limits_and_programs():
 
 @case
 def four_ports_fit_into_the_memory_that_is_chosen_for_them():
-    """Ordinary pages, memory = auto; and what connections that are idle keep of it is small."""
+    """Ordinary pages, memory = auto: the daemon starts, and idle connections keep little of the memory."""
     more = "".join(f"[port {n}]\ndevice = pair:{p}\naddress = 10.88.0.{i}/24\n"
                    for i, (n, p) in enumerate((("c", "d"), ("d", "c")), 1))
     with Daemon(pair_conf().replace("hugepages = auto", "hugepages = no") + more) as d:

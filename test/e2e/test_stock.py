@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The distribution's own RDMA programs, as they are installed, run by rnicrun."""
+"""The distribution's own RDMA programs, unmodified, run by rnicrun."""
 import re
 import sys
 
@@ -16,7 +16,7 @@ def run(d, *argv):
 
 
 def pair(d, port, server, client, quits=True):
-    """Runs both, the server at that port of the device, and returns the client's output."""
+    """Runs server and client; the server listens at that port of the device. Returns the client's output."""
     return programs.meet((d, d), server, client, programs.on_device(port), quits)[0]
 
 
@@ -97,8 +97,8 @@ def perftest_with_a_shared_receive_queue():
     with Daemon(pair_conf()) as d:
         perftest(d, "ib_send_bw", "-n", "400", "--use-srq", "-r", "512")
         perftest(d, "ib_send_lat", "-n", "200", "--use-srq", "-r", "512")
-    # perftest posts 400 receives for the 1,600 messages of four queue pairs, and each sender believes that all are for
-    # it: a message that finds none must wait, as an adapter's does.
+    # perftest posts 400 receives for the 1,600 messages of four queue pairs, and each sender counts on all of them. A
+    # message without a receive must wait, as on an adapter.
     with Daemon(pair_conf(both="personality = roce")) as d:
         perftest(d, "ib_send_bw", "-n", "400", "--use-srq", "-r", "512", "-q", "4")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs that stand on something on top of verbs, as the distribution has them: rsockets, uDAPL, libfabric, MPI."""
+"""The distribution's programs of layers on top of verbs: rsockets, uDAPL, libfabric, MPI."""
 import glob
 import os
 import re
@@ -50,7 +50,7 @@ def rstream():
 
 @case
 def rstreams_own_sweep():
-    """As it runs without options: ping-pong and streams of 64 B to 1 MiB, a quarter of a million messages."""
+    """Without options: ping-pong and streams of 64 B to 1 MiB, 250,000 messages."""
     with Daemon(pair_conf()) as d:
         out, _ = meet((d, d), ["rstream", "-b", A], ["rstream", "-s", A], on_device(7471), patience=600)
         rows = re.findall(r"^(\w+_(?:lat|bw)) .*\d\.\d", out, re.M)
@@ -71,13 +71,13 @@ def a_tcp_program_through_librspreload():
         raise Skip("librspreload.so (librdmacm1) is not installed")
     need("nm")
     calls = subprocess.run(["nm", "-D", "--defined-only", preload[0]], check=True, capture_output=True, text=True).stdout
-    assert not re.search(r" (epoll_\w+|accept4)\b", calls), "it serves epoll now: doc/programs.md says that it does not"
+    assert not re.search(r" (epoll_\w+|accept4)\b", calls), "the preload library has epoll now: correct doc/programs.md"
     with Daemon(pair_conf()) as d:
         data = random_file(d.dir + "/from", 4000000)
         need("iperf3")
-        # The client ends the run when all the bytes that -n names are there; as the receiver (-R) it waits for the
-        # file's last byte. A client that sends would end the run when it has sent, wherever the receiver is. The
-        # buffers (-w) have room for the whole file: iperf3 loses what a send left over.
+        # iperf3's client decides when the run ends: at the -n bytes. With -R the client receives, and so waits for the
+        # file's last byte; without it the client would end once it had sent, whatever the server had received. The
+        # buffers (-w) take the whole file, because iperf3 loses the rest of a partial send.
         out, _ = meet((d, d), ["iperf3", "-s", "-1", "-B", A, "-F", d.dir + "/from"],
                       ["iperf3", "-c", A, "-R", "-n", str(len(data)), "-w", "8M", "-F", d.dir + "/to"], on_device(5201),
                       LD_PRELOAD=preload[0])
@@ -129,7 +129,7 @@ def fi_pingpong_reliable_datagrams_over_connections():
 
 @case
 def fi_pingpong_unreliable_datagrams():
-    """For adapters only. With libfabric's memory monitor, which hears of what the program maps and unmaps."""
+    """Adapters only. libfabric's memory monitor is on: it follows what the program maps and unmaps."""
     pingpong("verbs", "dgram", "1k", both="personality = roce")
 
 

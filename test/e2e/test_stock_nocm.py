@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The distribution's own programs that do without rdma_cm: they tell each other GID and QP number over a socket of the
-host and bring their QPs up with ibv_modify_qp(). Both ends over one port, and over two wired ones.
+The distribution's own programs that connect without rdma_cm: they exchange GID and QP number over a socket of the host
+and bring their QPs up with ibv_modify_qp(). Both ends use one port, or two wired ones.
 """
 import re
 import sys
@@ -51,8 +51,8 @@ def perftest_with_events_and_inline():
 
 @case
 def perftest_of_all_sizes():
-    """Side by side: each spends its time waiting for the other end between two sizes. Six programs that spin share the
-    CPUs with whatever else runs, so the limit for a hang is longer."""
+    """Three tests run side by side, because each spends its time waiting for the other end between two sizes. Six
+    programs that spin share the CPUs with everything else, so the limit for a hang is longer."""
     runs = []
     for i, (name, on, personality) in enumerate((("write", TWO, "iwarp"), ("send", TWO, "roce"), ("read", ONE, "iwarp"))):
         port = 18600 + i
@@ -72,14 +72,14 @@ def perftest_unreliably_connected():
 def immediate_data_atomics_and_shared_receive_queues():
     perftest("ib_atomic_lat", "-n", "50", on=TWO)
     perftest("ib_atomic_bw", "-n", "50", "-A", "CMP_AND_SWAP", personality="roce")
-    # With few receives for many messages on several QPs perftest counts on InfiniBand's RNR retry.
+    # Few receives for many messages on several QPs: perftest relies on InfiniBand's RNR retry.
     perftest("ib_send_bw", "-n", "50", "-s", "4096", "--use-srq", on=TWO, personality="roce")
     perftest("ib_send_bw", "-n", "500", "--use-srq", "-q", "8", personality="roce")
     perftest("ib_send_bw", "-n", "500", "-s", "4096", "--use-srq", "-q", "8", "-r", "16", on=TWO, personality="roce")
-    # Not both at once: with -e and -b perftest can sleep at both ends, each waiting for an event of the other.
+    # Without -b: with both -e and -b each end of perftest may sleep waiting for an event of the other.
     perftest("ib_send_bw", "-n", "200", "-s", "4096", "--use-srq", "-q", "8", "-r", "16", "-e", personality="roce")
-    # Connections that wait for receives, and for their port, at once: each must have its turn again. One run in fifteen
-    # met a connection that lost it.
+    # Connections wait for receives and for their port's turn at the same time; each must get its turn again. A
+    # connection that lost its turn was once seen in one run of fifteen.
     for _ in range(30):
         perftest("ib_send_bw", "-n", "200", "-s", "4096", "--use-srq", "-q", "8", "-r", "16", "-b", personality="roce")
     waits = daemon("roce").telemetry("/rnic/counters")
@@ -91,7 +91,7 @@ def immediate_data_atomics_and_shared_receive_queues():
 QPERF = (
     ("iwarp", ["rc_lat", "uc_lat", "rc_rdma_read_bw", "rc_rdma_write_lat", "rc_rdma_write_poll_lat"]),
     ("iwarp", ["rc_compare_swap_mr", "rc_fetch_add_mr", "ver_rc_compare_swap", "ver_rc_fetch_add"]),
-    # rc_bw and rc_bi_bw go on sending when the server has stopped to receive, which ends an iWARP stream with an error.
+    # rc_bw and rc_bi_bw go on sending after the server has stopped receiving, which ends an iWARP stream with an error.
     ("roce", ["rc_bw", "rc_bi_bw", "rc_rdma_read_lat", "rc_rdma_write_bw", "uc_rdma_write_bw", "rc_fetch_add_mr"]),
     ("iwarp", ["-cm1", "rc_lat", "ver_rc_compare_swap", "rc_fetch_add_mr"]),
     ("roce", ["-cm1", "rc_bw", "rc_rdma_read_bw", "rc_compare_swap_mr", "ver_rc_fetch_add"]))
@@ -99,7 +99,7 @@ QPERF = (
 
 @case
 def qperf():
-    """Each test lasts a second: the lists run side by side. Those called ver_ verify each value."""
+    """The lists run side by side, as each test lasts a second. The tests called ver_ verify each value."""
     need("qperf")
     servers, clients = [], []
     for i, (personality, tests) in enumerate(QPERF):
@@ -116,7 +116,7 @@ def qperf():
 
 @case
 def ucx_over_rc_verbs():
-    """UCX takes no iWARP devices. For its upper half see test_stock_ud.py."""
+    """On adapters only: UCX takes no iWARP devices. test_stock_ud.py tests UCP, the upper half of UCX."""
     for on, args in ((ONE, ["-t", "am_lat"]), (TWO, ["-t", "am_bw", "-s", "4096", "-D", "bcopy"]),
                      (TWO, ["-t", "am_bw", "-s", "900", "-D", "zcopy"]), (ONE, ["-t", "put_lat"]),
                      (TWO, ["-t", "put_bw", "-s", "100000", "-D", "zcopy"]), (ONE, ["-t", "get", "-s", "65536", "-D", "zcopy"])):

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs of storage as the distribution has them: fio's rdma engine, each verb and personality, and tgt's iSER
-target."""
+"""The distribution's storage programs: fio's rdma engine with each verb and personality, and tgt's iSER target."""
 import json
 import os
 import re
@@ -42,20 +41,20 @@ def fio_reads():
 @case
 def fio_sends_what_its_server_verifies():
     """
-    The server compares each block that it receives with the pattern, and fails when it is another one. It posts
-    receives for all 128 blocks first: fio's client sends without asking for any, with rnr_retry 0.
+    The server compares each block that it receives with the pattern. The server posts receives for all 128 blocks
+    first, because fio's client sends without flow control and with rnr_retry 0.
     """
     pattern = ["--verify=pattern", "--verify_pattern=0xdeadbeef"]
     both("send", server=[*pattern, "--iodepth=128"], client=[*pattern, "--do_verify=0"])
 
 
 class Target:
-    """tgtd with an iSER target of one LUN. Its list of initiators' names refuses each that is not in it."""
+    """tgtd with an iSER target of one LUN, which refuses each initiator whose name is not in its list."""
     NAME, INITIATOR = "iqn.2026-01.rnic:disk", "iqn.2026-01.rnic:initiator"
 
     def __init__(self, d):
         need("tgtd")
-        own_network()  # its iSCSI target listens at a port of the kernel
+        own_network()  # tgtd's iSCSI target listens at a port of the kernel
         self.number = str(os.getpid())
         self.p = d.run(RNICRUN, "tgtd", "-f", "-C", self.number, RNIC_REG_VERBOSE="0")
         self.disk = os.path.join(d.dir, "disk")
@@ -66,7 +65,7 @@ class Target:
         return self
 
     def __exit__(self, *_):
-        self.p.stop(signal.SIGKILL)  # it ignores SIGTERM while it has a target
+        self.p.stop(signal.SIGKILL)  # tgtd ignores SIGTERM while it has a target
 
     def start(self, d):
         until(lambda: self.p.p.poll() is not None or on_device(3260)(d), self.p.tail)
@@ -89,7 +88,7 @@ def tgts_iser_target_listens_on_both_wildcards():
 
 
 def extents():
-    """First octet, octets and the octet that each has: libiscsi's iSER takes no more than 256 KiB at a time."""
+    """(first octet, number of octets, value of each octet); libiscsi's iSER takes at most 256 KiB at a time."""
     return [((200 * i + 4) << 10, (256 if i % 2 else 100) << 10, i + 1) for i in range(0, 64, 3)]
 
 
@@ -99,7 +98,7 @@ def qemu_io_writes_and_reads_a_disk_of_tgt_by_iser():
     need("iscsi-inq")
     image = {"driver": "raw", "file": {"driver": "iscsi", "transport": "iser", "portal": f"{A}:3260", "lun": 1,
                                        "target": Target.NAME, "initiator-name": Target.INITIATOR}}
-    # libiscsi uses memory that it has not set
+    # libiscsi reads memory that it has not initialised
     env = {"RNIC_REG_VERBOSE": "0", "MALLOC_PERTURB_": "0"}
     for personality in ("iwarp", "roce"):
         with Daemon(pair_conf(both=f"personality = {personality}")) as d, Target(d) as target:

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 The distribution's own programs between two daemons, as between two machines: over memif and over a veth pair, each with
-iWARP devices and with RoCE adapters. What they tell each other by sockets goes over a network namespace of our own.
+iWARP devices and with RoCE adapters. What the programs exchange over sockets goes through a network namespace of the
+test's own.
 """
 import sys
 
@@ -21,7 +22,7 @@ def conf(device, addr, personality):
 
 
 def two(link, personality):
-    """Both daemons of a link; the same for all of its cases."""
+    """The two daemons of a link, which all cases of the link share."""
     programs.own_network()
     if (link, personality) in world:
         return world[link, personality]
@@ -35,8 +36,7 @@ def two(link, personality):
         for dev in ends:
             wire.run("ip", "link", "set", dev, "up")
         a, b = (Daemon(conf(f"af_packet:{dev}", addr, personality)) for dev, addr in zip(ends, (A, B)))
-    # The daemons look at their lines in turns of their own; a program that comes before has too little patience for
-    # that.
+    # Each daemon notices only at its next look that its line is up; a program that starts earlier gives up too soon.
     for d in (a, b):
         until(lambda at=d: at.telemetry("/rnic/ports,a")["link"] == "up", f"the {link} line does not come up")
     world[link, personality] = (a, b)
@@ -57,7 +57,7 @@ def pingpongs(link):
 
 
 def perftest(link):
-    """Each row over each link, and with and without a connection manager."""
+    """Each row runs over each link: over one link with a connection manager, over the other link without."""
     half = link == "veth"
     programs.perftest(two(link, "iwarp"), True, programs.PERFTEST[half::2])
     programs.perftest(two(link, "roce"), False, programs.PERFTEST[not half::2] + programs.ADAPTERS_ONLY, SAME)

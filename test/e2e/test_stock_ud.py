@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The distribution's programs that use datagram queue pairs: over one port, two wired ones, two workers and a line that
-loses. What they send is taken from a capture and checked by a decoder of its own.
+The distribution's programs that use datagram queue pairs: over one port, two wired ones, two workers, and a line that
+loses. An independent decoder checks what they send, from a capture.
 """
 import os
 import re
@@ -20,7 +20,7 @@ MPICH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mpi_cases.c")
 
 
 def with_daemon(conf, f):
-    """f over a daemon of its own in the place of the roce one."""
+    """Runs f while a daemon with another configuration takes the place of the roce daemon."""
     daemon("roce")
     usual = stock.world["roce"]
     try:
@@ -51,7 +51,8 @@ def ud_pingpong():
 
 
 def udaddy(personality, server, client):
-    """It does not say when it listens, and a client that comes too soon is told that nobody does."""
+    """udaddy's server does not say when it listens; a client that comes too soon is refused with UNREACHABLE and
+    started again."""
     d = daemon(personality)
     s = d.run(RNICRUN, "udaddy", *server)
     for _ in range(100):
@@ -73,7 +74,7 @@ def udaddy_through_the_connection_manager():
 
 @case
 def the_bytes_on_the_wire():
-    for _ in range(5):  # a capture on a busy machine may have holes, and says so
+    for _ in range(5):  # on a busy machine a capture may lack frames; its counter tells
         seen = []
 
         def look():
@@ -86,7 +87,7 @@ def the_bytes_on_the_wire():
         with_daemon(pair_conf(both="personality = roce", a="capture = {dir}/a.pcapng"), look)
         if seen[0] is not None:
             break
-    assert seen[0], "five captures with holes"
+    assert seen[0], "all five captures lack frames"
     for src, dst in (("10.77.0.1", "10.77.0.2"), ("10.77.0.2", "10.77.0.1")):
         flow = [d for d in seen[0] if d.src == src]
         assert len(flow) == 50 and [d.msn for d in flow] == list(range(1, 51)), flow
@@ -94,15 +95,14 @@ def the_bytes_on_the_wire():
         assert len({(d.src_qpn, d.dst_qpn) for d in flow}) == 1 and {len(d.body) for d in flow} == {1000}
     a, b = (next(d for d in seen[0] if d.src == src) for src in ("10.77.0.1", "10.77.0.2"))
     assert (a.src_qpn, a.dst_qpn) == (b.dst_qpn, b.src_qpn)
-    assert {d.body for d in seen[0] if d.src == "10.77.0.2"} == {b"\x7b" * 1000}, "the client's bytes"
+    assert {d.body for d in seen[0] if d.src == "10.77.0.2"} == {b"\x7b" * 1000}, "not the client's bytes"
 
 
 @case
 def perftest_of_datagrams():
     perftest("ib_send_lat", "-c", "UD", "-n", "200", on=TWO)
     perftest("ib_send_lat", "-c", "UD", "-n", "200", "-I", "60", "-e", personality="roce")
-    # A bandwidth test counts what arrives and ends for want of the rest: with few outstanding and receives for all none
-    # is lost.
+    # A bandwidth test fails when a datagram is lost. With few outstanding and receives for all, none is lost.
     for args, on, personality in ((["-s", "1024"], TWO, "roce"), (["-s", "64", "-q", "4"], ONE, "roce"), (["-b"], TWO, "roce")):
         perftest("ib_send_bw", "-c", "UD", "-n", "400", "-t", "16", "-r", "512", *args, on=on, personality=personality)
 
@@ -121,7 +121,7 @@ def ucx_over_ud_verbs():
 
 @case
 def ucx_upper_half():
-    """UCP sets connections up over datagrams, then uses what there is."""
+    """UCP connects over datagrams, then uses the transports that it finds."""
     for tls in ("rc_v,ud_v,self", "ud_v,self"):
         for args in (["tag_lat", "-s", "8"], ["tag_bw", "-s", "4000"], ["tag_bw", "-s", "100000"], ["tag_lat", "-s", "1000000"],
                      ["ucp_put_lat", "-s", "64"], ["stream_bw", "-s", "3000"]):
@@ -156,14 +156,15 @@ def mpich_over_connections_set_up_by_datagrams():
 
 @case
 def ucx_over_a_line_that_loses_and_two_workers():
-    """What gets lost UCX sends again; a datagram that comes in at the wrong worker goes to its owner."""
+    """UCX sends lost datagrams again; a datagram that arrives at the wrong worker is passed to the owner of its queue
+    pair."""
     bad = "personality = roce\nloss = 1%\nduplicate = 1%\nreorder = 2%\ncorrupt = 1%\nseed = 7"
 
     def run():
         for args in (["tag_lat", "-s", "1000"], ["tag_bw", "-s", "20000"]):
             ucx("-t", *args, "-n", "200", "-w", "5", UCX_TLS="ud_v,self")
         n = counters()
-        # a corrupted bit is found by UDP's own sum most often
+        # crc is not looked at: the UDP checksum finds most of the corrupted bits before the CRC does
         assert n["in"] > 1000 and n["no_qp"] == 0, n
 
     with_daemon(pair_conf(both=bad, rnicd="workers = 0,1"), run)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-TCP sockets of unchanged programs over the wire iwarp (doc/stream-sockets.md): as the kernel's sockets behave; what is
-on the wire, judged by wire_check.py; peers that do not speak it; a peer in Python that speaks it by itself, and breaks
-the rules.
+TCP sockets of unchanged programs over the wire protocol iwarp (doc/stream-sockets.md): they behave as the kernel's
+sockets; wire_check.py checks the bytes on the wire; peers that do not speak the protocol get plain TCP; a peer in
+Python speaks it, and breaks the rules.
 """
 import hashlib
 import os
@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TABLE = os.path.join(HERE, "sock_table.py")
 IWARP = ("env", "RNIC_WIRE=iwarp")
 
-# Receives until the end, answers with length, sum and wire, for good.
+# Receives connections without end; answers each with length, sum and wire.
 SERVE = """
 import hashlib, socket, sys
 l = socket.socket()
@@ -47,7 +47,8 @@ while True:
     s.close()
 """
 
-# Sends random bytes in pieces of random sizes; the answer must be their sum. Told: the wire, by the option.
+# Sends random bytes in pieces of random sizes; the answer must be the sum of the bytes. Prints the wire, which argv[5]
+# sets by the socket's option.
 SEND = """
 import hashlib, random, socket, sys
 r = random.Random(int(sys.argv[3]))
@@ -106,7 +107,7 @@ def vectors():
 
 @case
 def sockets_do_what_the_kernels_do_over_iwarp():
-    """By two workers; the other cases have one."""
+    """With two workers; the other cases use one."""
     with Daemon(pair_conf(rnicd="workers = 0,1", both="stream-wire = iwarp")) as d, nothing_left(d):
         same_as_the_kernel(d, TABLE, A)
         assert counted(d, "fpdus_in") > 1000 and not counted(d, "crc_errors"), counted(d, "fpdus_in")
@@ -129,8 +130,8 @@ def the_wire_is_chosen_by_port_program_and_socket():
 
         def wires(run, *more):
             return run(d, *python(SEND, A, at, 1, 1000, *more)).ok()
-        assert wires(ours) == "wires 2 2", "the port that the program connects from says so"
-        assert wires(ours, 1) == "wires 1 1" and wires(iwarp, 1) == "wires 1 1", "the socket's option"
+        assert wires(ours) == "wires 2 2", "the port's stream-wire has no effect"
+        assert wires(ours, 1) == "wires 1 1" and wires(iwarp, 1) == "wires 1 1", "the socket's option has no effect"
         assert wires(lambda d, *a: d.run("env", "RNIC_WIRE=plain", RNICRUN, "--sockets", *a)) == "wires 1 1"
         s.stop()
     with Daemon(pair_conf()) as d:
@@ -164,7 +165,7 @@ def the_wire_is_iwarp_with_good_crcs_and_the_documents_vectors():
         s.stop()
         d.end()
         path = os.path.join(d.dir, "a.pcapng")
-        conn, = wire_check.check(path)  # raises where a header, a sum or a CRC is wrong
+        conn, = wire_check.check(path)  # raises when a header, a sum or a CRC is wrong
         assert conn.crc_good == conn.fpdus > 150 and conn.payload > 200_000 and not conn.terminates, conn
         assert set(conn.ops[0]) <= {0, 3} and set(conn.ops[1]) <= {0, 3}, conn
         assert conn.req["priv"] == conn.rep["priv"] == hello(16, 16384) and conn.req["ird"] == 1, conn.req
@@ -173,10 +174,11 @@ def the_wire_is_iwarp_with_good_crcs_and_the_documents_vectors():
         assert said == [v["asks"], v["takes"]], said
 
 
-# ---- a peer of its own ----
+# ---- a peer in Python ----
 
 def dial(ns, port, sport):
-    """Our program's end of a connection of this wire: set up, and greeted."""
+    """The peer's end of a connection of this wire to a program's port: connected, with the hello exchanged and a first
+    CREDIT sent."""
     t = Tcp(ns, sport).connect(port, option(ASKS))
     assert t.syn.get(253) == option(TAKES), t.syn
     p = wire.Peer(sock=t)
@@ -205,7 +207,7 @@ def a_peer_of_its_own_connects():
             b.get()
             b.credit_if_due()
         assert b.came.decode().split() == [str(len(data)), hashlib.sha256(data).hexdigest(), "2"], b.came
-        assert not t.fin, "who has ended first sends the FIN"
+        assert not t.fin, "the end that closes first must send the FIN"
         t.shutdown()
         t.until(lambda: t.fin)
         t.close()
@@ -220,12 +222,12 @@ def what_breaks_a_rule_ends_the_connection():
         bad = [
             lambda p, b: p.put(wire.tagged(wire.WRITE, 0x123400, 0, b"x")),
             lambda p, b: p.put(wire.read_req(1, (1, 0), 8, (0x123400, 0))),
-            lambda p, b: b.segments(message(9)),  # no such kind
-            lambda p, b: b.segments(message(DATA)),  # no bytes
-            lambda p, b: b.segments(message(DATA, 0, b"x", 1)),  # octets that are not 0
-            lambda p, b: b.segments(message(DATA, 9, b"x")),  # more granted than there is
+            lambda p, b: b.segments(message(9)),  # a kind that does not exist
+            lambda p, b: b.segments(message(DATA)),  # DATA without bytes
+            lambda p, b: b.segments(message(DATA, 0, b"x", 1)),  # reserved octets that are not 0
+            lambda p, b: b.segments(message(DATA, 9, b"x")),  # more credits granted than there are slots
             lambda p, b: b.segments(message(DATA, 0, bytes(17000))),  # longer than a slot
-            lambda p, b: b.segments(b"\1\0\0"),  # no head
+            lambda p, b: b.segments(b"\1\0\0"),  # shorter than a message's header
             lambda p, b: p.put(wire.terminate(0, 0, 0)),
         ]
         for i, breaks in enumerate(bad):
@@ -236,11 +238,12 @@ def what_breaks_a_rule_ends_the_connection():
             until(lambda i=i: sum("ConnectionResetError" in x for x in list(s.out)) == i + 1, s.tail)
             t.close()
         for first in (wire.mpa_request(ird=1, ord_=1), wire.mpa_request(ird=1, ord_=1, priv=hello(1, 1)),
-                      b"GET / HTTP/1.1\r\n\r\n" * 3):  # no hello, one that cannot be, no Request
+                      # a Request without hello, one whose hello is invalid, and bytes that are no Request
+                      b"GET / HTTP/1.1\r\n\r\n" * 3):
             with Tcp(ns, sport := sport + 1).connect(port, option(ASKS)) as t:
                 t.sendall(first)
                 t.until(lambda t=t: t.reset)
-        # nothing of it is told to the program, which goes on
+        # the program is told nothing of these connections and goes on
         assert sum("ConnectionResetError" in x for x in list(s.out)) == len(bad), s.tail()
         assert kernels(d, *python(SEND, OURS, port, 5, 1000), netns=ns).ok() == "wires kernel 1"
         s.stop()
@@ -264,7 +267,7 @@ except OSError as e:
     print(type(e).__name__, flush=True)
 """, OURS), netns=ns)
         t, _, b = dial(ns, port_of(s), 40201)
-        for n in [16376] * 16 + [128] + [1] * 17:  # a ring full, all slots, and one more
+        for n in [16376] * 16 + [128] + [1] * 17:  # a full ring, all slots, and one message more
             b.msn += 1
             b.segments(message(DATA, 0, bytes(n)))
         t.until(lambda: t.fin or t.reset)
@@ -301,7 +304,7 @@ def a_peer_of_its_own_is_connected_to():
             assert t.syn.get(253) == option(ASKS), t.syn
             return t, p
         for sport, o in ((40401, b""), (40402, option(ASKS)), (40403, option(TAKES, 0x524e4958))):
-            t, p = meets(sport, o)  # no answer, an echo, another's
+            t, p = meets(sport, o)  # no answer, the question sent back, another program's option
             t.until(lambda t=t: t.fin)
             assert t.got == b"hello", t.got
             t.sendall(b"plain")
@@ -329,8 +332,8 @@ def a_peer_of_its_own_is_connected_to():
                                    wire.mpa_request(key=wire.REP, flags=wire.C | wire.S | wire.R, ird=1, ord_=1))):
             t, p = meets(40410 + i, option(TAKES))
             wire.Peer(sock=t).take(36)
-            t.sendall(reply)  # no hello, no Reply, no
-            # the second where the program has not read yet, but shuts its side down
+            t.sendall(reply)  # a Reply without hello, bytes that are no Reply, a Reply that rejects
+            # ENOTCONN when the program has not read yet and shuts its side down
             assert p.wait_line("failed").split()[1] in ("ECONNRESET", "ENOTCONN"), p.tail()
             p.ok()
             t.close()

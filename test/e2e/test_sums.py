@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Streams whose program leaves the CRCs of its FPDUs to rnicd (design assisted), from a client that writes to the shared
-memory by itself: what rnicd sums in both directions, and what a program that breaks the rules does to others.
+Streams for which rnicd computes the CRCs of a program's FPDUs (design assisted), with a client that writes to the
+shared memory by itself: which CRCs rnicd computes in both directions, and what a program that breaks the rules can do
+to others.
 """
 import hashlib
 import os
@@ -15,13 +16,13 @@ from rig import PATIENCE, RNICRUN, TESTPMD, Daemon, case, main, pair_conf, until
 from sock_raw import FIN, RING, RX_HEAD, RX_TAIL, STATE, TX_HEAD, TX_TAIL, Raw
 
 A, B = "10.77.0.1", "10.77.0.2"
-TX_FPDUS, RX_FPDUS, RX_SUMMED = 8, 68, 272  # struct ipc_stream
-SUMS = 8                                    # ipc_stream.state
+TX_FPDUS, RX_FPDUS, RX_SUMMED = 8, 68, 272  # offsets in struct ipc_stream
+SUMS = 8                                    # flag in ipc_stream.state
 TX_OFF = 4096
 RX_OFF = TX_OFF + RING
 PREAMBLE = b"bytes before the first FPDU"
 
-# Writes all that it receives to a file.
+# Writes all bytes that it receives to a file.
 KEEP = """
 import socket, sys
 l = socket.socket()
@@ -34,7 +35,7 @@ with open(sys.argv[2], "wb") as f:
         f.write(b)
 """
 
-# Sends the next bytes of a file, as many as each line of stdin says; ends with the last line.
+# Sends the next bytes of a file, as many as each line of stdin says; ends when stdin ends.
 TELL = """
 import socket, sys
 l = socket.socket()
@@ -47,7 +48,7 @@ with open(sys.argv[2], "rb") as f:
         s.sendall(f.read(n))
 """
 
-# Receives and throws away, any number of connections.
+# Receives on any number of connections and discards the bytes.
 SINK = """
 import socket, sys, threading
 l = socket.socket()
@@ -67,7 +68,7 @@ while True:
 
 
 class Program:
-    """A program with ordinary sockets at port A, and a raw client's connection to it."""
+    """A program with ordinary sockets on port A; call() connects a raw client to it."""
 
     def __init__(self, d, text, *argv):
         self.p = d.run(RNICRUN, "--sockets", sys.executable, "-c", text, A, *argv)
@@ -91,7 +92,7 @@ def say(r, at, index, base):
 
 
 def write(r, index, data):
-    """Into the ring, and nobody is told."""
+    """Writes bytes into the transmit ring without telling rnicd."""
     for i in range(0, len(data)):
         r.mem[TX_OFF + (index + i) % RING] = data[i]
 
@@ -111,7 +112,7 @@ def crcs_are_filled_in_and_what_is_not_whole_waits():
         with s.call(d) as r:
             say(r, TX_FPDUS, at, at)
             put = 0
-            while put < len(data) - 10:  # the last FPDU lacks its end
+            while put < len(data) - 10:  # the last FPDU is sent without its end
                 n = min(len(data) - 10 - put, RING - (put - r.word(TX_HEAD)) % (1 << 32), 50000)
                 write(r, put, data[put:put + n])
                 put += n
@@ -186,14 +187,14 @@ def received_fpdus_are_shown_whole_and_summed_up_to_a_bad_one():
             r.put(RX_HEAD, ends[0])
             say(r, RX_FPDUS, ends[0], ends[0])
             for end in ends[1:]:
-                ask(end + 5 - asked)  # the beginning of the next one is not shown
+                ask(end + 5 - asked)  # the part of the next FPDU that has come must not be shown
                 shown(end, end)
                 assert r.word(STATE) & SUMS
             r.put(RX_HEAD, ends[-1])
             r.bell()
             ask(len(bad) - 5)
             shown(ends[-1] + len(bad), ends[-1])
-            ask(40)  # from here on bytes are bytes
+            ask(40)  # from here on bytes are shown as they come, without a check
             shown(ends[-1] + len(bad) + 40, ends[-1])
             ask(0)
             s.p.ok()
@@ -217,7 +218,8 @@ def fpdus_that_are_said_to_lie_outside_of_the_ring_end_the_connection():
 def nonsense_of_one_connection_leaves_others_alone():
     with Daemon(pair_conf(rnicd="workers = 0")) as d:
         s = Program(d, SINK)
-        # Raw overwrites the doorbells of streams, which a user's programs share: offloaded programs have their own
+        # Raw overwrites the doorbells of streams, which are shared by all streams of a user's programs; offloaded
+        # programs have their own
         server = d.run(TESTPMD, "-s", "-a", A, "--once")
         server.wait_line("listening")
         client = d.run(TESTPMD, "--mode", "soak", "--iters", "5000", A)
@@ -231,7 +233,7 @@ def nonsense_of_one_connection_leaves_others_alone():
                 for i in range(1, 100):
                     r.put(TX_TAIL, i * 2500)
                     place = int.from_bytes(junk[i * 8:i * 8 + 4], "little") % RING
-                    r.mem[TX_OFF + place] = i  # while they are summed
+                    r.mem[TX_OFF + place] = i  # changes bytes while rnicd computes their CRC
                     r.bell()
                 r.put(FIN, 1)
                 r.bell()

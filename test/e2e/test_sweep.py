@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""testpmd-rdma's sweeps: lists of sizes, queue pairs and depths, what the document says of where they were measured and
-of what spoils them, and the picture."""
+"""
+testpmd-rdma's sweeps: lists of sizes, queue pairs and depths; what the JSON document says of the place of measurement
+and of what spoils the figures; and the picture.
+"""
 import json
 import os
 import re
@@ -11,11 +13,12 @@ import xml.etree.ElementTree as xml
 from rig import TESTPMD, Daemon, case, main, need, pair_conf
 
 ADDR = "10.77.0.1"
-SHORT = ("--iters", "50", "--warmup", "10")  # no times: a busy machine completes nothing in a short one
+# iterations, not seconds: on a busy machine a short time may complete nothing
+SHORT = ("--iters", "50", "--warmup", "10")
 
 
 def sweep(d, *argv, **env):
-    """A server, and a client with these options that is to do well: what it says."""
+    """Runs a server, and a client with these options; returns the client's output."""
     server = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
     server.wait_line("listening")
     out = d.run(TESTPMD, *SHORT, *argv, ADDR, **env).ok()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-testpmd-rdma over queue pairs of datagrams: every mode over good wires; over wires that lose, where each byte that is
-told as valid is compared and what is lost is known; the sweep over losses; a device that has no such queue pairs.
+testpmd-rdma over datagram queue pairs: every mode over good wires; over wires that lose, where each byte reported as
+valid is compared and losses are counted; the sweep over losses; and a device that has no such queue pairs.
 """
 import json
 
@@ -14,7 +14,7 @@ MODES = ("write_bw", "read_bw", "send_bw", "write_lat", "read_lat", "send_lat")
 
 
 def run(d, *args):
-    """Rows of a client's run."""
+    """The result rows of a client's run."""
     s = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
     s.wait_line("listening")
     c = d.run(TESTPMD, "--json", "--warmup", "10", *args, ADDR)
@@ -57,7 +57,7 @@ def soaked(kind, conf):
 def what_is_told_as_valid_is_right_and_the_rest_is_known():
     r = soaked("ud", BAD)
     assert r["partial"] > 0 and r["arrived"] + r["partial"] < r["sent"], r
-    # a segment of 1408 bytes is lost by itself: a record is not lost with it, but the Send is
+    # a lost segment of 1408 bytes does not lose the rest of its record, but loses the whole Send
     assert 0.5 * r["sent_bytes"] < r["valid_bytes"] < r["sent_bytes"], r
     assert r["checked_bytes"] == r["valid_bytes"], r
 

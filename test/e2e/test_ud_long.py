@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 Datagram messages of any size between two processes: over a good wire, whose capture an independent checker reads and
-puts together; over a wire that loses, repeats, reorders and bends datagrams; and with one end killed in the middle.
+reassembles; over a wire that loses, repeats, reorders and corrupts datagrams; and with one end killed in the middle.
 """
 import sys
 from collections import defaultdict
@@ -12,7 +12,7 @@ from rig import PATIENCE, RNICRUN, Daemon, case, helper, main, nothing_is_left, 
 
 A, B = "10.77.0.1", "10.77.0.2"
 MIB = 1 << 20
-UNIT = 1408  # of an MTU of 1500
+UNIT = 1408  # octets of a segment with an MTU of 1500
 
 
 def ends(d, count, lens, sink_is=(), source_is=()):
@@ -27,7 +27,7 @@ def end_source(source):
 
 
 def captured(d, fragments=None):
-    """What A has sent, by the number of the message and the offset in it, when the daemon has ended."""
+    """Ends the daemon; returns what A sent, by message number and offset in the message."""
     got = defaultdict(dict)
     nothing_is_left(d)
     d.end()
@@ -147,13 +147,13 @@ def a_udp_port_is_one_queue_pairs_or_sockets_and_not_rnicds():
         assert p.wait() != 0 and what in p.tail(), p.tail()
 
     with Daemon(pair_conf()) as d:
-        sink, source = ends(d, 1 << 30, [100], ("port=7000",), ("port=7000",))  # of two devices
+        sink, source = ends(d, 1 << 30, [100], ("port=7000",), ("port=7000",))  # the same port on two devices
         refused(7000, "another queue pair or socket has the UDP port")
         refused(4793, "it is datagram-port, which is rnicd's own")
         sink.p.kill()
         end_source(source)
         nothing_is_left(d)
-        sink, source = ends(d, 1, [100], ("port=7000",))  # the port is free again
+        sink, source = ends(d, 1, [100], ("port=7000",))  # the dead process's port is free again
         sink.ok(PATIENCE)
         end_source(source)
         bind = f"import socket; s = socket.socket(2, 2); s.bind(('{B}', 7000)); print('bound', flush=True); input()"
@@ -173,7 +173,7 @@ def a_udp_port_is_one_queue_pairs_or_sockets_and_not_rnicds():
 def a_user_has_a_share_of_the_udp_ports():
     with Daemon(pair_conf(rnicd="user-share = 2\nflows = 8192")) as d:
         out = d.run(helper("ud_long"), A, "ports", "20000").ok(PATIENCE)
-        assert out.startswith("ports 81: "), out  # of 4096
+        assert out.startswith("ports 81: "), out  # 2 % of 4096
         nothing_is_left(d)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Why something does not work: each case sets a cause up and expects the sentence that rnicd's log has for it."""
+"""Why something does not work: each case produces a cause and expects the sentence that rnicd's log has for it."""
 import os
 import re
 import signal
@@ -91,7 +91,8 @@ def segments_that_are_sent_again_are_said():
 
 @case
 def a_wire_that_loses_nothing_is_not_blamed():
-    """Segments go both ways while rnicd looks three times. A probe of TCP on a busy machine is no loss either."""
+    """Segments go in both directions during three of rnicd's looks. On a busy machine TCP may send probes, which are no
+    loss."""
     with Daemon(pair_conf()) as d:
         server = d.run(TESTPMD, "-s", "-a", ENDS[0], "--once")
         server.wait_line("listening")
@@ -130,7 +131,7 @@ def a_client_over_its_quota_is_said_with_the_key():
 
 @case
 def frames_that_a_slow_capture_misses_are_said():
-    """The capture's file is a pipe that nobody reads."""
+    """The capture is written to a pipe that nobody reads."""
     with tempfile.TemporaryDirectory() as there:
         pipe = os.path.join(there, "pipe")
         os.mkfifo(pipe)
@@ -140,7 +141,7 @@ def frames_that_a_slow_capture_misses_are_said():
             server.wait_line("listening")
             d.run(TESTPMD, "--mode", "write_bw", "--sizes", "64k", "--seconds", "600", ENDS[0])
             said(d, "port a", "packets are missing in the capture", "Capture to memory")
-            os.close(reader)  # else the writer would wait for good
+            os.close(reader)  # otherwise the writer would wait forever
             said(d, f"capture {pipe}", "the rest is not recorded")
 
 
@@ -160,7 +161,8 @@ while True:
 
 @case
 def packet_buffers_that_run_out_are_said():
-    """The line holds more frames than there are buffers, and datagrams take what there is; so nobody can connect."""
+    """The line delays more frames than there are packet buffers, and datagrams take the rest; so no connection can be
+    set up."""
     with Daemon(pair_conf(rnicd="memory = 64M", b="limit = 60000")) as d:
         flood = d.run(RNICRUN, "--sockets", sys.executable, "-c", FLOOD)
         flood.wait_line("reached")
@@ -171,10 +173,11 @@ def packet_buffers_that_run_out_are_said():
         said(d, "port b", "packet buffers had run out", "Raise memory in [rnicd]")
 
 
-# ---- a peer of our own making, on the kernel's TCP ----
+# ---- a peer in Python, on the kernel's TCP ----
 
 class World:
-    """A daemon that demands CRC, on a tap in a network of its own, and a program that listens and connects."""
+    """A daemon that demands CRC, on a tap in a network namespace of its own, and a program that listens and
+    connects."""
     one = None
 
     @classmethod
@@ -193,7 +196,7 @@ class World:
         self.target.tell("listen 7000 4 4 4")
 
     def called(self):
-        """The program connects to us; the peer that it has, when its Request has come."""
+        """The program connects to this test; returns the Peer once its MPA Request has come."""
         with socket.create_server((wire.HOST, 0)) as s:
             port = s.getsockname()[1]
             self.target.tell(f"connect {wire.HOST} {port} 0")
@@ -236,7 +239,7 @@ def a_wrong_crc_is_said():
 def peers_without_a_request_are_said():
     w = World.of()
     with Peer(port=7000):
-        pass  # connects, and goes without a word
+        pass  # connects and ends without sending anything
     said(w.d, "port rnic0", "1 connection: the peers sent no MPA Request", "whether the peers are RDMA programs")
 
 
@@ -244,7 +247,8 @@ def peers_without_a_request_are_said():
 def a_listener_whose_backlog_is_full_is_said():
     w = World.of()
     w.target.tell("listen 7001 4 4 4")
-    silent = [Peer(port=7001) for _ in range(200)]  # more than target's backlog, and without a Request
+    # more connections than target's backlog, none of which sends a Request
+    silent = [Peer(port=7001) for _ in range(200)]
     said(w.d, "port rnic0", "connection requests exceed a listener's backlog", "Raise the backlog in rdma_listen")
     for p in silent:
         p.close()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Floods of every kind at one port of a daemon whose only worker serves others too: the second wave of an attack needs no
-more memory than the first, counters tell of it, others move their data while it goes on, and nothing is left behind.
-What it costs the others is measured by ../bench/floods.py; here is no clock.
+Floods of every kind at one port of a daemon whose only worker serves others too. The second wave of an attack must need
+no more memory than the first, counters must tell of it, others must move their data meanwhile, and nothing may be left
+behind. Nothing is timed here: ../bench/floods.py measures what a flood costs the others.
 """
 import resource
 import sys
@@ -15,10 +15,10 @@ from attacks import CONF, PORT
 from rig import PATIENCE, TESTPMD, Daemon, case, main
 from wire import Closed
 
-WAVE = 10000      # frames
-BATCH = 125       # frames at once, of which as many before them may still be under way
+WAVE = 10000      # frames of a wave
+BATCH = 125       # frames sent at once; as many sent before them may still be under way
 HELD = 150        # connections of a wave
-GROWTH = 1 << 20  # bytes that a second wave may cost: nothing, but for a page here and there
+GROWTH = 1 << 20  # bytes that the daemon may grow by in a second wave: a few pages
 world = {}
 
 
@@ -33,14 +33,14 @@ class World:
         self.server = self.d.run(TESTPMD, "-s", "-a", "10.77.0.1")
         self.server.wait_line("listening")
         self.frames = wire.Frames()
-        self.bystander().ok()  # what the daemon maps for a client, it has mapped once now
+        self.bystander().ok()  # from now on the daemon has mapped what it maps at its first client
 
     def bystander(self):
-        """Somebody else's connections, their data verified."""
+        """A client of another port, whose data is verified."""
         return self.d.run(TESTPMD, "--mode", "soak", "--iters", "100", "10.77.0.1")
 
     def memory(self):
-        """Resident bytes of the daemon's own: what clients share with it belongs to them."""
+        """Resident bytes of the daemon's own memory, without the memory that it shares with clients."""
         total, own = 0, True
         with open(f"/proc/{self.d.pid}/smaps", encoding="ascii", errors="replace") as f:
             for line in f:
@@ -55,7 +55,7 @@ class World:
         return {**self.d.telemetry("/rnic/counters"), **self.d.telemetry("/rnic/ports,rnic0")}
 
     def conn(self):
-        """The counters of the one connection at the attacked port."""
+        """The counters of the only connection at the attacked port."""
         all_ = self.d.telemetry("/rnic/conns")
         at = [i for i, line in enumerate(all_) if f":{PORT} " in line]
         assert len(at) == 1, all_
@@ -63,14 +63,14 @@ class World:
 
     def put(self, frames):
         """
-        As fast as the daemon takes them. The tap's queue holds 500, and what the kernel answers to the daemon's own
-        answers lies in it too: two batches leave it room.
+        Sends frames as fast as the daemon takes them. The tap's queue holds 500 frames, among them the kernel's answers
+        to the daemon's answers: two batches leave room for these.
         """
         at = self.counters()["rx_packets"]
         for i in range(0, len(frames), BATCH):
             for f in frames[i:i + BATCH]:
                 self.frames.put(f)
-            # ARP and other traffic counts too, so an odd frame may still lie in the tap's queue
+            # ARP and other traffic counts too, so a few of the batch's frames may still be in the tap's queue
             self.until(lambda due=at + i: self.counters()["rx_packets"] >= due, "the daemon does not read its port")
 
     @staticmethod
@@ -94,7 +94,7 @@ def the_world():
 
 
 def still_served(w):
-    """A new client of the attacked port is let in, later if need be."""
+    """A new client of the attacked port must be let in, if not at once then later."""
     def served():
         try:
             with attacks.opened() as p:
@@ -106,8 +106,8 @@ def still_served(w):
 
 
 def two_waves(wave, told):
-    """wave(w): an attack from beginning to end, while others move their data; told: {sum of counters: at least, of
-    one}."""
+    """wave(w): one attack from beginning to end, while others move their data. told: {a sum of counters: the least that
+    one wave must add to this sum}."""
     w = the_world()
     size, before = [], w.counters()
     for _ in range(2):
@@ -126,7 +126,7 @@ def two_waves(wave, told):
 
 @case
 def syn_flood():
-    """Nearly all are answered without memory; the few that are remembered are forgotten again."""
+    """Nearly all SYNs are answered without keeping state; the few that are kept expire."""
     def wave(w):
         w.put(attacks.syns(w.frames.mac, WAVE))
         assert w.counters()["half_open"] <= 4 * 64, w.counters()
@@ -137,10 +137,10 @@ def into_a_connection(make, told):
     def wave(w):
         with attacks.opened() as p:
             w.put(attacks.segments(make, w.frames.mac, attacks.learn(p), WAVE))
-            # a frame or two may still be under way
+            # a few frames may still be under way
             w.until(lambda: sum(w.conn()[k] for k in told) >= WAVE - 50, f"counted: {w.conn()}")
             p.put(wire.read_req(1, (1, 1), 0, (0, 0)))
-            assert p.get()[1] & 15 == wire.READ_RESP, "the attacked connection is not what it was"
+            assert p.get()[1] & 15 == wire.READ_RESP, "the attacked connection no longer answers a Read"
     two_waves(wave, {})
 
 
@@ -156,7 +156,7 @@ def acks_of_what_was_never_sent():
 
 @case
 def out_of_order_bomb():
-    """Some octets are kept, their number is limited, and the connection goes on when the hole before them is filled."""
+    """A limited number of octets is kept, and the connection goes on when the hole before them is filled."""
     into_a_connection(attacks.out_of_order_bomb, ["out_of_order", "out_of_order_dropped", "dropped", "duplicates"])
 
 
@@ -166,7 +166,7 @@ def resets_and_syns_beside_the_window():
 
 
 def held(begin, told, each=lambda s: None):
-    """Connections that stay, all at once; when they are gone so is what they held."""
+    """Opens connections that stay, all at once; what the connections hold must come back when they are closed."""
     def wave(w):
         at = w.counters()["blocks_used"]
         socks = [begin() for _ in range(HELD)]
@@ -180,25 +180,25 @@ def held(begin, told, each=lambda s: None):
 
 @case
 def half_open():
-    """Connected and silent, more than the backlog's four times: the oldest make room."""
+    """Connections without a byte, more than four times the backlog: the oldest ones make room for new ones."""
     held(attacks.silent, {"syn_cookies": 1})
 
 
 @case
 def silent_peers_of_many_listeners_leave_set_ups_to_others():
-    """Each listener has less than its own limit; together they would take all set-ups that the worker has."""
+    """Each listener has fewer connections than its own limit; together they would take all set-ups of the worker."""
     w = the_world()
-    ports, each, limit = range(7100, 7104), 350, 1024  # rc_cfg.setups
+    ports, each, limit = range(7100, 7104), 350, 1024  # 1024 is rc_cfg.setups
     for port in ports:
         w.target.tell(f"listen {port} 8 4 4")
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
     before = w.counters()
-    # A port's connections begin where those of another have ended: the backlog itself answers with cookies.
+    # The connections of the ports alternate: a listener whose own backlog is full answers with cookies.
     socks = [attacks.silent(port) for _ in range(each) for port in ports]
     after = w.counters()
     assert len(socks) > limit and after["half_open"] < limit, after
     assert after["syn_evicted"] > before["syn_evicted"] and after["no_setup"] == before["no_setup"], (before, after)
-    with attacks.opened() as p:  # at once: whoever is silent makes room
+    with attacks.opened() as p:  # at once: a silent connection makes room
         p.put(wire.read_req(1, (1, 1), 0, (0, 0)))
         assert p.get()[1] & 15 == wire.READ_RESP
     for s in socks:
@@ -226,11 +226,11 @@ def tiny_windows():
 
 @case
 def tiny_segments():
-    """FPDUs an octet to a segment."""
+    """FPDUs whose octets come in one segment each."""
     def wave(w):
         with attacks.opened() as p:
             w.put(attacks.segments(attacks.tiny_segments, w.frames.mac, attacks.learn(p), WAVE))
-            p.kill()  # the kernel does not know what was said in its name
+            p.kill()  # the kernel does not know the octets that were sent in its name
     two_waves(wave, {"staged": WAVE // attacks.TINY})
 
 
@@ -244,10 +244,10 @@ def connect_and_reset():
 
 @case
 def connections_that_come_to_nothing():
-    """So many at once and so many a second are made, however fast they are asked for and reset."""
+    """However fast connections are requested and reset, rnicd makes at most 1,000 at once and 5,000 a second."""
     w = the_world()
     w.until(lambda: w.counters()["half_open"] == 0, "connections of attacks before are half open still")
-    time.sleep(0.3)  # after that long the ration is whole again
+    time.sleep(0.3)  # after this time the daemon may make the full number at once again
     before, start = w.counters(), time.monotonic()
     w.put(attacks.syns_and_resets(w.frames.mac, 10000))
     after = w.counters()

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Bad FPDUs and segments from a peer of our own making, and the end in every state.
-Each case names the Terminate that RFC 5040, 5041, 5044 or 6581 asks for, or the silence, and looks at the bytes.
+Bad FPDUs and segments from a peer in Python, and the end of the connection in every state.
+
+Each case names the Terminate that RFC 5040, 5041, 5044 or 6581 asks for, or silence, and checks the bytes.
 """
 import random
 import socket
@@ -47,7 +48,7 @@ def crc_wrong():
         with Conn() as p:
             p.put(tagged(WRITE, 0, 0))
             bad = bytearray(fpdu(tagged(WRITE, stag, addr, b"never to be seen")))
-            bad[n] ^= 1 if n else 0  # n 0: the CRC itself
+            bad[n] ^= 1 if n else 0  # n 0 stands for the CRC itself
             bad[-1] ^= 0 if n else 1
             p.raw(bytes(bad))
             assert p.terminated()[:4] == (LLP, 0, 2, 0), n
@@ -57,7 +58,7 @@ def crc_wrong():
 
 @case
 def first_fpdu_broken():
-    """RFC 5044, 7.1.2: a responder says nothing before it has had a first FPDU, so no Terminate either."""
+    """RFC 5044, 7.1.2: a responder sends nothing before it has received a first FPDU, so no Terminate either."""
     with Conn() as p:
         p.raw(fpdu(send(1, b"x"))[:-1] + b"!")
         p.end()
@@ -158,7 +159,7 @@ def send_longer_than_the_receive():
 def write_to_a_bad_stag():
     stag, addr, n = mr("rw")
     refuses((DDP, 1, 0), tagged(WRITE, stag ^ 0x40000000, addr, b"x" * 8), hdrct=HDR)
-    refuses((DDP, 1, 0), tagged(WRITE, stag ^ 0x55, addr, b"x" * 8), hdrct=HDR)  # key
+    refuses((DDP, 1, 0), tagged(WRITE, stag ^ 0x55, addr, b"x" * 8), hdrct=HDR)  # wrong key, right index
     refuses((DDP, 1, 0), tagged(WRITE, 0, addr, b"x" * 8), hdrct=HDR)
     refuses((DDP, 1, 0), tagged(WRITE, 0xFFFFFFFF, addr, b"x" * 8), hdrct=HDR)
 
@@ -237,7 +238,7 @@ def read_request_of_a_wrong_length():
 
 @case
 def more_reads_than_ird():
-    """RFC 5040, 5.1.2: the inbound depth is the number of buffers of queue 1."""
+    """RFC 5040, 5.1.2: IRD is the number of buffers of queue 1."""
     stag, addr, n = mr("rw")
     with Conn(ord_=2) as p:
         p.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -305,7 +306,8 @@ def terminate_while_reads_are_served():
 
 @case
 def terminate_of_wrong_forms():
-    """Too short, second in its queue, on the wrong queue, twice: the stream ends and nothing else happens."""
+    """A Terminate that is too short, has MSN 2, or came on queue 0, each followed by a good one: the stream ends and
+    nothing else happens."""
     whole = terminate(RDMAP, 2, 6)
     for bad in (whole[:18], whole[:20], untagged(TERMINATE, 2, 2, whole[18:]), untagged(TERMINATE, 0, 1, whole[18:])):
         with Conn() as p:

@@ -18,14 +18,15 @@ def flows():
 
 
 def without_request():
-    """So many connections were over before a Request had come; the log's sentence is made from the second number."""
+    """Number of connections that ended before a Request came; the log's sentence counts only no_request, the second
+    one."""
     port = daemon().telemetry("/rnic/ports,rnic0")
     return port["syn_evicted"] + port["no_request"]
 
 
 @case
 def syn_flood():
-    """Thousands of openings from addresses that do not answer: a real client still comes in."""
+    """Thousands of SYNs from addresses that never answer: a real client is still let in."""
     d = daemon()
     target()
     f = Frames()
@@ -50,7 +51,7 @@ def syn_flood():
 
 @case
 def connections_that_say_nothing():
-    """Opened and silent, more than the listener's backlog: they are ended, and others come in."""
+    """More silent connections than the listener's backlog: these are ended, and others are let in."""
     target()
     before = without_request()
     idle = [socket.create_connection((wire.ADDR, PORT), timeout=60) for _ in range(60)]
@@ -62,13 +63,14 @@ def connections_that_say_nothing():
         except ConnectionResetError:
             pass
         s.close()
-    if os.environ.get("RNIC_DESIGN", "offloaded") == "offloaded":  # else rnicd does not know what the bytes are
+    # in the other designs rnicd does not know what the bytes mean
+    if os.environ.get("RNIC_DESIGN", "offloaded") == "offloaded":
         until(lambda: without_request() >= before + len(idle), lambda: daemon().telemetry("/rnic/ports,rnic0"))
 
 
 @case
 def segments_nobody_waits_for():
-    """To a closed port, without a connection: answered by a reset, or by nothing when it is one itself."""
+    """Segments to a closed port, without a connection: rnicd answers with a reset; to a reset it answers nothing."""
     daemon()
     target()
     s = socket.socket()
@@ -145,7 +147,7 @@ def wrong_checksum_is_dropped():
 
 
 class Segments:
-    """A TCP of the test's own, at an address that the kernel does not have: it acknowledges what it likes."""
+    """A TCP endpoint in Python at an address that the kernel does not have; the test decides what is acknowledged."""
 
     mac, ip, port = bytes.fromhex("020000000c01"), "10.79.0.77", 5005
 
@@ -177,14 +179,15 @@ class Segments:
 
 @case
 def a_fin_waits_until_the_reply_before_it_has_arrived():
-    """Linux siw hears of a FIN before the MPA Reply when both wait at its socket, and calls the reject a reset. So the
-    Reply is sent again, and no FIN, for as long as nobody acknowledges it."""
+    """When a FIN and an MPA Reply wait at its socket together, Linux siw sees the FIN first and takes a reject for a
+    reset. So rnicd repeats the Reply, and sends no FIN, until the Reply is acknowledged."""
     target().tell("listen 7005 4 4 4 reject")
     s = Segments(7005)
     replies = 0
     while replies < 3:
         if replies == 0:
-            s.put(0x18, wire.mpa_request())  # again when the window of a stream that was just accepted has opened
+            # the Request is sent again when the first segment is a window update of the accepted stream
+            s.put(0x18, wire.mpa_request())
         seq, flags, data = s.get()
         assert not flags & 1, f"a FIN behind {replies} Replies that nobody has acknowledged"
         replies += data.startswith(wire.REP)

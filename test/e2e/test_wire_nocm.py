@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The port where QPs without rdma_cm find each other, met by a peer of our own making: a good one, wrong ones, and many.
-The daemon's side is Debian's ibv_rc_pingpong, which waits on a TCP port of the host for the other's address, and for
-extended reliable connections xrc_end.c.
+The port where QPs without rdma_cm find each other, met by a peer in Python: a good one, wrong ones, and many. On the
+daemon's side are Debian's ibv_rc_pingpong, which waits on a TCP port of the host for the other's address, and xrc_end.c
+for extended reliable connections.
 """
 import errno
 import itertools
@@ -45,7 +45,7 @@ PORTS = itertools.cycle(range(1023, 0, -1))
 
 
 def daemons_socket():
-    """Connected from a port below 1024, as a daemon's: no user's program has one."""
+    """A connection from a port below 1024, as a daemon's: no unprivileged program can bind one."""
     for port in itertools.islice(PORTS, 1023):
         s = socket.socket()
         s.settimeout(PATIENCE)
@@ -76,7 +76,7 @@ def refused(priv, counter, **how):
 
 
 class Pingpong(Process):
-    """A server whose QP is in INIT until told() gives it a peer."""
+    """ibv_rc_pingpong as server, whose QP stays in INIT until told() names its peer."""
 
     def __init__(self, *args):
         need("ibv_rc_pingpong")
@@ -93,7 +93,7 @@ class Pingpong(Process):
         self.qpn = int(re.match(r"\d+", daemon().telemetry("/rnic/qps")[-1]).group())
 
     def told(self, qpn=MY_QPN, gid=GID):
-        """The QP goes to RTR and RTS."""
+        """Names the peer: the server moves its QP to RTR and RTS."""
         self.side.sendall(b"%04x:%06x:%06x:%s\0" % (0, qpn, 1, gid.encode()))
         theirs = self.side.recv(52)
         assert int(theirs.split(b":")[1], 16) == self.qpn, theirs
@@ -101,7 +101,8 @@ class Pingpong(Process):
 
 
 def exchange(p, priv, before):
-    """The Reply, RTR, a message and its answer. The connection is counted while its program waits for the message."""
+    """Checks the Reply, sends RTR and a message, and checks the answer. The counter must rise while the program waits
+    for the message."""
     flags, _, rep = p.frame()
     p.crc = bool(flags & C)
     assert flags & S and not flags & R, f"flags {flags:#x}"
@@ -121,7 +122,7 @@ def a_peer_of_our_own_making_is_served_early_or_late():
         s = Pingpong()
         priv = hello(s.qpn)
         before = counters()
-        if early: # held until the QP knows its peer
+        if early: # the connection is held until the QP knows its peer
             p = request(priv)
             counted("held", before)
             s.told()
@@ -138,7 +139,7 @@ def a_peer_that_is_no_daemon_speaks_for_no_queue_pair():
     s = Pingpong()
     s.told()
     before = counters()
-    with Peer(port=QP_PORT) as p:  # from a port that any user has
+    with Peer(port=QP_PORT) as p:  # from a port that any user may bind
         p.raw(mpa_request(priv=hello(s.qpn), p2p=1, rtr=2))
         flags, _, _ = p.frame()
         assert flags & R, f"not rejected: flags {flags:#x}"
@@ -155,17 +156,17 @@ def requests_that_are_not_ours_are_rejected():
     refused(hello(0xffffff), "unwanted")
     refused(hello(0xff000000 | s.qpn), "unwanted")
     refused(b"", "bad", rev=1, flags=C)
-    with Peer(port=QP_PORT) as p: # and what is no MPA at all
+    with Peer(port=QP_PORT) as p: # bytes that are no MPA Request
         p.raw(b"GET / HTTP/1.1\r\nHost: rnic\r\n\r\n")
         try:
             assert p.s.recv(100) == b""
         except ConnectionResetError:
             pass
     s.told()
-    refused(hello(s.qpn, src=MY_QPN + 1), "unwanted") # it wants another
+    refused(hello(s.qpn, src=MY_QPN + 1), "unwanted") # the QP expects another peer
     with request(hello(s.qpn)) as p:
         exchange(p, hello(s.qpn), counters())
-        refused(hello(s.qpn), "unwanted") # it is taken
+        refused(hello(s.qpn), "unwanted") # the QP is connected already
         s.ok()
 
 
@@ -177,7 +178,7 @@ def who_is_held_makes_room_and_goes():
     counted("held", before, 300)
     counted("displaced", before, 300 - 256)
     again = counters()["displaced"]
-    twice = request(hello(s.qpn, src=300)) # the same peer anew: only its own old one goes
+    twice = request(hello(s.qpn, src=300)) # the same peer connects again: only its own old connection goes
     counted("held", before, 301)
     assert counters()["displaced"] == again
     flags, _, _ = crowd[0].frame()
@@ -200,7 +201,7 @@ def a_peer_that_falls_silent_in_the_middle_is_replaced():
     s.told()
     p = request(hello(s.qpn))
     p.frame()
-    p.kill() # accepted, and gone before its first FPDU
+    p.kill() # the connection is accepted, and gone before its first FPDU
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         with request(hello(s.qpn)) as again:
@@ -208,14 +209,15 @@ def a_peer_that_falls_silent_in_the_middle_is_replaced():
                 exchange(again, hello(s.qpn), before)
                 break
             except (AssertionError, Closed):
-                time.sleep(0.05) # the daemon has not heard of it yet
+                time.sleep(0.05) # the daemon has not learned yet that the connection is gone
     s.ok()
 
 
 # ---- extended reliable connections: doc/wire.md ----
 
 class Xrc:
-    """A process with a domain, a shared receive queue and a queue pair of one kind, which waits for our peer."""
+    """A process with an XRC domain, a shared receive queue and a queue pair of one kind, which waits for the peer in
+    Python."""
 
     def __init__(self, kind):
         self.e = End(daemon(), "rnic0")
@@ -229,7 +231,7 @@ class Xrc:
         self.e.do("join", self.which, MY_QPN, *(gid[i:i + 8][::-1].hex() for i in (0, 8)))
 
     def meet(self):
-        """The peer is the counterpart; the Reply says which of the two this side is."""
+        """Connects as the counterpart; the Reply must say whether this side is the initiator or the target."""
         self.told()
         p = request(hello(self.qpn, version=2, xrc=TARGET + INITIATOR - self.xrc))
         flags, _, rep = p.frame()
@@ -251,7 +253,7 @@ def a_targets_message_goes_to_the_queue_that_its_word_names():
     with x.meet() as p:
         p.put(send(1, b"A" * 500, last=False, word=x.srqn), send(1, b"B" * 12, mo=500, word=x.srqn))
         assert x.e.done()[:4] == (0, 128, 0, 512)
-        # the word is the message's, not the segment's
+        # the word, which names the receive queue, must be the same in all segments of a message
         p.put(send(2, b"A", last=False, word=x.srqn), send(2, b"B", mo=1, word=x.srqn + 1))
         assert p.terminated()[0] == 0
     x.end()
@@ -264,7 +266,7 @@ def a_word_that_names_no_queue_of_the_domain_is_refused():
     for bad in (lambda u: send(1, b"A", word=0), lambda u: send(1, b"A", word=other.srqn),
                 lambda u: send(1, b"A", word=0x10000 | u), lambda u: send(1, b"A", word=0xffffffff),
                 lambda u: untagged(8, 0, 1, b"\0" * 8, word=0),  # Immediate Data
-                lambda u: untagged(4, 0, 1, b"A", word=u)):  # Send with Invalidate: its word is an STag
+                lambda u: untagged(4, 0, 1, b"A", word=u)):  # Send with Invalidate, whose word is an STag
         x = Xrc("target")
         x.e.do("recv", 0)
         with x.meet() as p:
@@ -298,7 +300,7 @@ def only_counterparts_that_say_so_connect():
     for kind in ("target", "ini"):
         x = Xrc(kind)
         x.told()
-        refused(hello(x.qpn), "unwanted")  # an ordinary queue pair, perhaps of an rnicd that knows no others
+        refused(hello(x.qpn), "unwanted")  # an ordinary queue pair, as of an older rnicd
         refused(hello(x.qpn, version=2, xrc=x.xrc), "unwanted")
         refused(hello(x.qpn, version=2), "bad")
         refused(hello(x.qpn, version=2, xrc=3), "bad")

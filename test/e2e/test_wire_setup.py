@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Bad input while a connection is set up, the daemon as responder and as initiator. The peer is of our own making.
-Each case names the Terminate that RFC 5040, 5041, 5044 or 6581 asks for, or the silence, and looks at the bytes.
+Bad input while a connection is set up, with the daemon as responder and as initiator, from a peer in Python.
+
+Each case names the Terminate that RFC 5040, 5041, 5044 or 6581 asks for, or silence, and checks the bytes.
 """
 import errno
 import os
@@ -36,7 +37,7 @@ def well_behaved_peer_is_served():
 
 
 def dial_from(port):
-    """A connection from this port of ours, as soon as the kernel has done with the one before."""
+    """Connects from this local port, as soon as the kernel has released the previous connection."""
     end = time.monotonic() + PATIENCE
     while True:
         s = socket.socket()
@@ -54,7 +55,8 @@ def dial_from(port):
 
 @case
 def a_syn_that_meets_time_wait_is_not_lost():
-    """The daemon has closed first; the peer comes again from the same port, and need not repeat its SYN."""
+    """The daemon closed first and has the connection in TIME_WAIT. The peer connects from the same port, and its first
+    SYN must be answered."""
     t, repeated = target(), []
     for port in range(40100, 40105):
         p = Conn(dial_from(port))
@@ -67,7 +69,7 @@ def a_syn_that_meets_time_wait_is_not_lost():
         with dial_from(port) as s:
             info = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
             repeated.append(struct.unpack_from("=I", info, 100)[0])  # tcpi_total_retrans
-    assert 0 in repeated, repeated  # a machine that is busy may repeat one
+    assert 0 in repeated, repeated  # on a busy machine some SYNs may be repeated
 
 
 @case
@@ -75,7 +77,8 @@ def connection_that_its_peer_resets_is_said_to_have_broken():
     with Conn() as p:
         p.s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         p.s.close()
-        if os.environ.get("RNIC_DESIGN", "offloaded") == "offloaded":  # else rnicd does not know what the bytes are
+        # in the other designs rnicd does not know what the bytes mean
+        if os.environ.get("RNIC_DESIGN", "offloaded") == "offloaded":
             until(lambda: "an established connection broke" in daemon().stderr(), lambda: daemon().tail())
         p.ended()
 
@@ -159,7 +162,8 @@ def request_byte_by_byte():
 
 @case
 def request_and_fpdu_in_one_segment():
-    """RFC 5044, 7.1.1: an initiator waits for the Reply. One that does not is refused or served, never half of it."""
+    """RFC 5044, 7.1.1: an initiator waits for the Reply. An initiator that does not wait is refused or served in
+    full."""
     t = target()
     mark = t.mark()
     with Peer(port=PORT) as p:
@@ -188,7 +192,7 @@ def rtr_kinds():
     for rtr, answer, first in ((2, 2, tagged(WRITE, 1, 0)), (1, 1, read_req(1, (0, 0), 0, (1, 0))), (4, 4, None)):
         with Conn(p2p=1, rtr=rtr) as p:
             words = struct.unpack(">HH", p.priv[:4])
-            assert words[0] & 0x8000, "A is not answered"
+            assert words[0] & 0x8000, "the Reply has no bit A"
             got = (4 if words[0] & 0x4000 else 0) | words[1] >> 14
             assert got == answer, f"offered {rtr}, chosen {got}"
             p.raw(fpdu(first if first is not None else b"", crc=p.crc))
@@ -202,7 +206,7 @@ def rtr_kinds():
 
 @case
 def markers_in_one_direction_only():
-    """M in the Request: the daemon inserts markers, and expects none."""
+    """M in the Request: the daemon must insert markers, and must expect none."""
     t = target()
     with Conn(flags=M | C | S) as p:
         p.put(send(1, b"no markers here"))
@@ -212,7 +216,8 @@ def markers_in_one_direction_only():
         zero, ptr = struct.unpack(">HH", p.buf[:4])
         assert (zero, ptr) == (0, 0), "no marker at the start of Full Operation"
         zero, ptr = struct.unpack(">HH", p.buf[512:516])
-        assert (zero, ptr) == (0, 508), f"second marker: {zero} {ptr}"  # counted from the length field, behind the first
+        # the pointer counts from the length field, behind the first marker
+        assert (zero, ptr) == (0, 508), f"second marker: {zero} {ptr}"
 
 
 @case
@@ -321,7 +326,7 @@ def reply_and_first_fpdu_in_one_segment():
 
 @case
 def reply_without_the_enhanced_words():
-    """RFC 6581, 7.1: a revision 2 initiator gets on with a responder of revision 1."""
+    """RFC 6581, 7.1: an initiator of revision 2 works with a responder of revision 1."""
     with Listener() as l:
         p = l.called()
         p.raw(reply(p, rev=1, enhanced=False, priv=b"old"))
@@ -397,7 +402,7 @@ def reply_that_asks_for_markers():
 
 
 def reading(l, n=100):
-    """The daemon has sent a Read Request of n bytes; returns the peer and the sink that it named."""
+    """Lets the daemon send a Read Request of n bytes; returns the peer and the sink that the Request names."""
     p = l.called()
     p.raw(reply(p))
     established(p)

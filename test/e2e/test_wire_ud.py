@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Datagrams from and to a peer of our own making, which is a UDP socket of the kernel on the other side of a tap: good
-ones, wrong ones, and the questions of the connection manager. The daemon's side are Debian's ibv_ud_pingpong and
-udaddy.
+Datagrams to and from a peer in Python, which is a UDP socket of the kernel on the other side of a tap: good ones, wrong
+ones, and the requests of the connection manager. On the daemon's side are Debian's ibv_ud_pingpong and udaddy.
 """
 import socket
 import struct
@@ -17,7 +16,7 @@ from wire_world import daemon, run
 
 GID = "00000000000000000000ffff%02x%02x%02x%02x" % tuple(socket.inet_aton(HOST))
 MY_QPN, PINGPONG_KEY, CM_KEY, WIRE_KEY = 0x4242, 0x11111111, 0x01234567, 0x1234
-PORT = 7174 # udaddy's
+PORT = 7174 # udaddy's port
 HEADER = wire_ud.HEADER
 world = {}
 
@@ -35,7 +34,7 @@ def message(dst, body=b"x" * 64, qkey=PINGPONG_KEY, flags=0, src=MY_QPN, version
 
 
 def segments(dst, body, msn, unit, qkey=WIRE_KEY):
-    """The datagrams of a message of many."""
+    """The datagrams of a message of several segments."""
     for at in range(0, len(body), unit):
         part = body[at:at + unit]
         last = 0x40 if at + unit >= len(body) else 0
@@ -57,7 +56,7 @@ def reply(ident, status, port, qpn=0, qkey=0):
 
 
 class Wire:
-    """The peer's socket."""
+    """The peer's UDP socket."""
 
     def __init__(self, port=wire_ud.PORT):
         daemon()
@@ -69,7 +68,7 @@ class Wire:
         self.s.sendto(data + struct.pack("<I", crc32c(data) if crc is None else crc), (ADDR, port))
 
     def rest(self):
-        """Takes what has come and nobody looks at."""
+        """Discards the datagrams that have come."""
         self.s.settimeout(0)
         try:
             while True:
@@ -109,7 +108,7 @@ def program(*argv):
 
 
 def pingpong(n):
-    """A server that has been told that our QP is its peer; its QPN."""
+    """A server that has the peer in Python as its peer; returns the process and its QPN."""
     p = program("ibv_ud_pingpong", "-g", "0", "-n", str(n), "-s", "64")
     end = time.monotonic() + PATIENCE
     side = None
@@ -164,7 +163,7 @@ def what_cannot_be_delivered_is_dropped_and_counted():
 
 
 def text_of(number, length):
-    """As ud_long.c has it."""
+    """The content of a message, as ud_long.c makes it."""
     return bytes(number >> 8 * i & 255 if i < 4 else (number * 31 + i * 7 + (i >> 8) * 13) & 255 for i in range(length))
 
 
@@ -183,7 +182,8 @@ def segments_of_one_message_in_any_order():
 
 
 def comes_to(name, count):
-    """Whether a counter gets there soon; on a busy machine the tap may lose a frame, or a message's time may be over."""
+    """Whether a counter reaches a value within a second. On a busy machine the tap may lose a frame, or the time limit
+    of an incomplete message may pass."""
     end = time.monotonic() + 1
     while counters()[name] < count and time.monotonic() < end:
         time.sleep(0.01)
@@ -222,9 +222,9 @@ def a_number_that_tells_a_udp_port_goes_with_this_port_alone():
     p = daemon().run(helper("ud_long"), ADDR, "sink", "2", "200", "port=7000")
     assert p.wait_line("qpn") == f"qpn {theirs}", p.tail()
     good = message(theirs, body, WIRE_KEY)
-    for sock, data, port in ((w, good, wire_ud.PORT),  # another port than the destination's
+    for sock, data, port in ((w, good, wire_ud.PORT),  # the UDP port is not the destination queue pair's
                              (w, message(0xfd0000 | 7001, body, WIRE_KEY), 7000), (w, message(5, body, WIRE_KEY), 7000),
-                             (w, message(theirs, body, WIRE_KEY, src=mine), 7000),  # or than the source's
+                             (w, message(theirs, body, WIRE_KEY, src=mine), 7000),  # or not the source queue pair's
                              (w, question(9), 7000), (w, struct.pack(">BB", 0x10, 32) + bytes(42), 7000)):
         before = counters()
         sock.put(data, port=port)
@@ -265,7 +265,7 @@ def a_record_to_a_group_names_a_tag_in_place_of_an_stag():
     body = bytes((i * 7 + (i >> 8) * 13 | 1) & 255 for i in range(2000))
     w.s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(HOST))
     refused = counters()["refused"]
-    for tag, end in ((301, 0xc1), (300, 0xc1)):  # 301 leads nowhere
+    for tag, end in ((301, 0xc1), (300, 0xc1)):  # no memory is bound to tag 301
         for at in (576, 0, 1728, 1152):
             data = (struct.pack(">BBBBIIII", 0x10, 5, 1, 9, 0xffffff, MY_QPN, WIRE_KEY, 2000) +
                     struct.pack(">IIIBBIQ", tag, at, 0, end if at == 1728 else 0x81, 0x40, tag, at) + body[at:at + 576])
@@ -281,13 +281,14 @@ def what_is_incomplete_is_told():
     qpn, where, stag = map(int, p.wait_line("target").split()[1:])
     assert daemon().telemetry("/rnic/records") == []
     said, number, end = [], 100, time.monotonic() + PATIENCE
-    while not said and time.monotonic() < end:  # a record is over after record-timeout: the answer may come too late
+    # rnicd forgets a record after record-timeout: the answer may come too late
+    while not said and time.monotonic() < end:
         number += 1
         w.put(struct.pack(">BBBBIIII", 0x10, 5, 0, 9, qpn, MY_QPN, WIRE_KEY, 5000) +
               struct.pack(">IIIBBIQ", number, 576, 0, 0x81, 0x40, stag, where + 576) + bytes(576))
         said = daemon().telemetry("/rnic/records")
     ours = {f"rnic0 qpn {qpn} record {n} of {HOST}:{MY_QPN} bytes 576 of 5000" for n in range(101, number + 1)}
-    for row in said:  # two, when the answer before was given as its record had not come yet
+    for row in said:  # two rows, when the answer before was given before its record had come
         text, waits = row.split(" waits ")
         assert text in ours and waits.endswith("us"), said
     p.stop()
@@ -328,7 +329,8 @@ def a_message_of_many_segments_comes_out():
 @case
 def reserved_kinds_are_dropped_and_reserved_fields_ignored():
     w = peer()
-    odd = {0: 0x1f, 2: 0xfe, 3: 0xff, 16: 0xff, 19: 0xff, HEADER + 10: 0xff}  # the last one is of the MSN
+    # the last one is the highest octet of the MSN
+    odd = {0: 0x1f, 2: 0xfe, 3: 0xff, 16: 0xff, 19: 0xff, HEADER + 10: 0xff}
     p, qpn = pingpong(len(odd))
     for kind in (0, 7, 15, 16, 31, 255):
         before = counters()
@@ -343,7 +345,7 @@ def reserved_kinds_are_dropped_and_reserved_fields_ignored():
 
 
 def ask(w, ident, data, tries=200):
-    """Repeats a question until its reply is here: the server may not listen yet."""
+    """Repeats a request until its reply comes: the server may not listen yet."""
     for _ in range(tries):
         w.put(data)
         d = w.get()
@@ -359,15 +361,15 @@ def ask(w, ident, data, tries=200):
 @case
 def a_server_that_is_asked_for():
     w = peer()
-    assert ask(w, 5, question(5, port=9), 1)[:2] == (1, 9), "nobody listens there"
+    assert ask(w, 5, question(5, port=9), 1)[:2] == (1, 9), "a port without listener must be refused"
     p = program("udaddy", "-b", ADDR)
     first = ask(w, 6, question(6))
     assert first[0] == 0 and first[1] == PORT and first[3] == CM_KEY and first[2] > 1, first
-    assert ask(w, 6, question(6)) == first, "a reply that was lost comes again"
+    assert ask(w, 6, question(6)) == first, "a repeated request must get the same reply"
     before = counters()
     w.put(question(6), 0)
     counted("crc", before)
-    for _ in range(10):  # it answers to the QPN that the immediate tells, with its own to it
+    for _ in range(10):  # udaddy answers to the QPN in the immediate, with its own QPN as immediate
         w.put(message(first[2], b"y" * 100, CM_KEY, flags=1, word=MY_QPN))
     for _ in range(10):
         d = w.get()
@@ -388,10 +390,10 @@ def a_client_that_asks():
     w = peer()
     p = program("udaddy", "-s", HOST)
     ident = asked(w)
-    assert asked(w) == ident, "it asks again"
+    assert asked(w) == ident, "the repeated request has another number"
     for wrong in (reply(ident ^ 1, 0, PORT, 5, 6), reply(ident, 0, PORT + 1, 5, 6), reply(ident, 0, PORT, 5, 6)[:30]):
         w.put(wrong)
-    assert asked(w) == ident, "these were not for it"
+    assert asked(w) == ident, "the program accepted a reply that was not for its request"
     w.put(reply(ident, 2, PORT))
     assert p.wait() != 0 and "UNREACHABLE, error: 2" in p.stdout(), p.tail()
 
@@ -414,7 +416,7 @@ def a_client_that_nobody_answers():
     idents = {asked(w)}
     first = time.monotonic()
     idents.update(asked(w) for _ in range(6))
-    assert len(idents) == 1 and time.monotonic() - first > 3, "its pauses grow from 0.1 to 3.2 s"
+    assert len(idents) == 1 and time.monotonic() - first > 3, "pauses between requests must grow from 0.1 to 3.2 s"
     assert p.wait() != 0 and "UNREACHABLE, error: -110" in p.stdout(), p.tail()
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Extended reliable connections: rules of their own (xrc_end.c has the processes), and the distribution's programs for
-them. rdma-core's tests are in test_pyverbs.py, the bytes on the wire in test_wire_xrc.py.
+Extended reliable connections: rules that only they have (xrc_end.c has the processes), and the distribution's programs
+for them. rdma-core's tests are in test_pyverbs.py, the bytes on the wire in test_wire_nocm.py.
 """
 import errno
 import os
@@ -20,7 +20,7 @@ EVENT_FATAL, EVENT_REQUEST = 1, 2
 
 
 class Host:
-    """A daemon with a domain's file, and an initiator at device b."""
+    """A daemon with a file that names the XRC domain; members run on device a, initiators on device b."""
 
     def __init__(self, both=ROCE):
         self.d = Daemon(pair_conf(both=both))
@@ -37,14 +37,14 @@ class Host:
         return self.d.__exit__(*how)
 
     def member(self, flags="c", file=None, **more):
-        """A process with the domain and a shared receive queue, whose number is .srqn."""
+        """A process that opens the domain and has a shared receive queue, whose number is .srqn."""
         m = End(self.d, "a", **more)
         m.do("open", file or self.file, flags)
         m.srqn = m.number("srq")
         return m
 
     def pair(self, first):
-        """The first member makes a target, and an initiator is connected to it."""
+        """Lets `first` make a target and connects an initiator to it; returns the initiator."""
         i = End(self.d, "b")
         first.qpn = first.number("target")
         connect((i, i.number("ini")), (first, first.qpn))
@@ -54,7 +54,7 @@ class Host:
         return self.d.telemetry("/rnic/counters")[name]
 
     def ends(self, *processes):
-        """They end, and nothing is left."""
+        """Ends the processes; nothing may be left in the daemon."""
         for p in processes:
             p.p.stdin.close()
             assert p.wait() == 0, p.tail()
@@ -77,7 +77,7 @@ def one_connection_reaches_the_queues_of_two_processes():
             to.has(slot, size, k)
             for m in (one, two):
                 assert m.number("empty") == 1
-        for k, m in enumerate((one, two, one)):  # memory of both PDs, in turns
+        for k, m in enumerate((one, two, one)):  # memory of both processes' PDs, in turns
             address, rkey = m.do("mem")
             i.do("write", address, rkey, 50000, 50 + k)
             assert i.done()[0] == 0
@@ -110,7 +110,7 @@ def memory_of_a_process_outside_the_domain_is_refused():
         i = h.pair(one)
         i.do("write", *other.do("mem"), 64, 1)
         assert i.done()[0] == ACCESS_ERROR
-        other.has(0, 1, 0)  # still zero
+        other.has(0, 1, 0)  # the memory is still zero
         h.ends(i, one, other)
 
 
@@ -127,7 +127,7 @@ def a_target_outlives_the_process_that_has_made_it():
         assert i.done()[0] == 0
         assert two.done()[:4] == (0, RECV, 0, 5000)
         two.has(0, 5000, 3)
-        three = h.member("n")  # and one that comes later finds it
+        three = h.member("n")  # a process that comes later finds the target too
         assert three.number("openqp", one.qpn) == 3
         three.do("recv", 7)
         i.do("send", three.srqn, 9, 4)
@@ -162,7 +162,7 @@ def the_death_of_a_receiver_ends_the_connection_only_when_a_message_is_for_it():
         i.do("send", two.srqn, 10, 1)
         assert i.done()[0] == 0 and two.done()[0] == 0
         before = h.counter("rnr_waits")
-        i.do("send", one.srqn, 10, 1)  # it has posted no receive: the message waits
+        i.do("send", one.srqn, 10, 1)  # this queue has no receive: the message waits
         until(lambda: h.counter("rnr_waits") > before)
         one.dies()
         assert two.number("event") == EVENT_REQUEST
@@ -205,7 +205,7 @@ def the_end_of_a_target_leaves_posted_receives_to_others():
         i = h.pair(one)
         one.do("recv", 0, 1)
         one.do("error", "t")
-        assert one.number("empty") == 1  # they are the queue's, not the queue pair's
+        assert one.number("empty") == 1  # the receives belong to the shared queue, not to the queue pair
         i.do("send", one.srqn, 5, 7)
         assert i.done()[0] in (RETRY, FLUSHED)
         one.do("destroy", "t")
@@ -273,7 +273,7 @@ def flags_say_whether_a_domain_may_or_must_be_new():
         two = End(h.d, "a")
         assert two.fails("open", h.file, "cx") == errno.EINVAL
         two.do("open", h.file, "n")
-        other = End(h.d, "b")  # a domain is one device's
+        other = End(h.d, "b")  # a domain belongs to one device
         assert other.fails("open", h.file, "n") == errno.EAGAIN
         h.ends(one, two, other)
 
@@ -312,7 +312,7 @@ def pingpong_of_one_client_and_of_three():
                 out, _ = programs.meet((d, d), [*argv, "-d", "a"], [*argv, "-d", "b", "127.0.0.1"],
                                        programs.on_host(18515))
                 assert "success" in out, out
-            # three clients: the server sends to each by the connections of all, so the clients share the domain
+            # three clients share the domain: the server sends to each client over the connections of all clients
             argv = [RNICRUN, "ibv_xsrq_pingpong", "-n", "30"]
             s = d.run(*argv, "-d", "a", "-c", "3")
             until(lambda: s.p.poll() is not None or programs.on_host(18515)(d), s.tail)
@@ -327,7 +327,7 @@ def perftest():
             ["ib_atomic_bw"]]
     for personality in ("iwarp", "roce"):
         with Daemon(pair_conf(both=f"personality = {personality}")) as d:
-            # ib_send_bw of an iWARP device fails in RC as well: programs.ADAPTERS_ONLY says why
+            # ib_send_bw on an iWARP device fails with RC too: see programs.ADAPTERS_ONLY
             for name, *args in runs + ([["ib_send_bw"], ["ib_send_bw", "-b"]] if personality == "roce" else []):
                 argv = [name, "-c", "XRC", "-n", "200", "-F", *args]
                 programs.meet((d, d), [*argv, "-d", "a"], [*argv, "-d", "b", "127.0.0.1"], programs.on_host(18515))

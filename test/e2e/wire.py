@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-An iWARP peer of our own making, on the kernel's TCP: it can say anything. RFC 5044 (MPA), 5041 (DDP), 5040 (RDMAP),
-6581 (enhanced MPA); nothing of the project's own C code. Also a network namespace for the test and raw frames.
+An iWARP peer in Python on the kernel's TCP, which can send anything: RFC 5044 (MPA), 5041 (DDP), 5040 (RDMAP), 6581
+(enhanced MPA). It uses nothing of the project's own C code. Also a network namespace for the test, and raw frames.
 """
 import ctypes
 import fcntl
@@ -31,7 +31,7 @@ CLONE_NEWNET = 0x40000000
 
 
 def own_network():
-    """This process and all that it starts move into a fresh network namespace, which ends with them."""
+    """Moves this process and all that it starts into a fresh network namespace, which ends with them."""
     if os.geteuid() != 0:
         raise Skip("needs root")
     libc = ctypes.CDLL(None, use_errno=True)
@@ -52,7 +52,7 @@ def tap_up(name="rt0", addr=HOST):
 
 
 class Target(Process):
-    """The verbs program target.c under a daemon."""
+    """The program target.c, run over a daemon."""
 
     def __init__(self, daemon, addr=ADDR):
         super().__init__([helper("target"), addr], env=daemon.env(), name="target")
@@ -70,7 +70,7 @@ class Target(Process):
         self.p.stdin.flush()
 
     def tell(self, text):
-        """A command that must succeed."""
+        """Sends a command that must succeed."""
         mark = len(self.out)
         self.say(text)
         name = text.split()[0]
@@ -79,7 +79,7 @@ class Target(Process):
         assert not [s for s in bad if s.startswith("failed " + name)], bad
 
     def expect(self, what, mark=0, timeout=PATIENCE):
-        """The first line from number `mark` on that begins with (one of) `what`."""
+        """Waits for the first line from number `mark` on that begins with (one of) `what`; returns it."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             for line in self.out[mark:]:
@@ -90,7 +90,7 @@ class Target(Process):
         raise AssertionError(f"target said no {what!r}:\n{self.tail()}")
 
     def event(self, kind, mark, priv=b""):
-        """The number of the first connection that has this event, with this private data, from line `mark` on."""
+        """Waits for this event with this private data, from line `mark` on; returns the number of its connection."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             for line in self.out[mark:]:
@@ -111,7 +111,7 @@ class Target(Process):
 
 
 def mpa_request(rev=2, flags=C | S, ird=8, ord_=8, priv=b"", key=REQ, pd_len=None, p2p=0, rtr=0):
-    """p2p: bit A. rtr: bits B C D as 4, 2, 1."""
+    """p2p: bit A. rtr: bits B, C and D with the values 4, 2 and 1."""
     body = priv
     if rev >= 2 and flags & S:
         body = struct.pack(">HH", (0x8000 if p2p else 0) | (0x4000 if rtr & 4 else 0) | ird,
@@ -146,7 +146,7 @@ def terminate(layer, etype, code, ddp=b""):
 
 
 class Closed(Exception):
-    """The other side ended the stream; .reset tells how."""
+    """Raised when the other side has ended the stream; .reset tells whether by a reset."""
 
     def __init__(self, reset):
         super().__init__("reset" if reset else "end of stream")
@@ -154,7 +154,7 @@ class Closed(Exception):
 
 
 class Peer:
-    """One connection. Reads whole FPDUs; what ends the stream is Closed."""
+    """One connection of the peer. Reads whole FPDUs; raises Closed at the end of the stream."""
 
     def __init__(self, sock=None, port=None, addr=ADDR):
         self.s = sock or socket.create_connection((addr, port), timeout=PATIENCE)
@@ -186,7 +186,7 @@ class Peer:
         return out
 
     def frame(self, key=REP):
-        """An MPA frame: (flags, revision, private data)."""
+        """Reads an MPA frame: (flags, revision, private data)."""
         head = self.take(20)
         assert head[:16] == key, head
         flags, rev, n = struct.unpack(">BBH", head[16:])
@@ -201,7 +201,7 @@ class Peer:
         return flags, rev, priv
 
     def get(self):
-        """One FPDU's ULPDU, its CRC checked."""
+        """Reads one FPDU and checks its CRC; returns its ULPDU."""
         self.need(2)
         n = struct.unpack(">H", self.buf[:2])[0]
         body = 2 + n + (-(2 + n) % 4)
@@ -211,7 +211,7 @@ class Peer:
         return raw[2:2 + n]
 
     def terminated(self):
-        """Reads on to the Terminate and the end of the stream; returns (layer, etype, code, hdrct, rest)."""
+        """Reads up to the Terminate and the end of the stream; returns (layer, etype, code, hdrct, rest)."""
         while True:
             u = self.get()
             if u[1] & 15 == TERMINATE:
@@ -227,7 +227,8 @@ class Peer:
         return u[18] >> 4, u[18] & 15, u[19], u[20] & 0xE0, u[22:]
 
     def end(self):
-        """The stream must end without another FPDU but empty Writes, which nudge a silent peer. True: by a reset."""
+        """The stream must end. Only zero-length Writes, which ask a silent peer for an acknowledgement, may come
+        before. True: ended by a reset."""
         try:
             while True:
                 u = self.get()
@@ -239,7 +240,7 @@ class Peer:
         self.s.close()
 
     def kill(self):
-        """Resets."""
+        """Ends the connection by a reset."""
         self.s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.s.close()
 
@@ -273,7 +274,7 @@ def tcp_frame(dst_mac, src_mac, src, dst, sport, dport, seq=0, ack=0, flags=2, d
 
 
 class Frames:
-    """Raw frames on an interface: what is written arrives at the daemon's port, what it sends is read."""
+    """Raw frames on an interface: frames written arrive at the daemon's port; frames that the daemon sends are read."""
 
     def __init__(self, ifname="rt0"):
         self.s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -284,7 +285,7 @@ class Frames:
         self.s.send(frame)
 
     def get(self, match, timeout=PATIENCE):
-        """The first frame that matches."""
+        """The first frame for which match() is true."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             if select.select([self.s], [], [], 0.2)[0]:

@@ -96,7 +96,7 @@ class Stream:
 class Connection:
     def __init__(self, key):
         self.key = key
-        self.ops = (Counter(), Counter())  # FPDUs by opcode, initiator first
+        self.ops = (Counter(), Counter())  # number of FPDUs by opcode: of the initiator, of the responder
         self.fpdus = self.markers = self.crc_good = 0
         self.req = self.rep = None
         self.terminates = []
@@ -171,7 +171,7 @@ def check_fpdus(conn, side, data, marked, crc):
                 raw += data[pos:pos + 4]
             marks = marks + tail[2]
             pos = tail[3]
-            # FPDUPTR counts from the length field, which follows a marker that lies at the FPDU's beginning.
+            # FPDUPTR counts from the length field, which comes after a marker at the FPDU's beginning.
             length_at = start + 4 if start % 512 == 0 else start
             for where, (zero, ptr) in marks:
                 want = max(where - length_at, 0)
@@ -189,7 +189,7 @@ def check_fpdus(conn, side, data, marked, crc):
             if struct.unpack("<I", check)[0] != crc32c(raw):
                 raise WireError(f"bad CRC in {where}")
             conn.crc_good += 1
-        if ulpdu == 0:  # peer-to-peer RTR of RFC 6581
+        if ulpdu == 0:  # a zero-length FPDU: the RTR message of RFC 6581
             conn.fpdus += 1
             continue
         ddp, rdmap = clear[2], clear[3]
@@ -245,7 +245,7 @@ def check(path, checksums=True, complete=True):
         if checksums and not sum_ok:
             raise WireError(f"bad TCP checksum in a segment {a[1]} -> {b[1]}")
         s = streams.setdefault((a, b), Stream())
-        if flags & 18 == 2 and s.isn != seq:  # a SYN; the same ports may come again
+        if flags & 18 == 2 and s.isn != seq:  # a new SYN: the same ports may be used again
             s = streams[(a, b)] = Stream()
             streams[(b, a)] = Stream()
             order.append((a, b, s, streams[(b, a)]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A peer with extended sockets, written from doc/extended-sockets.md: its messages over the Sends of wire.Peer."""
+"""A peer with extended sockets, written from doc/extended-sockets.md: its messages are Sends of wire.Peer."""
 import struct
 
 import wire
@@ -17,14 +17,14 @@ def message(kind, grant=0, data=b"", zero=0):
 
 
 class Bytes:
-    """The stream of bytes over a peer that is connected. Keeps count of what both ends may send."""
+    """The byte stream of a connected peer. Counts how many messages each end may still send."""
 
     def __init__(self, peer, slots, theirs):
         self.p, self.slots = peer, slots
         magic, version, _, self.credits, self.size = struct.unpack(">4sBBHI", theirs[:12])
         assert magic == b"RNXS" and version == 1, theirs
-        self.granted = self.credits  # what they have given us in all
-        self.free = slots  # messages that they may still send
+        self.granted = self.credits  # credits that the other end has granted altogether
+        self.free = slots  # messages that the other end may still send
         self.owed = self.msn = 0
         self.came = self.kinds = None
         self.came, self.kinds = b"", []
@@ -43,12 +43,12 @@ class Bytes:
             self.p.put(wire.send(self.msn, text[off:off + most], mo=off, last=off + most >= len(text)))
 
     def get(self):
-        """One message: (kind, data). Their slots and ours are counted, and each rule is held against them."""
+        """Receives one message: (kind, data). Updates the credits of both ends and checks each rule."""
         text = b""
         while True:
             u = self.p.get()
             if u[1] & 15 == wire.WRITE and len(u) == 14:
-                continue  # asks a silent peer for an acknowledgement
+                continue  # a zero-length Write, with which the other end asks a silent peer for an acknowledgement
             assert u[1] & 15 == wire.SEND, u[:2]
             assert struct.unpack_from(">I", u, 14)[0] == len(text), "a segment is missing"
             text += u[18:]
@@ -57,8 +57,8 @@ class Bytes:
         kind, z1, z2, grant = struct.unpack(">BBHI", text[:8])
         assert kind in (DATA, CREDIT, END) and z1 == z2 == 0, text[:8]
         assert (kind == DATA) == (len(text) > 8) and len(text) <= self.p_size, text[:8]
-        assert self.free > (0 if kind == CREDIT else 1), "the last credit is for a CREDIT"
-        assert not (self.ended and kind != CREDIT), "behind an END"
+        assert self.free > (0 if kind == CREDIT else 1), "the last credit may be used for a CREDIT message only"
+        assert not (self.ended and kind != CREDIT), "a message after END"
         self.free -= 1
         self.credits += grant
         self.kinds.append(kind)
@@ -74,7 +74,7 @@ class Bytes:
             self.put(CREDIT)
 
     def read(self, n):
-        """Until n bytes have come in all."""
+        """Receives until n bytes have come altogether."""
         while len(self.came) < n:
             self.get()
             self.credit_if_due()

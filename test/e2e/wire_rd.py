@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A peer of reliable datagrams of our own making, on UDP sockets of the kernel: it can say anything. Written from
-doc/datagram-iwarp.md alone; nothing of the project's own C code. Device is an address with its flows: it checks each
-datagram that comes by the rules of the transport, acknowledges DATA and hands on what it carries. Pair is an end of a
-pair of queue pairs: it puts segments into their order, and serves memory as a store of its own.
+A peer of reliable datagrams in Python, on UDP sockets of the kernel, which can send anything. It is written from
+doc/datagram-iwarp.md only and uses nothing of the project's own C code. A Device is an address with its flows: it
+checks each arriving datagram by the rules of the transport, acknowledges DATA and passes on what DATA carries. A Pair
+is one end of a pair of queue pairs: it puts segments in order. A Store is a Pair whose memory the other end may use.
 """
 import os
 import random
@@ -25,7 +25,7 @@ LOOSE, FIRST, LAST, MORE = 1, 2, 4, 8
 ATOMIC_REQ, ATOMIC_RESP = 10, 11
 HEAD, RD_HEAD, SEG_MAX, WINDOW, SEGS = 28, 32, 1360, 256, 16
 SPAN, MAP = 64, 8
-AGAIN = 0.2  # seconds: what is not answered is sent again
+AGAIN = 0.2  # seconds; what is not answered within this time is sent again
 
 Packet = namedtuple("Packet", "kind flags ranges src dst flow token number stamp hold body")
 Carried = namedtuple("Carried", "kind flags dst src qkey run peer_run number taken more body rnr")
@@ -51,7 +51,7 @@ def carried(kind, dst, src, qkey=0, run=0, peer_run=0, number=0, taken=0, body=b
 
 
 def decode(data):
-    """A datagram of the transport, by the table of the document."""
+    """Decodes a datagram of the transport, by the table of the document."""
     assert len(data) >= HEAD + 4, f"{len(data)} octets"
     assert struct.unpack("<I", data[-4:])[0] == crc32c(data[:-4]), "CRC"
     first, *rest = struct.unpack_from(">BBBBHHIIIII", data)
@@ -83,7 +83,7 @@ def ranges_of(p):
 
 
 def decode_carried(body):
-    """What DATA carries, by the table of the document."""
+    """Decodes what DATA carries, by the table of the document."""
     assert RD_HEAD <= len(body) <= RD_HEAD + SEG_MAX, len(body)
     word, *rest = struct.unpack_from(">8I", body)
     flags = word >> 16 & 255
@@ -100,7 +100,7 @@ def decode_carried(body):
 
 
 class Incoming:
-    """A flow that comes to us: its cookie, which is known to its receiver alone, and the numbers that have come."""
+    """An incoming flow: its cookie, which only its receiver knows, and the numbers that have come."""
 
     def __init__(self):
         self.cookie, self.token = os.urandom(16), random.getrandbits(32)
@@ -112,12 +112,12 @@ class Device:
         self.host, self.to = host, (to, PORT)
         self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.s.bind((host, PORT))
-        self.incoming = {}      # by flow
-        self.carried = deque()  # what has come and no pair has taken
+        self.incoming = {}      # by flow number
+        self.carried = deque()  # what has come and no Pair has taken yet
         self.answers = deque()  # COOKIE, ACK and UNKNOWN
         self.hellos = []
-        self.data = []          # every DATA, the repeated ones too
-        self.answer = lambda p: True  # whether a HELLO or DATA is answered and taken
+        self.data = []          # every DATA packet, including repeated ones
+        self.answer = lambda p: True  # whether to answer a HELLO or to take a DATA packet
         self.flow = self.token = self.number = 0
         self.cookie, self.opened, self.had = b"", False, set()
 
@@ -127,7 +127,7 @@ class Device:
         self.s.sendto(summed(data), self.to)
 
     def pump(self, timeout=0.0):
-        """Takes one datagram, if there is one within the time; returns it."""
+        """Receives one datagram, if one comes within the time; returns it."""
         if not select.select([self.s], [], [], timeout)[0]:
             return None
         data, peer = self.s.recvfrom(4000)
@@ -157,13 +157,13 @@ class Device:
         if f is None:
             self.put(packet(UNKNOWN, src=p.dst, dst=p.src, flow=p.flow, token=p.token))
             return
-        assert p.token == f.token, "a token that the COOKIE has not told"
-        assert p.flags & F_COOKIE or f.acked, "without the cookie before an ACK"
+        assert p.token == f.token, "a token other than the COOKIE's"
+        assert p.flags & F_COOKIE or f.acked, "DATA without the cookie before the first ACK"
         body = p.body
         if p.flags & F_COOKIE:
-            assert body[:16] == f.cookie, "another cookie than ours"
+            assert body[:16] == f.cookie, "a cookie other than ours"
             body = body[16:]
-        assert f.first.setdefault(p.number, body) == body, "a number with two contents"
+        assert f.first.setdefault(p.number, body) == body, "one number with two contents"
         missing = min(n for n in range(len(f.seen) + 1) if n not in f.seen)
         assert p.number - missing < WINDOW, "beyond the window"
         if not self.answer(p):
@@ -183,11 +183,11 @@ class Device:
                         stamp=p.stamp, body=b"".join(struct.pack(">II", *s) for s in spans[:4])))
 
     def until(self, what, why="", each=lambda: None, later=False):
-        """Takes what comes until `what` is so; `each` is done now, unless later, and every 0.2 s."""
+        """Receives until what() is true. each() is called at once (later: after 0.2 s), and then every 0.2 s."""
         end, again = time.monotonic() + PATIENCE, time.monotonic() + AGAIN * later
         while not what():
             now = time.monotonic()
-            assert now < end, why or "the device says nothing"
+            assert now < end, why or "the device sends nothing"
             if now >= again:
                 each()
                 again = now + AGAIN
@@ -196,7 +196,7 @@ class Device:
     # ---- what we send ----
 
     def ask(self, **other):
-        """A HELLO of a new flow until its COOKIE is here."""
+        """Sends HELLO for a new flow until its COOKIE comes."""
         self.flow, self.number, self.opened, self.had = random.randrange(1, 1 << 32), 0, False, set()
         return self.ask_again(**other)
 
@@ -217,7 +217,7 @@ class Device:
                         body=(cookie or b"") + body, **how))
 
     def give(self, body):
-        """The next packet of the flow. Returns its number."""
+        """Sends the next packet of the flow once. Returns its number."""
         if not self.flow:
             self.ask()
         number, self.number = self.number, self.number + 1
@@ -225,7 +225,7 @@ class Device:
         return number
 
     def deliver(self, body):
-        """As give, until an ACK tells it."""
+        """Sends the next packet of the flow until an ACK covers it."""
         number = self.give(body)
         self.delivered(number, body)
 
@@ -233,13 +233,13 @@ class Device:
         self.until(lambda: number in self.had, "no ACK", lambda: self.put_data(body, number), True)
 
     def barrier(self):
-        """rnicd has seen all that was sent before, repetitions too: the wire keeps the order."""
+        """Waits until rnicd has received all that was sent before, including repetitions: the wire keeps the order."""
         flow = random.randrange(1, 1 << 32)
         got = lambda: any(p.kind == COOKIE and p.flow == flow for p in self.answers)
         self.until(got, "no COOKIE", lambda: self.put(packet(HELLO, flow=flow, body=bytes(16))))
 
     def answered(self, kind):
-        """The next answer of this kind; others before it are dropped."""
+        """Waits for the next answer of this kind; drops answers that came before it."""
         self.until(lambda: [p for p in self.answers if p.kind == kind], f"no answer {kind}")
         while True:
             p = self.answers.popleft()
@@ -260,29 +260,29 @@ def next_run():
 
 
 def segments(op, head, data):
-    """DDP segments of one message; head(offset, last) makes the header of each."""
+    """Makes the DDP segments of one message; head(offset, last) makes the header of each."""
     size = SEG_MAX - len(head(0, True))
     for at in range(0, max(len(data), 1), size):
         yield head(at, at + size >= len(data)) + data[at:at + size]
 
 
 class Pair:
-    """Our end of a pair: queue pair `mine` of the device dev with queue pair `qpn` of the other."""
+    """Our end of a pair: queue pair `mine` of device `dev`, paired with queue pair `qpn` of the other end."""
 
     def __init__(self, dev, mine, qpn, qkey, my_qkey=0):
         self.dev, self.mine, self.qpn, self.qkey, self.my_qkey = dev, mine, qpn, qkey, my_qkey
         self.begin()
 
     def begin(self):
-        """A new run of ours; nothing is known of the other end's."""
+        """Begins a new run on our side; the other end's run is not known yet."""
         self.run, self.peer_run, self.number, self.told = next_run(), 0, 0, 0
         self.next, self.held, self.ddp, self.refused = 0, {}, deque(), None
         self.msn = {0: 0, 1: 0}
-        self.quiet = False    # does not tell what it has taken
-        self.loose = False    # our run is unordered
+        self.quiet = False    # True: takes no segment, and so reports none as taken
+        self.loose = False    # True: our run is unordered
         self.turned, self.flags, self.told_too = set(), {}, set()
-        self.asked = []       # which requests segments of answers have named
-        self.waits = set()    # of the other end's unordered run: numbers that do not have their turn yet
+        self.asked = []       # which requests are named by the segments of responses
+        self.waits = set()    # numbers of the other end's unordered run whose turn is held back
 
     # ---- sending ----
 
@@ -296,7 +296,7 @@ class Pair:
         return self.packet(SEGMENT, ddp, **{"number": number, "flags": (LOOSE | FIRST | LAST) * self.loose, **other})
 
     def chain(self, *ddp, **other):
-        """The packets of one message."""
+        """Makes the packets of one message."""
         flags = lambda k: (LOOSE | (FIRST if k == 0 else 0) | (LAST if k == len(ddp) - 1 else 0)) * self.loose
         return [self.segment(d, **{"flags": flags(k), **other}) for k, d in enumerate(ddp)]
 
@@ -326,7 +326,7 @@ class Pair:
     # ---- what comes ----
 
     def turn(self):
-        """Takes what the device has for this pair: segments into self.ddp in their order."""
+        """Takes what the device has received for this pair; appends segments to self.ddp in order."""
         mine = [c for c in self.dev.carried if (c.dst, c.src) == (self.mine, self.qpn)]
         for c in mine:
             self.dev.carried.remove(c)
@@ -336,15 +336,15 @@ class Pair:
         if c.kind == REFUSED:
             self.refused = c
             return
-        assert c.peer_run in (0, self.run), ("the run is not ours", c)
+        assert c.peer_run in (0, self.run), ("peer_run is not our run", c)
         assert self.peer_run in (0, c.run), ("the other end's run changes", c)
         self.peer_run = c.run
         if c.peer_run:
-            assert c.taken <= self.number, ("tells what was not sent", self.number, c)
-            self.told = max(self.told, c.taken)  # packets may come in any order
+            assert c.taken <= self.number, ("reports a number that was not sent", self.number, c)
+            self.told = max(self.told, c.taken)  # packets may arrive in any order
             more = {c.taken + 1 + i for i in range(64) if c.more >> i & 1}
             assert self.loose or not more, ("a map of an ordered run", c)
-            assert all(n < self.number for n in more), ("tells what was not sent", self.number, c)
+            assert all(n < self.number for n in more), ("reports a number that was not sent", self.number, c)
             self.told_too |= more
         if c.kind == TAKEN:
             return
@@ -359,7 +359,7 @@ class Pair:
         self.take()
 
     def take(self):
-        """Whose turn it is."""
+        """Takes the held segments whose turn has come."""
         for n in sorted(self.held):
             chained = self.flags[n] & LOOSE
             first = self.flags[n] & FIRST
@@ -383,13 +383,13 @@ class Pair:
         self.dev.deliver(self.packet(TAKEN))
 
     def get(self):
-        """The next DDP segment in its turn; says that it is taken."""
+        """The next DDP segment in order; reports it as taken."""
         self.until(lambda: self.ddp, "no segment comes")
         self.tell()
         return self.ddp.popleft()
 
     def taken(self, number=None):
-        """Until the other end has taken all of ours."""
+        """Waits until the other end has taken all that we sent."""
         self.until(lambda: self.told == (self.number if number is None else number), "is not taken")
 
     def is_refused(self):
@@ -397,7 +397,7 @@ class Pair:
         return self.refused
 
     def read(self, stag, to, size, sink=(0x77, 0x4000)):
-        """A Read of the other end's memory."""
+        """Reads the other end's memory by RDMA Read."""
         self.put(self.read_request(sink, size, (stag, to)))
         out = b""
         while len(out) < size:
@@ -408,7 +408,7 @@ class Pair:
         return out
 
     def add(self, stag, to, value, ident=7):
-        """An atomic addition there; what the word was."""
+        """Adds to a word of the other end's memory atomically; returns its old value."""
         self.put(self.add_request(ident, stag, to, value))
         d = self.get()
         assert d[1] == 0x40 | ATOMIC_RESP and struct.unpack_from(">I", d, 6)[0] == 3 and len(d) == 30, d.hex()
@@ -417,13 +417,13 @@ class Pair:
 
 
 class Store(Pair):
-    """An end with memory that the other end writes, reads and adds to; takes Sends."""
+    """A Pair with memory that the other end writes, reads and adds to; also takes Sends."""
 
     def __init__(self, *ends, stag=0, where=0, size=0, **more):
         super().__init__(*ends, **more)
         self.stag, self.where, self.memory = stag, where, bytearray(size)
         self.messages, self.part, self.resp = [], {}, 0
-        self.at = {0: 1, 1: 1}  # the MSN that is due, of each queue
+        self.at = {0: 1, 1: 1}  # the next MSN of queue 0 and of queue 1
 
     def place(self, stag, to, size):
         at = to - self.where

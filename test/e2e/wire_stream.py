@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-TCP of our own making on raw frames, for SYNs with options that no kernel sends; nothing gets lost on a tap. The kernel
-of the namespace does not have its address. It looks like a socket to wire.Peer.
+TCP in Python on raw frames, for SYNs with options that no kernel sends. It repeats nothing, as a tap loses nothing. The
+namespace's kernel does not have its address. wire.Peer uses it like a socket.
 """
 import socket
 import struct
@@ -23,7 +23,7 @@ def option(role, exid=EXID):
 
 
 def options_of(frame):
-    """Those of a TCP segment in an Ethernet frame: {kind: octets}."""
+    """The options of a TCP segment in an Ethernet frame: {kind: octets}."""
     at = 14 + (frame[14] & 15) * 4
     left, out = frame[at + 20:at + (frame[at + 12] >> 4) * 4], {}
     while left and left[0] != 0:
@@ -56,7 +56,7 @@ class Tcp:
         return self
 
     def answers(self, *options):
-        """A SYN to sport is answered with these from now on."""
+        """Sets the options with which SYNs to sport are answered from now on."""
         self.answer = MSS + b"".join(options)
         return self
 
@@ -118,7 +118,7 @@ class Tcp:
         elif data:
             self.out(ACK)
 
-    # as a socket
+    # for use as a socket
     def settimeout(self, _):
         pass
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A checker of datagrams between queue pairs that shares nothing with lib/udp, lib/pkt and lib/iwarp: reads a capture and
-checks the IPv4 and UDP headers and their sums, the datagram's header, its CRC32C and its DDP segment (RFC 5041, 4.2).
-
-As a program: wire_ud.py FILE [PORT] prints a line for each flow. As a module: datagrams(path) is a list of Datagram, or
-raises WireError that says where the bytes go wrong.
+An independent checker of datagrams between queue pairs, which shares nothing with lib/udp, lib/pkt and lib/iwarp. It
+reads a capture and checks the IPv4 and UDP headers and their checksums, the datagram's header, its CRC32C and its DDP
+segment (RFC 5041, 4.2). As a program: wire_ud.py FILE [PORT] prints a line for each flow. As a module: datagrams(path)
+returns a list of Datagram, or raises WireError that says where the bytes go wrong.
 """
 import socket
 import struct
@@ -26,12 +25,13 @@ def be32(data, off):
 
 
 def port_of(qpn, common=PORT):
-    """A queue pair's UDP port: its own, which its number tells, or that of all others."""
+    """A queue pair's UDP port: its own one, which its number contains, or the common one."""
     return qpn & 0xffff if qpn >> 16 == 0xfd else common
 
 
 def joined(parts, ip, header):
-    """The IP payload that a fragment (RFC 791) makes whole, or None; parts: those of all datagrams that have come."""
+    """The IP payload that this fragment (RFC 791) completes, or None. parts: the fragments that have come, of all
+    datagrams."""
     bits, key = struct.unpack_from(">H", ip, 6)[0], ip[4:6] + ip[12:20]
     if not bits & 0x3fff:
         return ip[header:]
@@ -48,8 +48,8 @@ def joined(parts, ip, header):
 
 def packets(path, port, fragments=None):
     """
-    Source, destination, payload and ports of each UDP packet to or from the port; None: of all of them. fragments: gets
-    how many fragments of IP there are.
+    Source, destination, payload and ports of each UDP packet to or from the port (None: of every UDP packet).
+    fragments: a list that gets the number of IP fragments.
     """
     parts = {}
     for n, frame in enumerate(frames(path), 1):
@@ -77,7 +77,8 @@ def packets(path, port, fragments=None):
 
 
 def untagged(where, kind, flags, unit, total, body):
-    """The DDP segment of a Send, or of one of its segments: immediate, solicited, MSN, offset, STag, TO, octets."""
+    """Checks the DDP segment of a Send, or of one segment of a Send; returns immediate, solicited, MSN, offset, STag,
+    TO, octets."""
     control, rdmap, word, qn, msn, mo = struct.unpack_from(">BBIIII", body)
     size = len(body) - DDP
     here = control == 0x41 and mo == 0
@@ -91,7 +92,7 @@ def untagged(where, kind, flags, unit, total, body):
 
 
 def record(where, flags, unit, total, body):
-    """The same of a Write-Record."""
+    """Checks the DDP segment of a Write-Record; returns the same fields as untagged()."""
     ident, offset, word, control, rdmap, stag, to = struct.unpack_from(">IIIBBIQ", body)
     size = len(body) - RECORD
     here = offset % unit == 0 and size == min(unit, total - offset) and to >= offset

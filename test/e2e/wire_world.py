@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What the wire tests share: one daemon on a tap in a network namespace of the test's own, the target program on it, and
-how to expect a Terminate.
+Shared by the wire tests: one daemon on a tap in a network namespace of the test's own, the program target.c on it, and
+functions that expect a Terminate.
 """
 import os
 import struct
@@ -13,7 +13,7 @@ from rig import Daemon, Skip, case, main
 from wire import C, S, Closed, Peer, Target, send, tap_up
 
 PORT = 7000
-RECV_LEN = 4096  # of target.c
+RECV_LEN = 4096  # as in target.c
 RDMAP, DDP, LLP = 0, 1, 2
 world = {}
 
@@ -43,7 +43,7 @@ def target():
 
 
 class Conn(Peer):
-    """A connection to the target; knows its number there by its private data."""
+    """A connection to the target. .number is the target's number for it, found by the private data of the Request."""
 
     names = 0
 
@@ -54,10 +54,10 @@ class Conn(Peer):
         Conn.names += 1
         how.setdefault("priv", b"peer%08x" % Conn.names)
         self.hello(**how)
-        self.number = t.event("CONNECT_REQUEST", self.at, how["priv"][:200])  # rdma_cm tells 255 at most
+        self.number = t.event("CONNECT_REQUEST", self.at, how["priv"][:200])  # rdma_cm reports at most 255 octets
 
     def ended(self):
-        """The target hears of the end."""
+        """Waits until the target is told that the connection ended."""
         target().expect(f"cm {self.number} RDMA_CM_EVENT_DISCONNECTED", self.at)
 
     def completion(self, mark=None):
@@ -65,7 +65,7 @@ class Conn(Peer):
 
 
 def closed_without_reply(data):
-    """The set-up is refused without an answer."""
+    """The connection set-up must be refused without an answer."""
     target()
     with Peer(port=PORT) as p:
         p.raw(data)
@@ -84,8 +84,8 @@ def still_works():
 
 def refuses(want, *ulpdus, hdrct=None, offender=-1, setup=None, **how):
     """
-    The FPDUs end in exactly one Terminate of (layer, etype, code). What is in it of the offending segment is checked,
-    and that no region has changed.
+    The FPDUs must be answered by exactly one Terminate (layer, etype, code). Its copy of the offending segment is
+    checked, and that no region has changed.
     """
     before = [target().sum(r) for r in ("rw", "wo", "ro", "lo", "other")]
     with Conn() as p:
@@ -108,7 +108,7 @@ def refuses(want, *ulpdus, hdrct=None, offender=-1, setup=None, **how):
     assert before == after, "bytes were placed"
 
 
-HDR = 0xC0      # M and D: length and DDP header
+HDR = 0xC0      # bits M and D: the Terminate has the segment's length and DDP header
 HDR_READ = 0xE0 # and the Read Request
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processes of extended reliable connections: xrc_end.c, told what to do."""
+"""Processes for extended reliable connections: xrc_end.c, driven by commands."""
 import signal
 
 from rig import PATIENCE, Process, helper, until
 
 
 class End(Process):
-    """A process of its own at a device of the daemon. under: a command that starts it and becomes it."""
+    """The program xrc_end on a device of the daemon. under: a command that execs it."""
 
     def __init__(self, d, device, under=()):
         super().__init__([*under, helper("xrc_end"), device], env=d.env(), name="xrc_end")
@@ -15,7 +15,7 @@ class End(Process):
         self.read = self.out.index("ready") + 1
 
     def begin(self, *words):
-        """Tells it something; answer() waits for what comes of it."""
+        """Sends a command; answer() waits for its result."""
         self.p.stdin.write(" ".join(str(w) for w in words) + "\n")
         self.p.stdin.flush()
 
@@ -28,7 +28,7 @@ class End(Process):
         return self.out[self.read - 1].split()
 
     def fails(self, *words):
-        """The errno that comes of it."""
+        """The errno with which a command fails."""
         self.begin(*words)
         a = self.answer()
         assert a[0] == "err", (words, a)
@@ -55,7 +55,8 @@ class End(Process):
 
 
 def connect(initiator, target):
-    """Queue pairs of both, which each end has made, or opened, and whose numbers are given."""
+    """Connects a queue pair of the initiator's process with one of the target's. initiator and target are (process, QP
+    number); each process has made or opened its queue pair."""
     (i, iqpn), (t, tqpn) = initiator, target
     t.do("join", "t", iqpn, *i.do("gid"))
     i.do("join", "i", tqpn, *t.do("gid"))
