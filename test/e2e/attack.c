@@ -2,8 +2,8 @@
 /*
  * A client of rnicd that attacks the daemon and its other clients.
  *
- * usage: attack MODE	$RNICD_SOCKET names the daemon; what a mode wants to know it takes from the environment. Ends
- * with 0 when the daemon kept to its rules toward this client.
+ * usage: attack MODE	$RNICD_SOCKET names the daemon; other parameters of a mode are environment
+ * variables. Exit status 0: the daemon kept to its rules toward this client.
  */
 #include "attack.h"
 
@@ -42,7 +42,7 @@ int mode_work(void)
 			rc = raw_qp(&j.r, j.pd, j.cq.handle, 16, &j.qp);
 		if (rc == 0)
 			rc = raw_call_handle(&j.r, IPC_DESTROY_QP, j.qp.handle);
-		if (rc == 0) /* every worker answers */
+		if (rc == 0) /* destroying a CQ needs the answer of every worker */
 			rc = raw_call_handle(&j.r, IPC_DESTROY_CQ, j.cq.handle);
 	}
 	EXPECT(rc == 0, "a request: %d (%s)", rc, j.r.text);

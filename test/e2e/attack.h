@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The modes of attack.c: what a client of another user tries against rnicd and its other clients. Each returns 0 when
- * rnicd behaved as it must toward this client, and has said on stdout why not otherwise; what happened to others is for
- * the caller to see.
+ * rnicd kept to its rules toward this client, and otherwise has printed the reason on stdout. The caller checks what
+ * happened to other clients.
  */
 #ifndef ATTACK_H
 #define ATTACK_H
 
 #include <stdint.h>
 
-/* Another client's view: $N requests, one after the other; the same of requests that each worker carries out. */
+/*
+ * The victim's view: $N requests, one after the other (probe); the same with requests that every worker answers (work).
+ */
 int mode_probe(void);
 int mode_work(void);
 
@@ -23,7 +25,7 @@ int mode_channels(void);
 int mode_groups(void);
 int mode_mappings(void);
 
-/* attack_queue.c: what a worker is asked to do */
+/* attack_queue.c: more work for a worker than fits into one turn */
 int mode_flushing(void);
 
 /* attack_cm.c: connections, ports and listeners */
@@ -36,7 +38,7 @@ int mode_setups(void);
 /* attack_tables.c: STags, queue pairs, groups */
 int mode_tables(void);
 
-/* attack_fuzz.c: anything, with any descriptor */
+/* attack_fuzz.c: random requests with descriptors of every kind */
 int mode_fuzz(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections, ports and listeners that belong to others, or to everybody. */
+/* Connections, ports and listeners that belong to other users, or that all users share. */
 #include "attack.h"
 
 #include <arpa/inet.h>
@@ -40,7 +40,7 @@ static uint32_t new_id(struct raw *r, const struct raw_chan *ch)
 	return m.handle.handle;
 }
 
-/* What a daemon says in the private data when it connects queue pair `from` with queue pair `to`. */
+/* Writes the private data with which a daemon connects queue pair `from` to queue pair `to`. */
 static void say(struct ipc_conn_param *p, uint32_t from, uint32_t to)
 {
 	const uint32_t be[2] = { htonl(from), htonl(to) };
@@ -51,7 +51,7 @@ static void say(struct ipc_conn_param *p, uint32_t from, uint32_t to)
 	memcpy(p->priv + 16, "whatever", 8);
 }
 
-/* $QP_PORT: tries to be the peer that somebody's queue pair waits for. */
+/* $QP_PORT: tries to connect as the peer that another user's queue pair waits for. */
 int mode_hijack(void)
 {
 	const uint16_t port = (uint16_t)atoi(getenv("QP_PORT"));
@@ -90,7 +90,7 @@ int mode_hijack(void)
 	return bad;
 }
 
-/* The numbers of queue pairs and keys of memory, one after the other. */
+/* Checks that the numbers of queue pairs and the keys of memory cannot be guessed from the one before. */
 int mode_numbers(void)
 {
 	struct raw_mr mr[QPS];
@@ -111,13 +111,13 @@ int mode_numbers(void)
 		next_qpn += qpn[i] == qpn[i - 1] + 1;
 		next_stag += mr[i].stag >> 8 == (mr[i - 1].stag >> 8) + 1;
 	}
-	/* Two in a row may come by chance, a series does not. */
+	/* Two neighbouring numbers may come by chance, a series does not. */
 	EXPECT(next_qpn < 3, "%u of %u queue pair numbers follow the one before", next_qpn, QPS);
 	EXPECT(next_stag < 3, "%u of %u STag indices follow the one before", next_stag, QPS);
 	return bad;
 }
 
-/* Listens on all devices until it may not; stays until stdin ends. */
+/* Makes listeners on all devices until one is refused; stays until stdin ends. */
 int mode_listeners(void)
 {
 	struct raw r;
@@ -144,7 +144,7 @@ int mode_listeners(void)
 	return bad;
 }
 
-/* As many clients as there can be, each with its regions; stays until stdin ends. */
+/* Opens clients, each with its memory regions, until one is refused; stays until stdin ends. */
 int mode_clients(void)
 {
 	static struct raw r[1024];
@@ -159,7 +159,7 @@ int mode_clients(void)
 	return n == 1024;
 }
 
-/* The id's next event, which must be of that type. */
+/* The id's next event must be of this type. */
 static bool next_is(struct raw_chan *ch, uint32_t type)
 {
 	struct ipc_cm_event ev;
@@ -167,7 +167,7 @@ static bool next_is(struct raw_chan *ch, uint32_t type)
 	return raw_event(ch, &ev, 15000) && ev.type == type;
 }
 
-/* Connections to a listener of its own that answers no request, until one is refused. Stays until stdin ends. */
+/* Connects to a listener of its own that answers no request, until a connection is refused. Stays until stdin ends. */
 int mode_setups(void)
 {
 	const struct ipc_addr to = raw_addr(RAW_FROM, 7100);

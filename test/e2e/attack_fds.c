@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptors that take long to close, and more of them than there are. */
+/* Descriptors that take long to close, and more descriptors than the daemon may have. */
 #include "attack.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #define LINGER_S 10000
 
-/* A TCP connection of the kernel's with bytes under way that nobody takes: closing it last waits for LINGER_S. */
+/* A TCP connection of the kernel with bytes that its peer does not read: the last close() of it blocks for LINGER_S. */
 static int lingering(void)
 {
 	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
@@ -32,7 +32,7 @@ static int lingering(void)
 	raw_must(bind(l, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(l, 1) == 0 &&
 			 getsockname(l, (struct sockaddr *)&a, &len) == 0 &&
 			 connect(s, (struct sockaddr *)&a, sizeof(a)) == 0 && accept4(l, NULL, NULL, SOCK_CLOEXEC) >= 0,
-		 "a TCP connection on the loopback"); /* that end stays open */
+		 "a TCP connection on the loopback"); /* the peer's end stays open */
 	close(l);
 	fcntl(s, F_SETFL, O_NONBLOCK);
 	while (write(s, bytes, sizeof(bytes)) > 0)
@@ -52,8 +52,9 @@ static void ask_with(struct raw *r, int *fds, unsigned n)
 }
 
 /*
- * Asks for a neighbour that does not exist. Until rnicd has given that up, what is sent next stays in the socket: so
- * this process has closed its descriptors of that before anybody else does, and is not the last to.
+ * Asks for the address of a neighbour that does not exist. Until rnicd gives up on it, the next requests stay in the
+ * socket. So this process closes its own copies of the descriptors in those requests first, and rnicd's close is the
+ * last one.
  */
 static void keep_busy(struct raw *r)
 {
@@ -82,7 +83,7 @@ int mode_lingering(void)
 	return 0;
 }
 
-/* They lie unread in the socket when that is closed: the kernel closes them then. */
+/* The descriptors lie unread in the socket when it is closed: then the kernel closes them. */
 int mode_unread(void)
 {
 	struct raw r;
@@ -94,7 +95,7 @@ int mode_unread(void)
 		ask_with(&r, &fds[i], 1);
 	raw_close(&r);
 	printf("closed\n");
-	pause(); /* the other ends of the connections are this process's */
+	pause(); /* this process holds the other ends of the connections */
 	return 0;
 }
 
@@ -114,7 +115,10 @@ static void reply(uint64_t unique, const void *d, size_t n)
 		perror("fuse");
 }
 
-/* Answers everything but FLUSH and RELEASE, which closing a file sends. Ends with its file system. */
+/*
+ * Answers every request of FUSE but FLUSH and RELEASE, which closing a file sends. Ends when the file system is
+ * unmounted.
+ */
 static void serve(void)
 {
 	static char b[1 << 17];
@@ -151,8 +155,8 @@ static void serve(void)
 }
 
 /*
- * $MOUNT: an empty directory. As root mounts there, then becomes $UID. The line "cannot mount" tells why there is no
- * attack.
+ * $MOUNT: an empty directory. Mounts a file system there as root, then becomes user $UID. Prints "cannot mount" with
+ * the reason when this system allows no mount.
  */
 int mode_fuse(void)
 {
@@ -185,7 +189,7 @@ int mode_fuse(void)
 
 /* ---- all the descriptors that rnicd can have ---- */
 
-/* Channels until there are none, in $N clients; stays until stdin ends. */
+/* Makes event channels in $N clients until rnicd has no descriptor left; stays until stdin ends. */
 int mode_channels(void)
 {
 	static struct raw r[64];
@@ -193,7 +197,7 @@ int mode_channels(void)
 	uint32_t clients = (uint32_t)atoi(getenv("N")), made = 0;
 	int bad = 0, rc = 0;
 
-	for (uint32_t i = 0; i < clients; i++) /* room for themselves first */
+	for (uint32_t i = 0; i < clients; i++) /* the clients connect first, before descriptors run out */
 		raw_must(raw_open(&r[i]) == 0, "open");
 	for (uint32_t i = 0; i < clients; i++) {
 		int fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE | EFD_NONBLOCK);
@@ -210,7 +214,7 @@ int mode_channels(void)
 		}
 		close(fd);
 		EXPECT(rc == ENFILE, "a channel too many: %d (%s)", rc, r[i].text);
-		/* The client lives: it is told so, and may go on. */
+		/* The client must stay connected: rnicd tells it the error, and the client goes on. */
 		rc = raw_chan(&r[i], IPC_CHANNEL_COMP, 0, 16, &ch);
 		EXPECT(rc != EPIPE, "the client has lost its connection");
 	}

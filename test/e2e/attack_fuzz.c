@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests at random with descriptors of every kind, from two clients at once. */
+/* Random requests with descriptors of every kind, from two clients at the same time. */
 #include "attack.h"
 
 #include <errno.h>
@@ -23,10 +23,10 @@
 #include "raw_client.h"
 
 #define KINDS   25u
-#define LIFE    100u /* requests of a client, then there is a new one */
+#define LIFE    100u /* requests of a client; then a new client begins */
 #define FILE_AT "/dev/shm"
 
-static int kind[KINDS]; /* -1: the kernel does not have it, or this user may not */
+static int kind[KINDS]; /* -1: the kernel has no such descriptor, or this user may not open it */
 
 static int memory(unsigned flags, uint64_t size, int seals)
 {
@@ -46,7 +46,7 @@ static int ring(void)
 	return (int)syscall(SYS_io_uring_setup, 4, &p);
 }
 
-static int passing(void) /* a socket with descriptors in its queue, itself among them */
+static int passing(void) /* a socket whose receive queue holds descriptors, the socket's own among them */
 {
 	int s[2];
 
@@ -115,7 +115,7 @@ static uint16_t right_length(uint16_t type)
 	return len[type] != 0 ? len[type] : IPC_MSG_LEN(handle);
 }
 
-/* Small numbers are the ones that hit something. */
+/* Fills a request with random words, most of them small: small numbers are valid handles and counts. */
 static void fill(struct ipc_msg *m)
 {
 	uint32_t *w = (uint32_t *)(void *)((char *)m + IPC_MSG_HDR);
@@ -150,7 +150,7 @@ static uint32_t choose(int *fds)
 	return n;
 }
 
-/* A client with all that one needs, or a HELLO with whatever there is. */
+/* A client with all objects that requests need, or one whose HELLO has random descriptors. */
 static bool begin(struct raw *r)
 {
 	int fds[IPC_MAX_FDS];
@@ -175,7 +175,8 @@ static uint32_t fuzz(uint32_t n)
 			struct ipc_msg m = { .type = (uint16_t)(2 + raw_random() % (IPC_TYPES - 2)), .seq = ++r.seq };
 			int fds[IPC_MAX_FDS];
 			unsigned none = 0;
-			if (m.type == IPC_REACH || m.type == IPC_CM_JOIN) /* wait for neighbours that there are not */
+			/* these wait for neighbours that do not exist */
+			if (m.type == IPC_REACH || m.type == IPC_CM_JOIN)
 				continue;
 			m.len = right_length(m.type);
 			fill(&m);
@@ -190,7 +191,7 @@ static uint32_t fuzz(uint32_t n)
 	return answered;
 }
 
-/* $SEED, $N requests of each of two clients. */
+/* $SEED: of the random numbers. $N: requests of each of the two clients. */
 int mode_fuzz(void)
 {
 	const uint32_t n = (uint32_t)atoi(getenv("N"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that rnicd is asked to map. */
+/* Memory that a client asks rnicd to map. */
 #include "attack.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #define PAGE 4096u
 
-/* $SHM_FILE: a page in a memory file system that this user may read, and that a group of rnicd's may write. */
+/* $SHM_FILE: a page in a memory file system that this user may read, and that one of rnicd's groups may write. */
 int mode_groups(void)
 {
 	int fd = open(getenv("SHM_FILE"), O_RDONLY | O_CLOEXEC), bad = 0;
@@ -37,8 +37,9 @@ int mode_groups(void)
 }
 
 /*
- * Imports at ever other places, so that as many mappings as can be are left behind: a large one keeps the places below
- * it while small ones are made above it. Then all at once, in $N clients; stays until stdin ends.
+ * Leaves as many mappings in rnicd as possible: imports get ever new addresses, because a large import occupies the
+ * addresses below while small ones are made above it. Then imports in $N clients until each is refused; stays until
+ * stdin ends.
  */
 int mode_mappings(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a worker is asked to do, more than it may do in one turn. */
+/* More work for a worker than it may do in one turn. */
 #include "attack.h"
 
 #include <poll.h>
@@ -12,7 +12,7 @@
 
 static struct raw_qp qp[QPS];
 
-/* Queue pairs in ERR, whose queues are filled again as soon as they have been flushed; until stdin ends. */
+/* Queue pairs in ERR, whose queues are filled again as soon as they have been flushed, until stdin ends. */
 int mode_flushing(void)
 {
 	struct raw_job j = { .dev = 0 };
@@ -31,7 +31,7 @@ int mode_flushing(void)
 	}
 	printf("flushing\n");
 	while (poll(&end, 1, 0) == 0) {
-		for (uint32_t i = 0; i < QPS; i++) { /* an entry of zeros is one of a slot */
+		for (uint32_t i = 0; i < QPS; i++) { /* an entry of zeros is a work request of one slot */
 			spsc_prod_publish(&qp[i].sq, spsc_prod_free(&qp[i].sq, SLOTS));
 			spsc_prod_publish(&qp[i].rq, spsc_prod_free(&qp[i].rq, SLOTS));
 		}

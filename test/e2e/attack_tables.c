@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables that all users share: as much of them as there is, or $N of each. Stays until stdin ends. */
+/* Takes entries of tables that all users share: as many as it gets, or $N of each. Stays until stdin ends. */
 #include "attack.h"
 
 #include <errno.h>
@@ -8,8 +8,8 @@
 
 #include "raw_client.h"
 
-#define QPS     8u  /* that join groups */
-#define IN_EACH 16u /* groups that a queue pair can be in */
+#define QPS     8u  /* queue pairs that join groups */
+#define IN_EACH 16u /* groups that a queue pair can join */
 
 static int datagram_qp(struct raw *r, uint32_t pd, uint32_t cq, uint32_t *handle)
 {
@@ -38,7 +38,7 @@ static int join(struct raw *r, uint32_t qp_handle, uint32_t n)
 
 	for (uint32_t i = 0; i < sizeof(group.ip); i++)
 		m.attach.group[i] = group.ip[i];
-	m.attach.group[14] = (uint8_t)getuid(); /* others have groups of their own */
+	m.attach.group[14] = (uint8_t)getuid(); /* each user joins groups of its own */
 	m.attach.group[15] = (uint8_t)n;
 	return raw_call(r, &m, -1);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bereaved ADDRESS: three threads that wait for good: for an asynchronous event, for a connection request, and in
- * rdma_connect() for an answer that nobody gives. Says "waiting" when all do, then a line for each that comes back.
+ * bereaved ADDRESS: three threads wait without end: for an asynchronous event, for a connection request, and in
+ * rdma_connect() for an answer that never comes. Prints "waiting" when all three wait, then a line for each that
+ * returns.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -32,7 +33,7 @@ static void *wait_async(void *arg)
 	return NULL;
 }
 
-/* The first request is taken and left without an answer. */
+/* The first request is taken and never answered. */
 static void *wait_request(void *arg)
 {
 	struct rdma_cm_id *id;

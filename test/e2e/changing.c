@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads, Writes and Sends of memory that its owner writes to all the time, on both sides: for that many seconds, and
- * LEAST operations. Whatever the bytes are that arrive, none of it may fail. Plain verbs and rdma_cm.
+ * Reads, Writes and Sends of memory that its owner keeps writing to, on both sides: for SECONDS, and at least LEAST
+ * operations. No operation may fail, whatever bytes arrive. Uses plain verbs and rdma_cm.
  *
  * usage: changing -s ADDRESS | changing ADDRESS SECONDS
  */
@@ -19,9 +19,9 @@
 
 #define LEN   65536u
 #define RECVS 16u
-#define GRANT 8u    /* receives posted again of which the server tells the client by a Send of nothing */
-#define DEPTH 12u   /* work requests on the way: a third each */
-#define LEAST 1000u /* operations, however slow they are */
+#define GRANT 8u    /* the server reposts this many receives, then tells the client by a zero-length Send */
+#define DEPTH 12u   /* work requests under way: a third of each kind */
+#define LEAST 1000u /* least number of operations, however slow they are */
 
 struct region {
 	uint64_t addr;
@@ -93,7 +93,7 @@ static struct rdma_cm_id *endpoint(const char *addr, bool passive)
 	return id;
 }
 
-/* Whether the queue has a completion. A receive that the end of the connection flushes is told as such. */
+/* Takes a completion, if there is one. *flushed: it is a receive that the end of the connection flushed. */
 static bool take(struct ibv_cq *cq, bool *flushed)
 {
 	struct ibv_wc wc;
@@ -121,7 +121,7 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* What is read comes into the sink, what is written and sent is the source. */
+/* A Read writes into the sink; a Write or Send reads from the source. */
 static void post(struct rdma_cm_id *id, const struct region *far, enum ibv_wr_opcode op, uint32_t len)
 {
 	const bool read = op == IBV_WR_RDMA_READ;
@@ -135,7 +135,7 @@ static void post(struct rdma_cm_id *id, const struct region *far, enum ibv_wr_op
 		die("ibv_post_send");
 }
 
-/* Kinds in turn; a Send only when the server has a receive for it. */
+/* Read, Write and Send in turn; a Send only when the server has a receive for it. */
 static void post_next(struct rdma_cm_id *id, const struct region *far, uint32_t *credits)
 {
 	static const enum ibv_wr_opcode op[] = { IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_SEND };
@@ -184,7 +184,10 @@ static void serve(struct rdma_cm_id *id)
 {
 	bool flushed = false;
 
-	/* The peer's end flushes the receives. A fast peer keeps the receives coming, so both queues get their turn. */
+	/*
+	 * The end of the connection flushes the receives. Both queues are polled in turn: a fast peer never lets
+	 * receives run out.
+	 */
 	for (uint32_t again = 0; !flushed;) {
 		if (take(id->recv_cq, &flushed) && !flushed) {
 			post_recv(id);

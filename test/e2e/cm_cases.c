@@ -39,7 +39,7 @@ static bool disconnect_by_both_at_once(void)
 
 	CHECK(join(&j, 8003));
 	CHECK(rdma_disconnect(j.sid) == 0);
-	rdma_disconnect(j.cid); /* may find it gone already */
+	rdma_disconnect(j.cid); /* the connection may have ended already */
 	CHECK(want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
 	CHECK(want(srv.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
 	CHECK(quiet(cli.ch, 100) && quiet(srv.ch, 100));
@@ -68,7 +68,10 @@ static bool disconnected_comes_after_the_qp_is_gone(void)
 	return drop(j.cid) && drop(j.sid) && rdma_destroy_id(j.lid) == 0;
 }
 
-/* Binds an id, connects to it and waits; then it listens. *late: all this took longer than the daemon waits. */
+/*
+ * Binds an id, connects to its port, waits, and then lets the id listen. *late: all this took longer than the daemon
+ * waits.
+ */
 static bool connect_before_listen(uint16_t port, bool *late)
 {
 	struct rdma_cm_id *lid = new_id(&srv), *cid;
@@ -92,14 +95,14 @@ static bool connect_before_listen(uint16_t port, bool *late)
 	return drop(cid) && rdma_destroy_id(lid) == 0;
 }
 
-/* A bound id may listen soon: its peer is refused only after the id has had time to listen. */
+/* A bound id may soon listen: a peer is refused only after the id has had time to do so. */
 static bool connects_between_bind_and_listen(void)
 {
 	struct rdma_cm_id *never = new_id(&srv), *cid;
 	struct sockaddr_in at = srv.addr;
 	bool late = true;
 
-	for (uint16_t i = 0; i < 10 && late; i++) /* on a machine that does not let us run for seconds */
+	for (uint16_t i = 0; i < 10 && late; i++) /* tries again when this process got no CPU for seconds */
 		CHECK(connect_before_listen((uint16_t)(8040 + i), &late));
 	CHECK(!late);
 	at.sin_port = htons(8014);
@@ -149,7 +152,7 @@ static bool listening_on_a_used_port(void)
 
 	CHECK(lid != NULL);
 	CHECK(listen_on(&srv, 8008, 4) == NULL && errno == EADDRINUSE);
-	struct rdma_cm_id *other = listen_on(&cli, 8008, 4); /* another device's */
+	struct rdma_cm_id *other = listen_on(&cli, 8008, 4); /* the same port of another device */
 	CHECK(other != NULL);
 	CHECK(rdma_destroy_id(other) == 0 && rdma_destroy_id(lid) == 0);
 	CHECK((lid = listen_on(&srv, 8008, 4)) != NULL);
@@ -214,7 +217,7 @@ static bool id_destroyed_with_events_waiting(void)
 	usleep(20000);
 	CHECK(drop(j.cid) && quiet(cli.ch, 100));
 	CHECK(drop(j.sid));
-	/* The listener goes while a request for it waits: the caller is told. */
+	/* The listener ends while a request waits for it: the connecting side is told. */
 	CHECK((j.cid = dial(8011, NULL)) != NULL);
 	usleep(50000);
 	CHECK(rdma_destroy_id(j.lid) == 0);
@@ -241,7 +244,7 @@ static bool id_destroyed_while_resolving_and_connecting(void)
 	}
 	CHECK(quiet(cli.ch, 200));
 	CHECK(rdma_destroy_id(lid) == 0);
-	while (next_event(srv.ch, &g, 200)) /* requests that were taken off the listener before it went */
+	while (next_event(srv.ch, &g, 200)) /* requests that were taken off the listener before it ended */
 		if (g.type == RDMA_CM_EVENT_CONNECT_REQUEST)
 			CHECK(rdma_destroy_id(g.id) == 0);
 	return true;
@@ -411,7 +414,7 @@ static void *blocking_server(void *arg)
 	return lid;
 }
 
-/* libfabric binds to it to find out which device is there. */
+/* libfabric binds to the loopback address to find out the device. */
 static bool loopback_stands_for_the_first_device(void)
 {
 	struct sockaddr_in lo = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -454,7 +457,7 @@ static bool blocking_calls_without_a_channel(void)
 	CHECK(rdma_create_ep(&cid, there, NULL, &a) == 0);
 	CHECK(rdma_connect(cid, &p) == 0);
 	CHECK(pthread_join(t, &done) == 0 && done == lid);
-	rdma_disconnect(cid); /* may find it gone already */
+	rdma_disconnect(cid); /* the connection may have ended already */
 	rdma_destroy_ep(cid);
 	rdma_destroy_ep(lid);
 	rdma_freeaddrinfo(here);
@@ -462,7 +465,7 @@ static bool blocking_calls_without_a_channel(void)
 	return true;
 }
 
-/* The last one, because it waits: the peer's program never answers the request. */
+/* The last case, because it takes long: the peer's program never answers the request. */
 static bool request_that_is_never_answered(void)
 {
 	struct rdma_cm_id *lid = listen_on(&srv, 8025, 4), *cid;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cases of cm_cases.c that are about work requests. */
+/* The cases of cm_cases.c about work requests. */
 #include "cm_rig.h"
 
 #include <errno.h>
@@ -16,14 +16,14 @@ bool depths_meet(void)
 
 	CHECK(lid != NULL && (cid = dial(8016, &cp)) != NULL);
 	CHECK(want(srv.ch, RDMA_CM_EVENT_CONNECT_REQUEST, &g));
-	CHECK(g.ird == 2 && g.ord == 3); /* the other side's, turned to ours */
+	CHECK(g.ird == 2 && g.ord == 3); /* the client's ord and ird: its outgoing depth is the server's incoming one */
 	sid = g.id;
 	sp.initiator_depth = 3;
 	CHECK(give_qp(&srv, sid) && rdma_accept(sid, &sp) == 0);
 	CHECK(want(cli.ch, RDMA_CM_EVENT_ESTABLISHED, &g));
 	CHECK(g.ord == 1 && g.ird == 3);
 	CHECK(want(srv.ch, RDMA_CM_EVENT_ESTABLISHED, NULL));
-	for (uint64_t i = 0; i < 16; i++) /* more than may be under way: they wait their turn */
+	for (uint64_t i = 0; i < 16; i++) /* more than may be outstanding: the rest waits */
 		CHECK(post_read(&cli, &srv, cid, i, 4096));
 	CHECK(poll_n(&cli, wc, 16));
 	for (int i = 0; i < 16; i++)
@@ -58,14 +58,14 @@ bool qp_error_flushes_everything_in_order(void)
 		CHECK(post_recv(&cli, j.cid, 100 + i, 64) && post_recv(&srv, j.sid, i, 64));
 	CHECK(ibv_modify_qp(j.cid->qp, &err, IBV_QP_STATE) == 0);
 	for (uint64_t i = 0; i < 10; i++)
-		CHECK(post_send(&cli, j.cid, i, 64)); /* posted in the error state: flushed too */
+		CHECK(post_send(&cli, j.cid, i, 64)); /* a request posted in the error state is flushed too */
 	CHECK(poll_n(&cli, wc, 30));
 	for (int i = 0; i < 30; i++) {
 		CHECK(wc[i].status == IBV_WC_WR_FLUSH_ERR);
 		CHECK(wc[i].wr_id == (wc[i].wr_id < 100 ? sends++ : recvs++));
 	}
 	CHECK(sends == 10 && recvs == 120);
-	CHECK(poll_n(&srv, wc, 20)); /* the peer's receives are flushed by the end of the connection */
+	CHECK(poll_n(&srv, wc, 20)); /* the end of the connection flushes the peer's receives */
 	for (uint64_t i = 0; i < 20; i++)
 		CHECK(wc[i].status == IBV_WC_WR_FLUSH_ERR && wc[i].wr_id == i);
 	CHECK(no_wc(&cli, 50) && no_wc(&srv, 50));
@@ -74,8 +74,9 @@ bool qp_error_flushes_everything_in_order(void)
 }
 
 /*
- * A program that looks for events before it has polled hears of the end when it has polled; one that does not poll, a
- * moment later. The channel's descriptor is never readable without an event: an epoll loop would spin.
+ * A program that asks for events before it has polled gets the DISCONNECTED event once it has polled. A program that
+ * does not poll gets the event a moment later. The channel's descriptor must never be readable without an event, or an
+ * epoll loop would spin.
  */
 bool the_end_is_told_behind_completions(void)
 {
@@ -117,7 +118,7 @@ bool last_completion_comes_out_of_a_drain(void)
 		for (uint64_t i = 0; i < 40; i++)
 			CHECK(post_send(&cli, j.cid, i, 4096));
 		CHECK(ibv_modify_qp(j.cid->qp, &err, IBV_QP_STATE) == 0);
-		CHECK(post_send(&cli, j.cid, 40, 1)); /* as ib_drain_sq() does */
+		CHECK(post_send(&cli, j.cid, 40, 1)); /* as ib_drain_sq() posts one */
 		CHECK(poll_n(&cli, wc, 41));
 		for (uint64_t i = 0; i < 41; i++) {
 			CHECK(wc[i].wr_id == i);

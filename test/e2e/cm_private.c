@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cases of cm_cases.c that are about private data and refusals. */
+/* The cases of cm_cases.c about private data and refusals. */
 #include "cm_rig.h"
 
 #include <errno.h>
@@ -11,7 +11,9 @@
 
 static bool adapter(void) { return srv.verbs->device->node_type == IBV_NODE_CA; }
 
-/* All of p's len bytes, and on an adapter zeros up to what InfiniBand's message holds. */
+/*
+ * Private data arrives in full: all len bytes of p, and on an adapter zeros up to the length of InfiniBand's message.
+ */
 static bool filled_up(const struct got *g, const void *p, unsigned len, unsigned room)
 {
 	CHECK(g->priv_len == (adapter() ? room : len) && memcmp(g->priv, p, len) == 0);
@@ -20,7 +22,7 @@ static bool filled_up(const struct got *g, const void *p, unsigned len, unsigned
 	return true;
 }
 
-/* On an InfiniBand adapter; an RNIC has room for all that the length can say. */
+/* The limits are those of an InfiniBand adapter's messages. An RNIC takes any length that the length field can hold. */
 bool private_data_has_the_room_of_its_messages(void)
 {
 	uint8_t data[255];

@@ -302,7 +302,7 @@ static bool chosen(const char *name, int argc, char **argv)
 	return argc <= 3;
 }
 
-/* What a failed case left in the channels must not fail the next one. */
+/* Discards what a failed case left in the channels, so that it cannot fail the next case. */
 static void sweep(void)
 {
 	struct ibv_wc wc;

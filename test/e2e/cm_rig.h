@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For programs that are both ends of a connection in one process, one event at a time. Single-threaded. A failed check
- * says what and where on stdout and makes the case return false.
+ * For programs that are both ends of a connection in one process and expect one event at a time. Single-threaded. A
+ * failed check prints the condition and its place on stdout and makes the case return false.
  */
 #ifndef CM_RIG_H
 #define CM_RIG_H
@@ -23,9 +23,9 @@
 		} \
 	} while (0)
 
-/* One side: a device, and what belongs to it. */
+/* One end: a device, and the objects made on it. */
 struct end {
-	struct sockaddr_in addr; /* port 0 */
+	struct sockaddr_in addr; /* the port is 0 */
 	struct rdma_event_channel *ch;
 	struct rdma_cm_id *anchor; /* keeps the device open */
 	struct ibv_context *verbs;
@@ -33,11 +33,12 @@ struct end {
 	struct ibv_cq *cq;
 	uint8_t *buf;
 	struct ibv_mr *mr;
-	struct ibv_srq *srq; /* of the QPs that give_qp() makes, and where post_recv() posts; NULL: their own */
+	/* shared receive queue of give_qp()'s QPs, used by post_recv(); NULL: each QP has its own */
+	struct ibv_srq *srq;
 };
 
 extern struct end srv, cli;
-extern struct ibv_qp_cap caps; /* of the QPs that give_qp() makes */
+extern struct ibv_qp_cap caps; /* capabilities of the QPs that give_qp() makes */
 extern int sig_all;
 
 struct got {
@@ -48,10 +49,10 @@ struct got {
 	unsigned priv_len, ird, ord;
 };
 
-/* Opens the device that has the address; exits when it cannot. */
+/* Opens the device that has the address; exits when there is none. */
 void end_open(struct end *e, const char *address);
 
-/* The next event of a channel, acknowledged; false: none within ms. */
+/* Takes and acknowledges the next event of a channel. False: none came within ms. */
 bool next_event(struct rdma_event_channel *ch, struct got *g, int ms);
 /* The next event must be of this type. */
 bool want(struct rdma_event_channel *ch, enum rdma_cm_event_type type, struct got *g);
@@ -59,49 +60,49 @@ bool want(struct rdma_event_channel *ch, enum rdma_cm_event_type type, struct go
 bool quiet(struct rdma_event_channel *ch, int ms);
 
 struct rdma_cm_id *new_id(struct end *e);
-/* An id of e that listens on e's address. NULL and errno. */
+/* Makes an id of e that listens on e's address. On failure NULL, and errno is set. */
 struct rdma_cm_id *listen_on(struct end *e, uint16_t port, int backlog);
 bool give_qp(struct end *e, struct rdma_cm_id *id);
 struct rdma_conn_param param(uint8_t ird, uint8_t ord, const void *priv, uint8_t priv_len);
-/* An id of cli with a route to srv's port and a QP, not connected. */
+/* Makes an id of cli with a route to srv's port and a QP; it is not connected. */
 struct rdma_cm_id *route_to(uint16_t port);
-/* The same, and rdma_connect() called. */
+/* The same, then calls rdma_connect(). */
 struct rdma_cm_id *dial(uint16_t port, struct rdma_conn_param *p);
 /* Takes a CONNECT_REQUEST off srv, gives it a QP and accepts it. */
 struct rdma_cm_id *answer(struct rdma_conn_param *p);
-/* QP and id. */
+/* Destroys the id and its QP. */
 bool drop(struct rdma_cm_id *id);
 
 /* A connection from cli to srv. */
 struct joined {
 	struct rdma_cm_id *lid, *sid, *cid;
 };
-/* Runs a case with a shared receive queue at the server. */
+/* Runs a case in which the server uses a shared receive queue. */
 bool with_srq(bool (*f)(void));
 bool join(struct joined *j, uint16_t port);
 bool join_with(struct joined *j, uint16_t port, struct rdma_conn_param *cp, struct rdma_conn_param *sp);
-/* Takes it apart in order: disconnect by the client, both hear, everything destroyed. */
+/* Ends the connection in order: the client disconnects, both get the event, everything is destroyed. */
 bool part(struct joined *j);
 
 bool post_recv(struct end *e, struct rdma_cm_id *id, uint64_t wr_id, uint32_t len);
 bool post_send(struct end *e, struct rdma_cm_id *id, uint64_t wr_id, uint32_t len);
-/* RDMA Read of len bytes from the other end's buffer. */
+/* Posts an RDMA Read of len bytes from the other end's buffer. */
 bool post_read(struct end *e, struct end *from, struct rdma_cm_id *id, uint64_t wr_id, uint32_t len);
-/* Polls until n completions are there, into wc; false: fewer after WAIT_MS. */
+/* Polls until there are n completions in wc. False: there were fewer after WAIT_MS. */
 bool poll_n(struct end *e, struct ibv_wc *wc, int n);
-/* No completion within ms. */
+/* No completion may come within ms. */
 bool no_wc(struct end *e, int ms);
 
 unsigned open_fds(void);
 
-/* ---- QPs without a connection manager: what ibv_modify_qp() returns ---- */
+/* ---- QPs without a connection manager; these functions return what ibv_modify_qp() returns ---- */
 
 #define QP_RTR_MASK \
 	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | \
 	 IBV_QP_MIN_RNR_TIMER)
 #define QP_RTS_MASK \
 	(IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC)
-struct ibv_qp *qp_new(struct end *e, enum ibv_qp_type type); /* room for 16 and 16 */
+struct ibv_qp *qp_new(struct end *e, enum ibv_qp_type type); /* 16 send and 16 receive requests */
 int qp_init(struct ibv_qp *qp);
 int qp_rtr(struct ibv_qp *qp, const union ibv_gid *peer, uint32_t qpn); /* peer NULL: without GRH */
 int qp_rts(struct ibv_qp *qp, uint8_t timeout, uint8_t retries);
@@ -131,10 +132,10 @@ bool the_end_is_told_behind_completions(void);
 bool last_completion_comes_out_of_a_drain(void);
 bool disconnect_lets_posted_sends_through(void);
 
-/* The next asynchronous event of a context; it must be of this type. */
+/* Waits for the next asynchronous event of a context, which must be of this type. */
 bool async(struct ibv_context *c, enum ibv_event_type type, struct ibv_async_event *ev);
-bool no_async(struct ibv_context *c); /* none comes within 50 ms */
-/* Takes the asynchronous events that a fault left behind. */
+bool no_async(struct ibv_context *c); /* no event may come within 50 ms */
+/* Discards the asynchronous events that a fault left behind. */
 void async_sweep(struct ibv_context *c);
 
 #endif

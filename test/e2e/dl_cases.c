@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a program finds the libraries, under rnicrun: by name (dlopen, dlsym, dlvsym) and, as this one is linked with the
- * stock libibverbs and librdmacm, by their symbols. Prints "NAME LIBRARY" for each: where the function comes from.
+ * How a program finds the libraries under rnicrun: by name (dlopen, dlsym, dlvsym), and by their symbols, as this
+ * program is linked with the stock libibverbs and librdmacm. Prints "NAME LIBRARY" for each function: the library from
+ * which it comes.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -12,7 +13,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_cma.h>
 
-/* Public ones that take none of our objects and that the installed headers do not declare. */
+/* Public functions that take none of librnic's objects and that the installed headers do not declare. */
 const char *ibv_get_sysfs_path(void);
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *dst, struct ib_uverbs_ah_attr *src);
@@ -37,7 +38,7 @@ static void by_name(const char *lib, const char *fn, const char *version)
 	where(what, h == NULL ? NULL : version != NULL ? dlvsym(h, fn, version) : dlsym(h, fn));
 }
 
-/* The list that a program gets which has opened the library by name. */
+/* The device list of a program that has opened the library by name. */
 static void devices(void)
 {
 	void *h = dlopen("libibverbs.so.1", RTLD_NOW);
@@ -73,7 +74,7 @@ int main(void)
 	LINKED(ibv_copy_path_rec_from_kern);
 	LINKED(ibv_copy_path_rec_to_kern);
 	LINKED(ibv_copy_qp_attr_from_kern);
-	/* They work beside ours. */
+	/* The stock functions work beside librnic's. */
 	printf("sysfs %s\n", ibv_get_sysfs_path());
 	printf("read %d\n", ibv_read_sysfs_file("/nowhere", "nothing", buf, sizeof(buf)));
 	ibv_copy_ah_attr_from_kern(&ah, &kern);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The calls of <infiniband/efadv.h> on devices that show themselves as Elastic Fabric Adapters. Linked with the stock
- * libraries as any program of this kind, and run by rnicrun: both ends in one process, over two devices of one daemon.
+ * The calls of <infiniband/efadv.h> on devices that present themselves as Elastic Fabric Adapters. Linked with the
+ * stock libraries, as any program for these adapters, and run by rnicrun. Both ends are in one process, over two
+ * devices of one daemon.
  *
  * usage: efa_cases SERVER-ADDRESS CLIENT-ADDRESS [CASE...]	prints "ok NAME" or "not ok NAME" for each case
  *        efa_cases --list
@@ -19,9 +20,9 @@
 #define SIZE     (1u << 20)
 #define QKEY     0x11112222u
 #define GRH      40u
-#define PATIENCE 60 /* seconds until what never comes counts as a failure */
+#define PATIENCE 60 /* seconds until something that never comes counts as a failure */
 #define NO_AHN   0xffffu
-#define QPN_MAX  0xffffu /* libfabric's addresses have 16 bits for it */
+#define QPN_MAX  0xffffu /* libfabric's addresses have 16 bits for a queue pair number */
 #define CHECK(x) \
 	do { \
 		if (!(x)) { \
@@ -41,7 +42,7 @@ struct end {
 	uint8_t *buf;
 };
 
-/* What a completion says. */
+/* The fields of a completion. */
 struct said {
 	uint64_t wr_id;
 	enum ibv_wc_status status;
@@ -166,7 +167,7 @@ static bool end_close(struct end *e)
 	return ah == NULL || ibv_destroy_ah(ah) == 0;
 }
 
-/* Two queue pairs; the client knows the server, the server has no address handle yet. */
+/* Makes two queue pairs. The client has an address handle for the server; the server has none for the client yet. */
 static bool both_open(enum ibv_qp_type type)
 {
 	CHECK(end_open(&srv, type) && end_open(&cli, type));
@@ -227,7 +228,7 @@ static bool done(struct end *e, uint64_t wr_id, enum ibv_wc_opcode op)
 
 enum what { SEND, SEND_IMM, WRITE, WRITE_IMM, READ };
 
-/* A work request of `len` bytes of the client's buffer, by ibv_wr_*. */
+/* Posts a work request of `len` bytes of the client's buffer, by ibv_wr_*. */
 static bool request(enum what what, uint64_t wr_id, uint32_t len)
 {
 	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(cli.qp);
@@ -270,7 +271,7 @@ static bool the_device_is_described(void)
 	CHECK((a.device_caps & EFADV_DEVICE_ATTR_CAPS_RDMA_READ) != 0 &&
 	      (a.device_caps & EFADV_DEVICE_ATTR_CAPS_RNR_RETRY) != 0 &&
 	      (a.device_caps & EFADV_DEVICE_ATTR_CAPS_CQ_WITH_SGID) != 0);
-	/* an older program's structure is shorter, and nothing behind it is written */
+	/* the structure of an older program is shorter: no byte behind it may be written */
 	memset(&part, 0x5a, sizeof(part));
 	CHECK(efadv_query_device(srv.verbs, &part, offsetof(struct efadv_device_attr, device_caps)) == 0);
 	CHECK(part.max_sq_wr == a.max_sq_wr && part.device_caps == 0x5a5a5a5a && part.max_rdma_size == 0x5a5a5a5a);
@@ -294,7 +295,7 @@ static bool every_operation_of_srd_carries_its_bytes(void)
 			if (w == SEND || w == SEND_IMM || w == WRITE_IMM)
 				CHECK(receive(&srv, 100 + i, SIZE));
 			CHECK(request(w, i, len));
-			/* as with the adapter's own library, what leaves by a Read is told as a Send */
+			/* an RDMA Read completes with the opcode of a Send, as with the adapter's own library */
 			CHECK(done(&cli, i, w == WRITE || w == WRITE_IMM ? IBV_WC_RDMA_WRITE : IBV_WC_SEND));
 			if (w == SEND || w == SEND_IMM || w == WRITE_IMM) {
 				CHECK(next(&srv, &s) && s.status == IBV_WC_SUCCESS && s.wr_id == 100 + i);
@@ -339,7 +340,7 @@ static bool one_address_has_one_number(void)
 	return ibv_destroy_ah(b) == 0 && ibv_destroy_ah(own) == 0;
 }
 
-/* Without the calls that are beyond verbs but for the queue pair's making: ibv_post_send() and ibv_poll_cq(). */
+/* Only the queue pair is made by efadv; then plain verbs are used: ibv_post_send() and ibv_poll_cq(). */
 static bool a_plain_queue_pair_and_queue(void)
 {
 	struct ibv_cq *cq[2] = { ibv_create_cq(srv.verbs, 16, NULL, NULL, 0),
@@ -388,13 +389,13 @@ static bool a_plain_queue_pair_and_queue(void)
 #define MESSAGES 300u
 
 static struct burst {
-	bool used[BURST];                           /* pieces of the client's buffer, */
-	uint32_t of[BURST], given, done, overtaken; /* of: and their messages */
+	bool used[BURST];                           /* pieces of the client's buffer that a Send uses */
+	uint32_t of[BURST], given, done, overtaken; /* of: the message in each piece */
 	bool seen[MESSAGES];
 	uint32_t came;
 } burst;
 
-/* The wr_id of the next completion, if there is one; UINT64_MAX: it has failed. */
+/* The wr_id of the next completion, if there is one; UINT64_MAX: the request failed. */
 static bool polled(struct end *e, uint64_t *wr_id)
 {
 	struct ibv_poll_cq_attr none = { 0 };
@@ -414,7 +415,7 @@ static bool receive_piece(uint64_t i)
 	return ibv_post_recv(srv.qp, &wr, &bad) == 0;
 }
 
-/* As many Sends as there are free pieces. */
+/* Posts a Send from each free piece. */
 static bool burst_give(struct burst *b)
 {
 	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(cli.qp);
@@ -469,7 +470,7 @@ static bool burst_came(struct burst *b, uint64_t i)
 	return receive_piece(i);
 }
 
-/* On a wire that loses. */
+/* Needs a wire that loses. */
 static bool messages_of_srd_overtake_one_that_waits_for_a_lost_packet(void)
 {
 	const time_t end = time(NULL) + PATIENCE;
@@ -490,7 +491,7 @@ static bool messages_of_srd_overtake_one_that_waits_for_a_lost_packet(void)
 	return both_close();
 }
 
-/* As long as the port says, whatever the MTU is. */
+/* A datagram may be as long as the port says, whatever the MTU is. */
 static bool datagrams_are_as_long_as_the_port_says(void)
 {
 	struct ibv_port_attr port;

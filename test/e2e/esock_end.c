@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One end of an extended socket, which does what it is told on standard input and answers each command with one line:
- * "ok" with a result, or "failed", the errno and the sentence.
+ * One end of an extended socket, which runs commands from standard input and answers each command with one line: "ok"
+ * and the result, or "failed", the errno and the sentence.
  *
  *	esock_end listen|connect ADDRESS PORT active|passive bytes|messages [slots SIZE]
  *
- * "streams" goes in both directions first. Bytes and messages are a pattern that each end counts on for itself.
+ * First each end sends "streams". Bytes and messages are a pattern, whose position each end counts for itself.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,9 +26,9 @@
 #define WRITE 65536u /* bytes of one call */
 
 static int fd;
-static uint8_t *memory; /* registered, of SIZE */
+static uint8_t *memory; /* registered memory of SIZE bytes */
 static struct rnic_sock_mem mem;
-static uint64_t out_at, in_at; /* of the pattern */
+static uint64_t out_at, in_at; /* number of pattern bytes sent, received */
 
 static uint8_t pattern(uint64_t i) { return (uint8_t)((uint32_t)i * 2654435761u >> 24 ^ i); }
 
@@ -94,7 +94,7 @@ static bool right(const uint8_t *p, size_t n)
 	return true;
 }
 
-/* n bytes, in calls of odd sizes; how: copied, or 3 pieces of registered memory. */
+/* Sends n bytes of the pattern in calls of odd sizes: copied, or (pieces) as 3 pieces of registered memory. */
 static int64_t bytes_out(uint64_t n, bool pieces)
 {
 	static uint8_t copy[WRITE];
@@ -115,7 +115,7 @@ static int64_t bytes_out(uint64_t n, bool pieces)
 	return (int64_t)n;
 }
 
-/* What came before the end, or n bytes. */
+/* Receives n bytes, or up to the end; returns the number received. */
 static int64_t bytes_in(uint64_t n)
 {
 	static uint8_t buf[WRITE];
@@ -145,7 +145,7 @@ static void *sender(void *arg)
 	return arg;
 }
 
-/* Both directions at once, each in its thread. */
+/* Sends and receives n bytes at the same time, in a thread each. */
 static int64_t both(uint64_t n)
 {
 	pthread_t t;
@@ -169,7 +169,7 @@ static int64_t send_posted(size_t off, size_t len)
 	return rc;
 }
 
-/* Prints cookie:length:error of each; what was received is checked. */
+/* Prints cookie:length:error of each finished message; checks the bytes received. */
 static int64_t done(bool sends, int n, int ms)
 {
 	struct rnic_sock_done d[64];
@@ -197,7 +197,7 @@ static int64_t ready(int ms)
 	return poll(&p, 1, ms);
 }
 
-/* One command with up to four numbers. */
+/* Runs one command with up to four numbers. */
 static int64_t obey(const char *what, const uint64_t v[4])
 {
 	if (strcmp(what, "send") == 0)

@@ -45,8 +45,8 @@ static void expect_sum(const Numbers &v, int size, const char *what)
 	}
 }
 
-// An algorithm's buffers may end when gloo has been told of all that they have sent, for which it has no call to wait.
-// So algorithms live as long as the process.
+// An algorithm's buffers may be freed once all their sends have completed, and gloo has no call that waits for this.
+// Therefore algorithms live as long as the process.
 static void run(gloo::Algorithm *forever) { forever->run(); }
 
 static void work(const std::shared_ptr<gloo::rendezvous::Context> &c, int rank, int size)
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 			store.wait({ "done" + std::to_string(r) });
 		printf("rank %d of %d: all results are right\n", rank, size);
 		fflush(stdout);
-		_exit(0); // the others need this rank no more
+		_exit(0); // all ranks are done, so no other rank needs this one
 	} catch (const std::exception &e) {
 		fprintf(stderr, "rank %d: %s\n", rank, e.what());
 		return 1;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A TCP connection that both programs have used as such becomes one of iWARP.
+ * A TCP connection that both programs have used as TCP becomes an iWARP connection.
  *
  *	handed connect|listen ADDRESS PORT active|passive
  *
- * "streams" is said in both directions first, one line each; what the peer says behind its line is not read. The
- * passive end tells where its memory is, the active one writes and sends, and what arrives is answered. Then
- * "refusals" on standard output: what cannot be switched, and why.
+ * First each end sends the line "streams" and reads the peer's line, but no byte beyond it. After the switch the
+ * passive end tells the address of its memory, and the active end writes and sends; each message is answered. Then the
+ * program prints "refusals": the sockets that cannot be switched, and why.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -67,7 +67,7 @@ static void line_out(int fd, const char *text)
 		die("write");
 }
 
-/* Not a byte beyond the line. */
+/* Reads a line, and not one byte beyond it. */
 static void line_in(int fd)
 {
 	char c = 0;

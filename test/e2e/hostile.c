@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client of rnicd that means no good.
+ * A malicious client of rnicd.
  *
  * usage: hostile MODE [ADDRESS PORT STAG TO]
  * ADDRESS PORT: where a well-behaved program accepts connections; STAG TO: a region of 64 KiB there that may be
- * written. $RNICD_SOCKET names the daemon. Ends with 0 when the daemon kept to its rules.
+ * written. $RNICD_SOCKET names the daemon. Exit status 0: the daemon kept to its rules.
  */
 #include "hostile.h"
 

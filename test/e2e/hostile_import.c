@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of others that a client asks the daemon to map. */
+/* Memory of other processes that a client asks the daemon to map. */
 #include "hostile.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ static int memory(const char *name, int size)
 	return fd;
 }
 
-/* Ranges, files and handles that cannot be. */
+/* Invalid ranges, files and handles must be refused. */
 static int refusals(struct raw *r, uint32_t pd)
 {
 	const struct ipc_import good = { .len = LEN, .writable = 1 };
@@ -84,7 +84,7 @@ static int refusals(struct raw *r, uint32_t pd)
 			    &region);
 		EXPECT(rc == ENOENT || rc == ENXIO, "import of a mapping that is not there: %d", rc);
 	}
-	/* What may only be read is not written to, and what is in use is not forgotten. */
+	/* Read-only memory must not become writable, and an import in use must not be forgotten. */
 	rc = import(r, (struct ipc_import){ .len = LEN }, mem, &region);
 	EXPECT(rc == 0, "a read-only import: %d", rc);
 	struct ipc_piece p = { .region = region, .off = 0, .len = LEN };
@@ -137,7 +137,7 @@ static int too_many(struct raw *r)
 	return bad;
 }
 
-/* Sends from a file that is cut short under the daemon: it loses its connection, and the daemon nothing. */
+/* Sends from a file that is truncated under the daemon: the connection must fail, and the daemon must live. */
 static int cut_short(const struct where *w, bool before)
 {
 	struct raw_job j;
@@ -173,7 +173,7 @@ static int cut_short(const struct where *w, bool before)
 	return bad;
 }
 
-/* What lies at an address of ours, asked for without a descriptor; false: it may not be looked at. */
+/* Imports the memory at an address of this process, without a descriptor. false: the daemon may not look it up. */
 static int by_address(struct raw *r, const void *p, int writable)
 {
 	uint32_t region;
@@ -201,7 +201,7 @@ int mode_imports(const struct where *w)
 	return bad + cut_short(w, true) + cut_short(w, false);
 }
 
-/* $SHM_FILE: a file of LEN bytes in a memory file system that this user may read and not write. */
+/* $SHM_FILE: a file of LEN bytes in a memory file system, which this user may read and not write. */
 int mode_imports_as_user(const struct where *w)
 {
 	int fd = open(getenv("SHM_FILE"), O_RDONLY | O_CLOEXEC), bad = 0, rc;

@@ -15,7 +15,7 @@
 #include "ipc/ipc_region.h"
 #include "raw_client.h"
 
-/* A good client can come in and use the daemon. */
+/* A well-behaved client can connect and use the daemon. */
 static int open_works(void)
 {
 	struct raw r;
@@ -31,8 +31,8 @@ static int open_works(void)
 }
 
 /*
- * Sends len bytes as one message with nfds descriptors; the daemon's reaction: -1 it hung up, 0 silence, else its
- * status.
+ * Sends len bytes as one message with nfds descriptors. Returns the daemon's reaction: -1: it closed the socket; 0:
+ * nothing; otherwise the answer's status.
  */
 static int react(int sock, const void *data, size_t len, const int *fds, unsigned nfds)
 {
@@ -109,7 +109,7 @@ int mode_messages(const struct where *w)
 	rc = react(r.sock, &m, IPC_MSG_HDR, NULL, 0);
 	EXPECT(rc == -1, "a truncated message: %d", rc);
 	raw_close(&r);
-	/* Nothing at all, and half a goodbye. */
+	/* A client that sends nothing, and one that shuts down only its sending side. */
 	raw_must((s = raw_dial()) >= 0, "connect");
 	shutdown(s, SHUT_WR);
 	usleep(20000);
@@ -146,7 +146,7 @@ static int hello(const int *fds, unsigned nfds, uint64_t q, uint64_t a, uint64_t
 
 #define GOOD_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* Descriptors to offer: those that HELLO asks for, and others. */
+/* Descriptors for HELLO: the kinds that HELLO asks for, and others. */
 struct kinds {
 	int wake, q, a;
 	int null, dir, sock, pipe_fd[2];
@@ -314,7 +314,7 @@ int mode_deaf(const struct where *w)
 	return bad + open_works();
 }
 
-/* ---- sockets by the thousand ---- */
+/* ---- thousands of sockets ---- */
 
 int mode_sockets(const struct where *w)
 {
@@ -333,11 +333,11 @@ int mode_sockets(const struct where *w)
 			break;
 	}
 	printf("%u connections taken\n", n);
-	bad = open_works(); /* among all these */
+	bad = open_works(); /* while all these are connected */
 	for (unsigned i = 0; i < n; i++)
 		close(s[i]);
 	free(s);
-	for (unsigned i = 0; i < 50 && open_works() != 0; i++) /* the daemon may still be reading their ends */
+	for (unsigned i = 0; i < 50 && open_works() != 0; i++) /* the daemon may still be closing these connections */
 		usleep(100000);
 	return bad + open_works();
 }

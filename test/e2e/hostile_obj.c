@@ -246,7 +246,7 @@ static int channels(struct raw *r)
 	return bad;
 }
 
-/* Requests that name an object by its handle. */
+/* Requests that name an object by its handle: each invalid handle must be refused. */
 static int handles(struct raw *r)
 {
 	static const enum ipc_type by_handle[] = { IPC_DESTROY_CHANNEL, IPC_DEALLOC_PD,   IPC_DEREG_MR,
@@ -277,7 +277,7 @@ static int handles(struct raw *r)
 		}
 		for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 			struct ipc_msg m = { .type = (uint16_t)others[i].type, .len = others[i].len };
-			m.handle.handle = no; /* the first word of all of them */
+			m.handle.handle = no; /* in all of them the handle is the first word */
 			rc = raw_call(r, &m, -1);
 			EXPECT(rc == EINVAL, "request %d of handle %u: %d", others[i].type, no, rc);
 		}
@@ -285,7 +285,7 @@ static int handles(struct raw *r)
 	return bad;
 }
 
-/* What is in use stays, and private data is as long as it can be. */
+/* An object in use must stay, and private data that is too long must be refused. */
 static int in_use(struct raw *r, uint32_t pd, struct raw_cq *cq)
 {
 	struct raw_chan chan, cm;
@@ -335,7 +335,7 @@ static int in_use(struct raw *r, uint32_t pd, struct raw_cq *cq)
 		rc = raw_call(r, &m, -1);
 		EXPECT(rc == 0 || rc == EINVAL, "modify: %d", rc);
 	}
-	/* In the order that works; each handle once. */
+	/* Now in the order that works; the second use of each handle must be refused. */
 	EXPECT((rc = raw_call_handle(r, IPC_CM_DESTROY_ID, id)) == 0, "%d", rc);
 	EXPECT((rc = raw_call_handle(r, IPC_CM_DESTROY_ID, id)) == EINVAL, "id twice: %d", rc);
 	EXPECT((rc = raw_call_handle(r, IPC_DESTROY_QP, qp.handle)) == 0, "%d", rc);
@@ -372,7 +372,7 @@ int mode_objects(const struct where *w)
 	return bad;
 }
 
-/* ---- more than its share ---- */
+/* ---- more than a client's share ---- */
 
 int mode_quota(const struct where *w)
 {
@@ -388,7 +388,7 @@ int mode_quota(const struct where *w)
 	rc = raw_pd(&r, 0, &pd) | raw_cq(&r, 0, 0, 64, &cq);
 	EXPECT(rc == 0, "%d", rc);
 	cq_count = 1;
-	/* Whole MiB until the memory is used up, then small ones until the count is. */
+	/* Regions of 1 MiB until the memory quota is used up, then small ones until the limit of regions. */
 	uint32_t *list = calloc(100000, sizeof(*list));
 	raw_must(list != NULL, "memory");
 	while ((rc = raw_mr(&r, pd, 1, (uint64_t)(memory % 256) << 20, 1 << 20, &mr)) == 0 && memory < 4096)
@@ -417,7 +417,7 @@ int mode_quota(const struct where *w)
 	uint32_t chans = 0;
 	struct raw_chan ch;
 	while ((rc = raw_chan(&r, IPC_CHANNEL_COMP, 0, 1, &ch)) == 0 && chans < 500) {
-		close(ch.fd); /* the daemon keeps its own copy */
+		close(ch.fd); /* the daemon keeps its own descriptor */
 		chans++;
 	}
 	printf("channels %u, then errno %d\n", chans, rc);
@@ -425,7 +425,7 @@ int mode_quota(const struct where *w)
 	return bad;
 }
 
-/* ---- listens and never answers ---- */
+/* ---- a listener that never answers ---- */
 
 int mode_never_accepts(const struct where *w)
 {

@@ -46,7 +46,7 @@ static bool broken(const struct raw_job *j)
 	return __atomic_load_n(&j->qp.shm->state, __ATOMIC_RELAXED) == QP_ERR_STATE;
 }
 
-/* The daemon still serves a well-behaved client, over the same wire. */
+/* Checks that the daemon still serves a well-behaved client, over the same wire. */
 static int still_served(const struct where *w)
 {
 	struct raw_job j;
@@ -136,7 +136,7 @@ int mode_wqe(const struct where *w)
 	return still_served(w);
 }
 
-/* ---- garbage over rings, indices, doorbells and the control block ---- */
+/* ---- garbage in rings, indices, doorbells and the control block ---- */
 
 static void scribble(uint8_t *p, uint64_t len)
 {
@@ -152,7 +152,7 @@ static void garbage(struct raw_job *j, unsigned kind)
 
 	switch (kind % 12) {
 	case 0: scribble_word(q + j->qp.sq_off); break;                 /* the SQ's producer index */
-	case 1: scribble_word(q + j->qp.sq_off + RN_CACHE_LINE); break; /* its consumer index */
+	case 1: scribble_word(q + j->qp.sq_off + RN_CACHE_LINE); break; /* the SQ's consumer index */
 	case 2: scribble_word(q + j->qp.rq_off); break;
 	case 3: scribble(q + j->qp.sq_off + sizeof(struct spsc_hdr), SLOTS * QP_SLOT_SIZE); break;
 	case 4: scribble(q + j->qp.rq_off + sizeof(struct spsc_hdr), SLOTS * QP_SLOT_SIZE); break;
@@ -271,7 +271,7 @@ int mode_die(const struct where *w)
 	return bad + still_served(w);
 }
 
-/* ---- what belongs to another client ---- */
+/* ---- memory that belongs to another client ---- */
 
 static uint8_t status_of(const struct where *w, struct qp_wqe wqe, bool own_key)
 {
@@ -314,7 +314,7 @@ int mode_steal(const struct where *w)
 	EXPECT(s == QP_WC_LOC_PROT_ERR, "sending from another client's region: status %u", s);
 	s = status_of(w, read, false);
 	EXPECT(s == QP_WC_LOC_PROT_ERR, "reading into another client's region: status %u", s);
-	send.sge[0].addr = RAW_TO((1 << 20) - 8); /* of the client's own region, past its end */
+	send.sge[0].addr = RAW_TO((1 << 20) - 8); /* in the client's own region, and beyond its end */
 	s = status_of(w, send, true);
 	EXPECT(s == QP_WC_LOC_PROT_ERR, "sending from beyond the region: status %u", s);
 	send.sge[0] = (struct qp_sge){ ~UINT64_C(0) - 8, 64, 0 };
@@ -323,7 +323,7 @@ int mode_steal(const struct where *w)
 	send.sge[0] = (struct qp_sge){ RAW_TO(0), 0xffffffff, 0 };
 	s = status_of(w, send, true);
 	EXPECT(s == QP_WC_LOC_PROT_ERR || s == QP_WC_LOC_LEN_ERR, "sending 4 GiB: status %u", s);
-	for (unsigned i = 0; i < 200; i++) { /* keys are not guessed by counting */
+	for (unsigned i = 0; i < 200; i++) { /* keys cannot be guessed by counting */
 		read = (struct qp_wqe){ .wr_id = 1,
 					.op = QP_WR_READ,
 					.flags = QP_WF_SIGNALED,
@@ -341,7 +341,7 @@ int mode_steal(const struct where *w)
 	return bad + still_served(w);
 }
 
-/* ---- pages that go away ---- */
+/* ---- pages that disappear ---- */
 
 static int punch(int fd, uint64_t off, uint64_t len)
 {
@@ -380,8 +380,8 @@ int mode_holes(const struct where *w)
 }
 
 /*
- * Registers hugepages, gives them back to the system behind the daemon's back and takes them itself: the daemon's next
- * access is a SIGBUS.
+ * Registers hugepages, then gives them back to the kernel behind the daemon's back and allocates them itself: the
+ * daemon's next access ends in SIGBUS.
  */
 int mode_huge_holes(const struct where *w)
 {
@@ -419,7 +419,7 @@ int mode_huge_holes(const struct where *w)
 	raw_must(rc == 0, "registering hugepages");
 	j.mr.stag = m.reg_mr_ok.stag;
 	EXPECT(punch(r->fd[2], 0, len) == 0, "punching: errno %d", errno);
-	do { /* takes all free hugepages */
+	do { /* allocates all free hugepages */
 		p = mmap(NULL, IPC_HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
 	} while (p != MAP_FAILED && memset(p, 1, 1) != NULL);
 	rc = raw_cq(r, 1, 0, SLOTS, &j.cq) | raw_qp(r, j.pd, j.cq.handle, SLOTS, &j.qp) |
@@ -438,7 +438,7 @@ int mode_huge_holes(const struct where *w)
 	return bad;
 }
 
-/* ---- eventfds that are full, rings that nobody empties ---- */
+/* ---- full eventfds, and event rings that nobody empties ---- */
 
 int mode_eventfd(const struct where *w)
 {
@@ -446,7 +446,10 @@ int mode_eventfd(const struct where *w)
 	struct raw_job j;
 	int bad = 0;
 
-	/* Blocking eventfds, full from the start; event rings of one slot; every id's events pile up. */
+	/*
+	 * Blocking eventfds that are full from the start, and event rings of one slot: the events of all ids wait in
+	 * the daemon.
+	 */
 	if (raw_open(&j.r) != 0)
 		return 1;
 	struct raw *r = &j.r;
@@ -474,7 +477,7 @@ int mode_eventfd(const struct where *w)
 		rc = raw_call(r, &m, -1);
 	}
 	EXPECT(rc == 0 || rc == ENOMEM, "ids: %d %s", rc, r->text);
-	/* The wake eventfd is full, too. */
+	/* The wake eventfd is full too. */
 	EXPECT(write(r->wake, &full, sizeof(full)) == sizeof(full) || errno == EAGAIN, "wake: errno %d", errno);
 	usleep(200000);
 	raw_close(r);

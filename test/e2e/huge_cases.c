@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Under rnicrun --huge: big allocations are hugepages and behave as malloc()'s. Any other program is served the same
- * way: this one knows nothing of RDMA.
+ * Under rnicrun --huge, large allocations are hugepages and behave as malloc()'s. Any program gets them: this one uses
+ * no RDMA.
  *
  * usage: huge_cases, prints "not true ..." for what does not hold; huge_cases --without: when no hugepage is free
  */
@@ -24,7 +24,7 @@
 static int bad;
 #define EXPECT(cond) ((cond) ? (void)0 : (void)(bad++, printf("not true: %s (line %d)\n", #cond, __LINE__)))
 
-/* Does p lie in the pool's file? */
+/* Whether p lies in a mapping of the pool's file. */
 static bool is_huge(const void *p)
 {
 	FILE *f = fopen("/proc/self/maps", "re");
@@ -75,7 +75,7 @@ static void family(void)
 		}
 	volatile size_t much = SIZE_MAX;
 	EXPECT(is_huge(b) && calloc(much, 2) == NULL);
-	/* Up and down across the border. */
+	/* realloc() from below the threshold to above it, and back. */
 	c = malloc(100);
 	fill(c, 100, 3);
 	c = realloc(c, MIB);
@@ -93,7 +93,7 @@ static void family(void)
 	free(small);
 }
 
-/* Blocks come and go at random, and none writes into another. */
+/* Allocates and frees blocks at random; no block may change another one's bytes. */
 static void *churn(void *arg)
 {
 	struct {
@@ -135,7 +135,7 @@ static int child(uint8_t *a)
 {
 	uint8_t *b = malloc(3 * MIB);
 
-	/* b may begin in the rest of the last page of a's copy. */
+	/* b may begin in the unused rest of the last page of a's copy. */
 	EXPECT(filled(a, 5 * MIB, 7) && !is_huge(a) && is_huge(b + 2 * MIB));
 	fill(a, 5 * MIB, 8);
 	fill(b, 3 * MIB, 9);
@@ -167,7 +167,7 @@ static void forks(void)
 static void without(void)
 {
 	while (mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0) != MAP_FAILED)
-		; /* reserved: nobody else gets them */
+		; /* takes all free hugepages, so that no other process gets them */
 	uint8_t *a = malloc(4 * MIB), *b = malloc(4 * MIB);
 	EXPECT(a != NULL && b != NULL && !is_huge(a) && !is_huge(b));
 	fill(a, 4 * MIB, 1);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program under rnicrun --inject is told by events; each case says which specification it wants. */
+/*
+ * What a program under rnicrun --inject learns by events. A comment at each case gives the specification that it needs.
+ */
 #include "cm_rig.h"
 
 #include <errno.h>
@@ -23,7 +25,8 @@ static bool connections_fail_by_events(void)
 	struct got g;
 
 	for (unsigned i = 0; i < sizeof(due) / sizeof(due[0]); i++) {
-		struct rdma_cm_id *id = dial(PORT, NULL); /* nobody listens, and nobody is asked */
+		/* nobody listens there: the injected answer comes without a message to the peer */
+		struct rdma_cm_id *id = dial(PORT, NULL);
 		CHECK(id != NULL && want(cli.ch, due[i].type, &g));
 		CHECK(g.id == id && g.status == due[i].status);
 		CHECK(drop(id));
@@ -151,7 +154,7 @@ static bool a_completion_is_delayed_and_those_behind_it_with_it(void)
 	for (uint64_t i = 1; i <= 4; i++)
 		CHECK(post_recv(&srv, j.sid, i, 64));
 	CHECK(post_send(&srv, j.sid, 9, 0) == true && post_recv(&cli, j.cid, 8, 64));
-	CHECK(poll_n(&srv, wc, 1) && poll_n(&cli, wc, 1)); /* the passive side's does not count */
+	CHECK(poll_n(&srv, wc, 1) && poll_n(&cli, wc, 1)); /* sends of the passive side do not count */
 	CHECK(post_send(&cli, j.cid, 1, 64) && poll_n(&cli, wc, 1) && wc[0].wr_id == 1);
 	const uint64_t began = now_ms();
 	CHECK(post_send(&cli, j.cid, 2, 64) && post_send(&cli, j.cid, 3, 64));
@@ -161,7 +164,7 @@ static bool a_completion_is_delayed_and_those_behind_it_with_it(void)
 	return part(&j);
 }
 
-/* The same specification, and a program that sleeps: the event comes when the completion does. */
+/* The same specification, and a program that sleeps: the event comes together with the completion. */
 static bool a_delayed_completion_wakes_who_waits_for_its_event(void)
 {
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(cli.verbs);
@@ -205,13 +208,13 @@ static bool a_receiver_is_not_ready_for_a_time(void)
 	return part(&j);
 }
 
-/* post_srq_recv:2=HELD/300ms: of all queue pairs of the queue */
+/* post_srq_recv:2=HELD/300ms: counts the receives for all queue pairs of the shared queue */
 static bool a_shared_receive_queue_is_not_ready_for_a_time(void)
 {
 	return with_srq(a_receiver_is_not_ready_for_a_time);
 }
 
-/* The same where a message ends the connection for which there is no receive. */
+/* The same on a port where a message without a receive ends the connection. */
 static bool a_receiver_that_is_not_ready_ends_the_stream(void)
 {
 	struct ibv_wc wc;
@@ -250,7 +253,7 @@ static bool a_port_goes_down_and_up_and_events_come_at_a_time(void)
 	return part(&j);
 }
 
-/* each of these calls, the first one */
+/* each of these calls fails at its first use */
 static bool other_calls_fail_with_their_errno(void)
 {
 	struct ibv_srq_init_attr room = { .attr = { .max_wr = 4, .max_sge = 1 } };
@@ -314,7 +317,7 @@ static bool many_channels_are_made(void)
 	return true;
 }
 
-/* none; rnicctl says alloc_pd:3=ENOMEM when this is running */
+/* no specification at the start; rnicctl sets alloc_pd:3=ENOMEM while this runs */
 static bool is_told(void)
 {
 	const uint64_t began = now_ms();
@@ -335,7 +338,7 @@ static bool a_running_program_is_told(void)
 	return is_told();
 }
 
-/* The same, to the child of this process, which opens a device of its own. */
+/* The same for a child process, which opens a device of its own. */
 static bool a_child_is_told(void)
 {
 	const pid_t child = fork();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link_watch DEVICE: says the state of the device's port, then its next two asynchronous events, each with the state.
+ * link_watch DEVICE: prints the state of the device's port, then its next two asynchronous events, each with the state.
  */
 #include <infiniband/verbs.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who hears what is sent to a group: queue pairs on two devices of one daemon.
+ * Which queue pairs receive what is sent to a multicast group: queue pairs on two devices of one daemon.
  *
  * usage: mcast_cases SERVER-ADDRESS CLIENT-ADDRESS [CASE...] | --list
  */
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define QKEY   0x1234u
-#define MEMBER 8u /* receives of each */
+#define MEMBER 8u /* receives of each member */
 #define SLOT   256u
 
 static union ibv_gid group_of(uint8_t n) { return (union ibv_gid){ .raw = { [10] = 0xff, 0xff, 239, 9, 9, n } }; }
@@ -45,7 +45,7 @@ static struct ibv_qp *member(struct end *e, bool deaf)
 	return rc == 0 ? qp : NULL;
 }
 
-/* To the group, with the queue pair's number as its immediate; its completion is taken. */
+/* Sends to the group, with the queue pair's number as immediate, and takes the completion. */
 static bool say(struct end *e, struct ibv_qp *qp, const union ibv_gid *group, uint32_t qkey)
 {
 	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1, .grh = { .dgid = *group, .hop_limit = 1 } };
@@ -63,7 +63,7 @@ static bool say(struct end *e, struct ibv_qp *qp, const union ibv_gid *group, ui
 	return ok && ibv_destroy_ah(ah) == 0;
 }
 
-/* The next n completions of receives are of these queue pairs, one each, of a message from `from`. Sends' pass. */
+/* Each of these n queue pairs must receive one message, sent by `from`. Completions of Sends are ignored. */
 static bool heard(struct end *e, struct ibv_qp *const *qp, int n, uint32_t from, const union ibv_gid *group)
 {
 	struct ibv_wc wc;
@@ -85,7 +85,7 @@ static bool heard(struct end *e, struct ibv_qp *const *qp, int n, uint32_t from,
 	return true;
 }
 
-/* Nothing but completions of Sends within 100 ms. */
+/* No receive completes within 100 ms. */
 static bool deaf(struct end *e)
 {
 	struct ibv_wc wc;
@@ -105,23 +105,23 @@ static bool all_in_a_group_hear_and_who_leaves_does_not(void)
 	CHECK(at_srv[0] && at_srv[1] && at_srv[2] && at_cli[0] && at_cli[1]);
 	for (int i = 0; i < 2; i++) {
 		CHECK(ibv_attach_mcast(at_srv[i], &g, 0) == 0 && ibv_attach_mcast(at_cli[i], &g, 0) == 0);
-		CHECK(ibv_attach_mcast(at_srv[i], &g, 0) == 0); /* still one copy */
+		CHECK(ibv_attach_mcast(at_srv[i], &g, 0) == 0); /* attached twice, it still gets one copy */
 	}
 	CHECK(ibv_attach_mcast(at_srv[2], &other, 0) == 0);
-	/* The sender is in the group itself and hears itself. */
+	/* A sender that is a member receives its own message. */
 	CHECK(say(&srv, at_srv[0], &g, QKEY));
 	CHECK(heard(&srv, at_srv, 2, at_srv[0]->qp_num, &g) && heard(&cli, at_cli, 2, at_srv[0]->qp_num, &g));
 	CHECK(deaf(&srv) && deaf(&cli));
-	/* One that is not in it may send. */
+	/* A queue pair that is no member may send. */
 	CHECK(say(&srv, at_srv[2], &g, QKEY));
 	CHECK(heard(&srv, at_srv, 2, at_srv[2]->qp_num, &g) && heard(&cli, at_cli, 2, at_srv[2]->qp_num, &g));
-	CHECK(say(&srv, at_srv[0], &g, QKEY + 1)); /* another Q_Key: for nobody */
+	CHECK(say(&srv, at_srv[0], &g, QKEY + 1)); /* another Q_Key: no member receives it */
 	CHECK(deaf(&srv) && deaf(&cli));
 	CHECK(ibv_detach_mcast(at_cli[1], &g, 0) == 0 && ibv_detach_mcast(at_cli[1], &g, 0) == EINVAL);
 	CHECK(ibv_detach_mcast(at_srv[0], &g, 0) == 0);
 	CHECK(say(&srv, at_srv[0], &g, QKEY));
 	CHECK(heard(&srv, &at_srv[1], 1, at_srv[0]->qp_num, &g) && heard(&cli, at_cli, 1, at_srv[0]->qp_num, &g));
-	/* Destroying is leaving. */
+	/* A queue pair that is destroyed leaves its groups. */
 	CHECK(ibv_destroy_qp(at_srv[1]) == 0 && ibv_destroy_qp(at_cli[0]) == 0);
 	CHECK(say(&srv, at_srv[0], &g, QKEY));
 	CHECK(deaf(&srv) && deaf(&cli));
@@ -157,7 +157,7 @@ static bool there_are_limits(void)
 		CHECK(ibv_attach_mcast(qp[i], &more, 0) == ENOMEM);
 	}
 	const union ibv_gid more = group_of((uint8_t)(n + 1)), there = group_of(1);
-	CHECK(ibv_attach_mcast(qp[2], &more, 0) == ENOMEM); /* one client's part of the device */
+	CHECK(ibv_attach_mcast(qp[2], &more, 0) == ENOMEM); /* this client's share of the device's groups is used up */
 	CHECK(ibv_attach_mcast(qp[2], &there, 0) == 0);
 	CHECK(ibv_detach_mcast(qp[0], &there, 0) == 0 && ibv_detach_mcast(qp[2], &there, 0) == 0);
 	CHECK(ibv_attach_mcast(qp[2], &more, 0) == 0);

@@ -40,7 +40,7 @@ static struct ibv_sge part_of(const struct ibv_mr *mr, void *p, size_t len)
 	return (struct ibv_sge){ (uintptr_t)p, (uint32_t)len, mr->lkey };
 }
 
-/* RDMA between sge and the server's memory at `there`; waits for its completion. */
+/* Posts an RDMA operation between sge and the server's memory at `there`; waits for its completion. */
 static bool rdma(struct rdma_cm_id *id, enum ibv_wr_opcode op, struct ibv_sge sge, void *there, uint32_t rkey)
 {
 	struct ibv_send_wr wr = { .wr_id = 1,
@@ -58,7 +58,7 @@ static bool rdma(struct rdma_cm_id *id, enum ibv_wr_opcode op, struct ibv_sge sg
 	return true;
 }
 
-/* The peer writes all of p, which is the server's, and reads it back after the program has changed it. */
+/* The peer writes all of p, the server's memory, and reads it back after the server's program has changed it. */
 static bool written_and_read(struct rdma_cm_id *id, uint8_t *p, size_t len)
 {
 	struct ibv_mr *mr = ibv_reg_mr(srv.pd, p, len, RW), *far;
@@ -68,7 +68,7 @@ static bool written_and_read(struct rdma_cm_id *id, uint8_t *p, size_t len)
 	fill(buf, len, 1);
 	CHECK(rdma(id, IBV_WR_RDMA_WRITE, part_of(far, buf, len), p, mr->rkey));
 	CHECK(rdma(id, IBV_WR_RDMA_READ, part_of(far, buf, 8), p + len - 8,
-		   mr->rkey)); /* what was written before is there */
+		   mr->rkey)); /* the response shows that the Write before has been placed */
 	CHECK(filled(p, len, 1));
 	fill(p, len, 2);
 	CHECK(rdma(id, IBV_WR_RDMA_READ, part_of(far, buf, len), p, mr->rkey) && filled(buf, len, 2));
@@ -159,7 +159,7 @@ static bool a_gibibyte(void)
 	return part(&j);
 }
 
-/* Many small ones all over the heap: neither mappings nor numbers run out. */
+/* Many small regions all over the heap: the daemon must run out of neither mappings nor STags. */
 static bool a_hundred_thousand_regions(void)
 {
 	enum { N = 100000 };

@@ -13,7 +13,10 @@ static int rank, size;
 
 static uint32_t value(int from, int to, int i) { return (uint32_t)(from * 1000003 + to * 7919 + i * 31 + 1); }
 
-/* A message goes round; each rank adds 1 to every element. Small ones are sent at once, large ones by agreement. */
+/*
+ * A message goes round the ranks, and each rank adds 1 to every element. MPI sends short messages eagerly and long ones
+ * by rendezvous.
+ */
 static int ring(void)
 {
 	static const int lens[] = { 1, 1000, 300000 };
@@ -60,7 +63,7 @@ static int all_to_all(void)
 	return wrong;
 }
 
-#define CELLS 4096 /* of a rank */
+#define CELLS 4096 /* cells of a rank */
 #define STEPS 200
 
 static double cell_start(long i) { return (double)((i * 2654435761u) % 1000) / 8; }
@@ -71,7 +74,9 @@ static void step(const double *from, double *to, long n)
 		to[i] = (from[i - 1] + 2 * from[i] + from[i + 1]) / 4;
 }
 
-/* Heat on a rod, its ends held at 0: distributed, and by each rank for itself; both must agree to the last bit. */
+/*
+ * Heat in a rod with its ends held at 0: computed distributed, and by each rank alone; both must agree to the last bit.
+ */
 static int stencil(void)
 {
 	long all = (long)CELLS * size, first = (long)CELLS * rank;

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #define RECV_LEN 4096u
-#define NOT_LONG 300 /* ms in which something that may not happen would have happened */
+#define NOT_LONG 300 /* ms after which a forbidden event would have happened */
 
-/* at: the peer's end, NULL: without GRH. */
+/* at: the peer's end; NULL: without GRH. */
 static bool to_rtr(struct ibv_qp *qp, const struct end *at, uint32_t qpn)
 {
 	union ibv_gid gid;
@@ -75,14 +75,14 @@ static bool wc_is(struct end *e, uint64_t id, enum ibv_wc_status status)
 	return true;
 }
 
-/* One message from one to the other. */
+/* Sends one message and checks its bytes. */
 static bool carries(struct end *from, struct ibv_qp *fqp, struct end *to, struct ibv_qp *tqp)
 {
 	CHECK(recv_put(to, tqp, 3));
 	memset(from->buf + BUF_LEN / 2, 0x5a, 100);
 	memset(to->buf + 3 * RECV_LEN, 0, 100);
 	CHECK(send_put(from, fqp, 4));
-	if (from == to) { /* one CQ: in either order */
+	if (from == to) { /* one CQ has both completions, in either order */
 		struct ibv_wc wc[2];
 		CHECK(poll_n(to, wc, 2));
 		CHECK(wc[0].status == IBV_WC_SUCCESS && wc[1].status == IBV_WC_SUCCESS);
@@ -121,13 +121,14 @@ static bool both_end(struct both *p)
 
 static bool either_comes_first(void)
 {
-	for (int turn = 0; turn < 4; turn++) { /* the larger address and number connects: both are tried */
+	/* the end with the larger address and number connects: both ends take that role */
+	for (int turn = 0; turn < 4; turn++) {
 		struct end *ea = turn & 1 ? &srv : &cli, *eb = turn & 1 ? &cli : &srv;
 		struct both p;
 
 		CHECK(both_new(&p, turn & 2 ? ea : eb, eb));
 		CHECK(to_rtr(p.a, p.eb, p.b->qp_num) && to_rts(p.a, 14, 7));
-		usleep(100000); /* the connecting side has been refused or is held by now */
+		usleep(100000); /* by now the connecting side has been refused or is held */
 		CHECK(to_rtr(p.b, p.ea, p.a->qp_num) && to_rts(p.b, 14, 7));
 		CHECK(carries(p.ea, p.a, p.eb, p.b) && carries(p.eb, p.b, p.ea, p.a));
 		CHECK(both_end(&p));
@@ -144,7 +145,7 @@ static bool work_waits_for_the_peer(void)
 	CHECK(to_rtr(p.a, &srv, p.b->qp_num) && to_rts(p.a, 14, 7));
 	CHECK(send_put(&cli, p.a, 2));
 	CHECK(no_wc(&cli, NOT_LONG));
-	CHECK(to_rtr(p.b, &cli, p.a->qp_num)); /* sends arrive in RTR already */
+	CHECK(to_rtr(p.b, &cli, p.a->qp_num)); /* messages already arrive in RTR */
 	CHECK(wc_is(&cli, 2, IBV_WC_SUCCESS) && wc_is(&srv, 1, IBV_WC_SUCCESS));
 	CHECK(state_of(p.b) == IBV_QPS_RTR);
 	CHECK(both_end(&p));
@@ -214,7 +215,7 @@ static bool rnr_set(struct ibv_qp *qp, uint8_t retry)
 	return true;
 }
 
-/* On an adapter, as long as rnr_retry says; else the message is the stream's end. */
+/* On an adapter a message waits for a receive as long as rnr_retry says; otherwise it ends the stream. */
 static bool messages_wait_for_receives_on_an_adapter(void)
 {
 	bool adapter = srv.verbs->device->node_type == IBV_NODE_CA;
@@ -228,7 +229,7 @@ static bool messages_wait_for_receives_on_an_adapter(void)
 		CHECK(recv_put(&srv, p.b, 1) && wc_is(&srv, 1, IBV_WC_SUCCESS) && no_wc(&srv, 50));
 		CHECK(recv_put(&srv, p.b, 2) && wc_is(&srv, 2, IBV_WC_SUCCESS));
 		CHECK(wc_is(&cli, 1, IBV_WC_SUCCESS) && wc_is(&cli, 2, IBV_WC_SUCCESS));
-		/* what has completed is delivered, though its sender has gone */
+		/* a Send that has completed is delivered, even after its sender is gone */
 		CHECK(send_put(&cli, p.a, 3) && wc_is(&cli, 3, IBV_WC_SUCCESS) && ibv_destroy_qp(p.a) == 0 &&
 		      no_wc(&srv, 50));
 		CHECK(recv_put(&srv, p.b, 3) && wc_is(&srv, 3, IBV_WC_SUCCESS) && ibv_destroy_qp(p.b) == 0);
@@ -240,11 +241,11 @@ static bool messages_wait_for_receives_on_an_adapter(void)
 	CHECK(state_of(p.b) == IBV_QPS_ERR);
 	async_sweep(srv.verbs);
 	async_sweep(cli.verbs);
-	CHECK(poll_n(&cli, &wc, 1)); /* a Send that TCP has brought may succeed */
+	CHECK(poll_n(&cli, &wc, 1)); /* a Send may succeed once TCP has delivered it */
 	return both_end(&p);
 }
 
-/* This event comes, perhaps after others. */
+/* This event must come, perhaps after others. */
 static bool told(struct end *e, enum ibv_event_type type, const struct ibv_qp *qp)
 {
 	struct ibv_async_event ev = { .element.qp = NULL };
@@ -257,7 +258,7 @@ static bool told(struct end *e, enum ibv_event_type type, const struct ibv_qp *q
 	return true;
 }
 
-/* On InfiniBand what a completion says is no event; an RNIC says both. */
+/* On InfiniBand an error that a completion tells makes no event; an RNIC also raises the event. */
 static bool events_are_those_of_its_kind(void)
 {
 	bool adapter = srv.verbs->device->node_type == IBV_NODE_CA, apart = srv.verbs != cli.verbs;
@@ -267,7 +268,7 @@ static bool events_are_those_of_its_kind(void)
 	struct ibv_wc wc[2];
 	struct both p;
 
-	/* a fault that the responder has no completion for */
+	/* a fault for which the responder has no completion */
 	CHECK(both_new(&p, &cli, &srv) && both_up(&p));
 	wr.wr.rdma.remote_addr = (uintptr_t)srv.buf;
 	wr.wr.rdma.rkey = srv.mr->rkey ^ 0x5a;
@@ -275,19 +276,19 @@ static bool events_are_those_of_its_kind(void)
 	CHECK(told(&srv, IBV_EVENT_QP_ACCESS_ERR, p.b));
 	CHECK(adapter ? no_async(cli.verbs) : !apart || told(&cli, IBV_EVENT_QP_ACCESS_ERR, p.a));
 	CHECK(both_end(&p));
-	/* one that both have a completion for */
+	/* a fault for which both have a completion */
 	CHECK(both_new(&p, &cli, &srv) && both_up(&p) && ibv_post_recv(p.b, &recv, &bad_recv) == 0);
 	CHECK(send_put(&cli, p.a, 3) && poll_n(&srv, wc, 1) && poll_n(&cli, wc + 1, 1));
 	CHECK(adapter ? no_async(srv.verbs) && no_async(cli.verbs) : told(&cli, IBV_EVENT_QP_FATAL, p.a));
 	CHECK(both_end(&p));
-	/* the sender's own */
+	/* a fault of the sender */
 	CHECK(both_new(&p, &cli, &srv) && both_up(&p));
 	sge.lkey ^= 0x5a;
 	wr.opcode = IBV_WR_SEND;
 	CHECK(ibv_post_send(p.a, &wr, &bad) == 0 && wc_is(&cli, 1, IBV_WC_LOC_PROT_ERR));
 	CHECK(adapter ? no_async(cli.verbs) : told(&cli, IBV_EVENT_QP_FATAL, p.a));
 	CHECK(both_end(&p));
-	/* one that no completion can tell of */
+	/* a fault that no completion can tell: the CQ is full */
 	struct ibv_cq *big = cli.cq, *tiny = ibv_create_cq(cli.verbs, 2, NULL, NULL, 0);
 	CHECK(tiny != NULL);
 	cli.cq = tiny;
@@ -334,7 +335,7 @@ static bool a_reset_qp_is_as_new(void)
 	return true;
 }
 
-/* What nobody has polled of a QP goes when it is reset; what belongs to others stays, in order. */
+/* A reset removes the queue pair's completions that nobody has polled; those of other queue pairs stay, in order. */
 static bool completions_go_with_a_reset(void)
 {
 	struct both p, q;
@@ -343,7 +344,8 @@ static bool completions_go_with_a_reset(void)
 	CHECK(both_new(&p, &cli, &srv) && both_new(&q, &cli, &srv));
 	for (uint64_t i = 0; i < 6; i++)
 		CHECK(recv_put(&cli, i & 1 ? q.a : p.a, i));
-	CHECK(to_state(p.a, IBV_QPS_ERR) && to_state(q.a, IBV_QPS_ERR)); /* its receives come out, p's first */
+	/* the flushed receives of p come first, then those of q */
+	CHECK(to_state(p.a, IBV_QPS_ERR) && to_state(q.a, IBV_QPS_ERR));
 	for (uint64_t i = 6; i < 8; i++)
 		CHECK(recv_put(&cli, p.a, i) && to_state(p.a, IBV_QPS_ERR));
 	CHECK(to_state(p.a, IBV_QPS_RESET));
@@ -362,7 +364,7 @@ static bool a_send_to_nobody_fails_in_the_end(void)
 	uint32_t qpn = gone->qp_num;
 	CHECK(ibv_destroy_qp(gone) == 0);
 	CHECK(to_init(a) && recv_put(&cli, a, 1) && to_rtr(a, &srv, qpn) && to_rts(a, 1, 0));
-	CHECK(no_wc(&cli, NOT_LONG)); /* a side that only receives waits for good */
+	CHECK(no_wc(&cli, NOT_LONG)); /* a side that only receives waits forever */
 	CHECK(send_put(&cli, a, 2) && send_put(&cli, a, 3));
 	CHECK(wc_is(&cli, 2, IBV_WC_RETRY_EXC_ERR) && wc_is(&cli, 3, IBV_WC_WR_FLUSH_ERR));
 	CHECK(wc_is(&cli, 1, IBV_WC_WR_FLUSH_ERR));
@@ -379,14 +381,14 @@ static bool sqd_holds_sends_back(void)
 	CHECK(to_state(p.a, IBV_QPS_SQD) && state_of(p.a) == IBV_QPS_SQD);
 	CHECK(recv_put(&srv, p.b, 1) && send_put(&cli, p.a, 2));
 	CHECK(no_wc(&cli, NOT_LONG) && no_wc(&srv, 1));
-	CHECK(carries(&srv, p.b, &cli, p.a)); /* the other direction goes on */
+	CHECK(carries(&srv, p.b, &cli, p.a)); /* the other direction still works */
 	CHECK(to_state(p.a, IBV_QPS_RTS));
 	CHECK(wc_is(&srv, 1, IBV_WC_SUCCESS) && wc_is(&cli, 2, IBV_WC_SUCCESS));
 	CHECK(both_end(&p));
 	return true;
 }
 
-/* The event comes when the peer has what was begun, and not before. */
+/* The event must come when the peer has what was begun, and not before. */
 static bool the_end_of_draining_is_told_if_asked_for(void)
 {
 	struct ibv_qp_attr sqd = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
@@ -423,12 +425,12 @@ static bool steps_that_cannot_be_are_refused(void)
 	CHECK(ibv_modify_qp(qp, &a, QP_RTS_MASK) != 0);
 	CHECK(to_init(qp) && to_rtr(qp, &cli, 0xffffff));
 	a.qp_state = IBV_QPS_RTR;
-	CHECK(ibv_modify_qp(qp, &a, QP_RTR_MASK) != 0); /* it has a peer */
+	CHECK(ibv_modify_qp(qp, &a, QP_RTR_MASK) != 0); /* the queue pair already has a peer */
 	CHECK(ibv_destroy_qp(qp) == 0);
 	return true;
 }
 
-/* ---- one that is its own peer ---- */
+/* ---- a queue pair that is its own peer ---- */
 
 #define OWN_LEN 20000u
 
@@ -438,7 +440,7 @@ static bool own_up(struct ibv_qp *qp, bool grh)
 	return true;
 }
 
-/* Between the first and the second part of its buffer. */
+/* Reads or writes between the two halves of the buffer. */
 static bool own_access(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t rkey, uint64_t id)
 {
 	struct ibv_sge sge = { (uintptr_t)cli.buf, OWN_LEN, cli.mr->lkey };
@@ -450,7 +452,7 @@ static bool own_access(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t rkey, 
 	return true;
 }
 
-/* All that a connection carries. */
+/* Every operation that a connection carries. */
 static bool own_work(struct ibv_qp *qp)
 {
 	uint8_t *peer = cli.buf + BUF_LEN / 2;
@@ -467,7 +469,7 @@ static bool own_work(struct ibv_qp *qp)
 	return true;
 }
 
-/* Faults are told as to any other sender. */
+/* Faults are reported as to any other sender. */
 static bool own_faults(struct ibv_qp *qp)
 {
 	struct ibv_sge small = { (uintptr_t)cli.buf, 8, cli.mr->lkey };

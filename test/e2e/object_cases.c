@@ -19,7 +19,7 @@
 /* ---- shared receive queues ---- */
 
 #define PAIRS 4
-#define PART  4096u /* of the server's buffer, for each receive */
+#define PART  4096u /* bytes of the server's buffer for each receive */
 
 static struct ibv_srq *srq_make(uint32_t wrs)
 {
@@ -36,7 +36,7 @@ static bool srq_post(struct ibv_srq *srq, uint64_t wr_id)
 	return ibv_post_srq_recv(srq, &wr, &bad) == 0;
 }
 
-/* Connections whose server sides take from one queue. */
+/* Connections whose server sides share one receive queue. */
 struct crowd {
 	struct rdma_cm_id *lid, *sid[PAIRS], *cid[PAIRS];
 	struct ibv_srq *srq;
@@ -84,7 +84,7 @@ static bool crowd_part(struct crowd *w)
 	return rdma_destroy_id(w->lid) == 0 && ibv_destroy_srq(w->srq) == 0;
 }
 
-/* Every message ends in a receive of its own, with the bytes and the QP number of its sender. */
+/* Every message ends in a receive of its own, with its sender's bytes and QP number. */
 static bool queue_pairs_share_their_receives(void)
 {
 	static uint8_t seen[2048];
@@ -131,7 +131,7 @@ static bool a_limit_is_told_once(void)
 	CHECK(ibv_modify_srq(w.srq, &a, IBV_SRQ_LIMIT) == 0 && ibv_query_srq(w.srq, &a) == 0 && a.srq_limit == 3);
 	for (unsigned i = 0; i < 3; i++)
 		CHECK(post_send(&cli, w.cid[i], 1, 8) && poll_n(&srv, wc, 1) && poll_n(&cli, wc, 1));
-	CHECK(no_async(srv.verbs)); /* three are left */
+	CHECK(no_async(srv.verbs)); /* three receives are left */
 	CHECK(post_send(&cli, w.cid[3], 1, 8) && poll_n(&srv, wc, 1) && poll_n(&cli, wc, 1));
 	CHECK(async(srv.verbs, IBV_EVENT_SRQ_LIMIT_REACHED, &ev) && ev.element.srq == w.srq);
 	CHECK(ibv_query_srq(w.srq, &a) == 0 && a.srq_limit == 0);
@@ -143,7 +143,10 @@ static bool a_limit_is_told_once(void)
 	return crowd_part(&w);
 }
 
-/* One queue pair fails: it says when it is through, and the receives stay for the others. */
+/*
+ * One queue pair fails: its event tells when it has finished its receives, and the other receives stay for the other
+ * queue pairs.
+ */
 static bool a_failed_one_flushes_nothing_of_the_others(void)
 {
 	struct ibv_qp_attr to_err = { .qp_state = IBV_QPS_ERR };
@@ -185,7 +188,7 @@ static bool a_message_without_a_receive_ends_its_sender(void)
 	return crowd_part(&w);
 }
 
-/* On an adapter, when rnr_retry says so; each receive, whenever it comes, is for one that waits. */
+/* On an adapter, if rnr_retry says so. Each receive goes to one waiting message, whenever the receive is posted. */
 static bool messages_wait_for_receives_on_an_adapter(void)
 {
 	bool adapter = srv.verbs->device->node_type == IBV_NODE_CA;
@@ -204,7 +207,7 @@ static bool messages_wait_for_receives_on_an_adapter(void)
 	for (unsigned round = 0; round < 3; round++) {
 		for (int i = 0; i < PAIRS; i++)
 			CHECK(post_send(&cli, w.cid[i], 1, 8));
-		CHECK(no_wc(&srv, round * 200)); /* the workers sleep by then */
+		CHECK(no_wc(&srv, round * 200)); /* long enough for the workers to sleep */
 		for (unsigned i = 0; i < PAIRS; i++) {
 			CHECK(srq_post(w.srq, i) && poll_n(&srv, wc, 1));
 			CHECK(wc[0].status == IBV_WC_SUCCESS && wc[0].wr_id == i && wc[0].byte_len == 8);
@@ -214,7 +217,7 @@ static bool messages_wait_for_receives_on_an_adapter(void)
 	return crowd_part(&w);
 }
 
-/* rdma_create_srq: the QPs of the id use it without being told. */
+/* rdma_create_srq: the QPs of the id use the queue without being told. */
 static bool an_id_has_a_shared_receive_queue(void)
 {
 	struct ibv_srq_init_attr a = { .attr = { .max_wr = 20, .max_sge = 2 } };
@@ -241,7 +244,7 @@ static bool an_id_has_a_shared_receive_queue(void)
 
 /* ---- completion queues ---- */
 
-/* Larger and larger while completions arrive; none is lost, none comes twice, and they stay in order. */
+/* The queue grows while completions arrive: none may be lost or come twice, and their order stays. */
 static bool a_completion_queue_grows_under_traffic(void)
 {
 	struct ibv_cq *big = cli.cq, *small = ibv_create_cq(cli.verbs, 128, NULL, NULL, 0);
@@ -304,7 +307,7 @@ static bool what_nobody_has_polled_must_fit(void)
 	CHECK(poll_n(&e, wc, 10));
 	int rc = 0;
 	for (unsigned i = 0; i < 10000 && (rc = ibv_resize_cq(small, 9)) == 0; i++)
-		usleep(1000); /* the last acknowledgement is on its way */
+		usleep(1000); /* the last acknowledgement is still under way */
 	CHECK(rc == EINVAL && ibv_resize_cq(small, 10) == 0);
 	e.cq = small;
 	CHECK(poll_n(&e, wc, 10) && ibv_resize_cq(small, 1) == 0);
@@ -313,7 +316,10 @@ static bool what_nobody_has_polled_must_fit(void)
 
 /* ---- ids ---- */
 
-/* InfiniBand's manager has this event, and so a device that shows itself as an adapter of its kind; iWARP's has not. */
+/*
+ * Only InfiniBand's connection manager has this event, and so devices that present themselves as InfiniBand adapters;
+ * iWARP has none.
+ */
 static bool an_adapter_tells_of_the_end_of_time_wait(void)
 {
 	bool adapter = srv.verbs->device->transport_type == IBV_TRANSPORT_IB;

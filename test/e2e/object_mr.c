@@ -23,7 +23,7 @@ static bool put(struct rdma_cm_id *id, uint64_t to, uint32_t rkey, enum ibv_wr_o
 	return ibv_post_send(id->qp, &wr, &bad) == 0;
 }
 
-/* A Read is answered or refused by its target, so its completion tells. */
+/* The target answers or refuses a Read, so the completion tells which. */
 static bool may_read(struct joined *j, uint64_t at, uint32_t rkey)
 {
 	struct ibv_wc wc;
@@ -110,11 +110,11 @@ bool a_change_that_cannot_be_leaves_the_region_as_it_is(void)
 		{ IBV_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 4096, 0, IBV_REREG_MR_ERR_INPUT },
 		{ IBV_REREG_MR_CHANGE_TRANSLATION, NULL, srv.buf, 0, 0, IBV_REREG_MR_ERR_INPUT },
 		{ IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0, IBV_REREG_MR_ERR_INPUT },
-		{ IBV_REREG_MR_CHANGE_PD, cli.pd, NULL, 0, 0, IBV_REREG_MR_ERR_INPUT }, /* of another device */
+		{ IBV_REREG_MR_CHANGE_PD, cli.pd, NULL, 0, 0, IBV_REREG_MR_ERR_INPUT }, /* the PD of another device */
 		{ IBV_REREG_MR_CHANGE_PD, srv.pd, NULL, 0, IBV_ACCESS_LOCAL_WRITE, IBV_REREG_MR_ERR_INPUT },
 		{ IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE, IBV_REREG_MR_ERR_INPUT },
 		{ IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)8192, 4096, 0,
-		  IBV_REREG_MR_ERR_CMD }, /* nothing there */
+		  IBV_REREG_MR_ERR_CMD }, /* no memory is mapped there */
 	};
 
 	CHECK(mr != NULL);
@@ -134,7 +134,8 @@ bool a_null_region_gives_zeros_and_takes_anything(void)
 	struct joined j;
 
 	CHECK(from != NULL && to != NULL && join(&j, 8214));
-	for (unsigned i = 0; i < 2; i++) { /* gathered with bytes of ours, and a long one of nothing else */
+	/* i 0: gathered together with the client's bytes; i 1: a long one of zeros alone */
+	for (unsigned i = 0; i < 2; i++) {
 		struct ibv_sge in = { (uintptr_t)srv.buf, BUF_LEN, srv.mr->lkey };
 		struct ibv_recv_wr r = { .sg_list = &in, .num_sge = 1 }, *bad_recv;
 		struct ibv_sge out = { i == 0 ? 0 : UINT64_MAX - 50000, 40000, from->lkey };
@@ -152,7 +153,7 @@ bool a_null_region_gives_zeros_and_takes_anything(void)
 	memset(cli.buf, 0x5a, 30000);
 	CHECK(ibv_post_recv(j.sid->qp, &r, &bad) == 0 && post_send(&cli, j.cid, 1, 30000));
 	CHECK(poll_n(&srv, wc, 1) && wc[0].status == IBV_WC_SUCCESS && wc[0].byte_len == 30000 && poll_n(&cli, wc, 1));
-	memset(srv.buf, 0xff, 64); /* and zeros are still zeros */
+	memset(srv.buf, 0xff, 64); /* the region still reads as zeros */
 	struct ibv_sge zeros = { 77, 64, to->lkey };
 	struct ibv_send_wr back = { .sg_list = &zeros, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad_send;
 	CHECK(post_recv(&cli, j.cid, 1, 64) && ibv_post_send(j.sid->qp, &back, &bad_send) == 0);

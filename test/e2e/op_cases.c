@@ -25,7 +25,7 @@ static bool good(const struct ibv_wc *wc, enum ibv_wc_opcode op, uint64_t wr_id)
 	return false;
 }
 
-/* Both hear that the stream has ended, and all of the connection goes. */
+/* Both ends must be told that the stream has ended; then all of the connection is destroyed. */
 static bool broken(struct joined *j)
 {
 	CHECK(want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, NULL) && want(srv.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
@@ -35,7 +35,7 @@ static bool broken(struct joined *j)
 	return true;
 }
 
-/* One SGE of the client's buffer, signalled. */
+/* A signalled work request with one SGE, of the client's buffer. */
 static struct ibv_send_wr request(enum ibv_wr_opcode op, struct ibv_sge *sge, uint32_t len)
 {
 	*sge = (struct ibv_sge){ (uintptr_t)cli.buf, len, cli.mr->lkey };
@@ -83,7 +83,8 @@ static bool immediate_data_arrives_with_its_message(void)
 		CHECK(poll_n(&cli, &wc, 1) && good(&wc, IBV_WC_SEND, 5));
 	}
 	CHECK(post_recv(&srv, j.sid, 1, 64) && post_send(&cli, j.cid, 2, 8) && poll_n(&cli, &wc, 1));
-	CHECK(poll_n(&srv, &wc, 1) && good(&wc, IBV_WC_RECV, 1) && wc.wc_flags == 0); /* one receive each, none left */
+	/* each message used one receive, and none is left */
+	CHECK(poll_n(&srv, &wc, 1) && good(&wc, IBV_WC_RECV, 1) && wc.wc_flags == 0);
 	CHECK(no_wc(&srv, 20));
 	return part(&j);
 }
@@ -121,7 +122,7 @@ static bool atomics_do_what_they_say(void)
 	wr = atomic(IBV_WR_ATOMIC_CMP_AND_SWP, &sge, 42, 7);
 	CHECK(post(j.cid, &wr) && poll_n(&cli, &wc, 1) && good(&wc, IBV_WC_COMP_SWAP, 5));
 	CHECK(*old == 42 && *WORD(&srv) == 7);
-	CHECK(no_wc(&srv, 20)); /* the target's program hears nothing */
+	CHECK(no_wc(&srv, 20)); /* the target's program is not notified */
 	return part(&j);
 }
 
@@ -135,7 +136,7 @@ static void *count_up(void *arg)
 	return arg;
 }
 
-/* The program's own additions and the peer's to one word: none is lost. */
+/* The CPU and the peer add to one word: no addition may be lost. */
 static bool a_counter_is_shared_with_the_cpu(void)
 {
 	enum { N = 2000 };
@@ -206,7 +207,7 @@ static struct ibv_mw_bind_info part_of(struct ibv_mr *mr, unsigned access)
 	return (struct ibv_mw_bind_info){ mr, (uintptr_t)srv.buf + WIN_OFF, WIN_LEN, access };
 }
 
-/* The server may speak once the client has. */
+/* The server may send only after the client has sent. */
 static bool open_both_ways(struct joined *j, uint16_t port)
 {
 	struct ibv_wc wc;
@@ -286,7 +287,7 @@ static bool a_window_is_closed_by_either_end(void)
 						  .send_flags = IBV_SEND_SIGNALED };
 			CHECK(post(j.sid, &wr) && poll_n(&srv, &wc, 1) && good(&wc, IBV_WC_LOCAL_INV, 3));
 		}
-		/* Unbound, it may be bound again, and closed once more for the end. */
+		/* A window that was unbound can be bound again; deallocating it revokes the access for good. */
 		CHECK(bind_2(&j, mw, part_of(mr, IBV_ACCESS_REMOTE_READ)));
 		CHECK(access_by(&j, IBV_WR_RDMA_READ, mw->rkey, (uintptr_t)srv.buf + WIN_OFF, 8, &wc));
 		const uint32_t gone = mw->rkey;
@@ -336,10 +337,10 @@ static bool binds_that_cannot_be(void)
 	struct joined j;
 
 	CHECK(mr != NULL && no != NULL && one != NULL && theirs != NULL && open_both_ways(&j, 8314));
-	CHECK(ibv_bind_mw(j.sid->qp, mw, &b) == EINVAL);                         /* not of type 1 */
-	CHECK(ibv_bind_mw(j.sid->qp, one, &b) == EINVAL);                        /* not a right of a window */
-	CHECK(ibv_bind_mw(j.sid->qp, theirs, &b) == EPERM);                      /* another domain */
-	CHECK(ibv_post_send(j.sid->qp, &wr, &bad) == 0 && poll_n(&srv, &wc, 1)); /* a region that allows no windows */
+	CHECK(ibv_bind_mw(j.sid->qp, mw, &b) == EINVAL);                         /* window is not of type 1 */
+	CHECK(ibv_bind_mw(j.sid->qp, one, &b) == EINVAL);                        /* right that windows lack */
+	CHECK(ibv_bind_mw(j.sid->qp, theirs, &b) == EPERM);                      /* window of another PD */
+	CHECK(ibv_post_send(j.sid->qp, &wr, &bad) == 0 && poll_n(&srv, &wc, 1)); /* region allows no windows */
 	CHECK(wc.status == IBV_WC_MW_BIND_ERR && wc.wr_id == 9 && broken(&j));
 	CHECK(ibv_dealloc_mw(mw) == 0 && ibv_dealloc_mw(one) == 0 && ibv_dealloc_mw(theirs) == 0);
 	return ibv_dereg_mr(mr) == 0 && ibv_dereg_mr(no) == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The small print of the verbs and of rdma_cm: options of ids, attributes of queue pairs, what is told when a message
- * finds no receive. Both ends in one process, over two devices of one daemon.
+ * Seldom used options of verbs and rdma_cm: options of ids, attributes of queue pairs, and what is told when a message
+ * finds no receive. Both ends are in one process, over two devices of one daemon.
  *
  * usage: option_cases SERVER-ADDRESS CLIENT-ADDRESS [CASE...]	prints "ok NAME" or "not ok NAME" for each case
  *        option_cases --list
@@ -43,7 +43,7 @@ static bool options_out_of_range_are_refused(void)
 	CHECK(told(rdma_set_option(id, 7, 0, &two, 1), ENOSYS));
 	CHECK(told(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &two, 2), EOPNOTSUPP));
 	CHECK(rdma_bind_addr(id, (struct sockaddr *)&cli.addr) == 0);
-	CHECK(told(set_int(id, RDMA_OPTION_ID_AFONLY, 1), EINVAL)); /* the bind has decided that */
+	CHECK(told(set_int(id, RDMA_OPTION_ID_AFONLY, 1), EINVAL)); /* the address of the bind has decided the family */
 	return rdma_destroy_id(id) == 0 && rdma_destroy_id(udp) == 0;
 }
 
@@ -63,7 +63,7 @@ static struct rdma_cm_id *wildcard(bool six, bool own, uint16_t port)
 	return NULL;
 }
 
-/* As a target listens on 0.0.0.0 and on [::] with the same port; a request then has one listener. */
+/* Two listeners on 0.0.0.0 and on [::] with the same port, as tgtd has them; a request must reach one of the two. */
 static bool wildcards_of_both_families_do_not_meet(void)
 {
 	struct rdma_cm_id *four = wildcard(false, false, 8301), *six = wildcard(true, true, 8301), *cid;
@@ -76,7 +76,7 @@ static bool wildcards_of_both_families_do_not_meet(void)
 	CHECK(rdma_reject(g.id, NULL, 0) == 0 && want(cli.ch, RDMA_CM_EVENT_REJECTED, NULL));
 	CHECK(drop(cid) && rdma_destroy_id(g.id) == 0 && rdma_destroy_id(four) == 0);
 	CHECK((cid = dial(8301, NULL)) != NULL &&
-	      want(cli.ch, RDMA_CM_EVENT_REJECTED, NULL)); /* [::] alone is not for it */
+	      want(cli.ch, RDMA_CM_EVENT_REJECTED, NULL)); /* the listener on [::] alone takes no IPv4 request */
 	CHECK(drop(cid) && rdma_destroy_id(six) == 0 && (six = wildcard(true, false, 8301)) != NULL);
 	CHECK((cid = dial(8301, NULL)) != NULL && want(srv.ch, RDMA_CM_EVENT_CONNECT_REQUEST, &g) &&
 	      g.listen_id == six);
@@ -102,7 +102,7 @@ static struct rdma_cm_id *client_with(uint16_t port, uint8_t tos, uint8_t timeou
 	return rdma_connect(id, &p) == 0 ? id : NULL;
 }
 
-/* The newest perftest sets both on each id. test_options.py looks at the packets. */
+/* The newest perftest sets both options on each id. test_options.py checks them in the packets. */
 static bool options_of_a_connection_are_kept(void)
 {
 	struct joined j;
@@ -129,7 +129,7 @@ static bool meets(struct joined *j)
 	return true;
 }
 
-/* Of two clients that send into silence the one that has set an ACK_TIMEOUT hears of it before the other one. */
+/* Two clients send into silence: the one that has set ACK_TIMEOUT is told before the other one. */
 static bool a_silent_peer_is_waited_for_no_longer_than_asked(void)
 {
 	struct joined as_tcp = { .lid = listen_on(&srv, 8305, 4), .cid = dial(8305, NULL) };
@@ -139,7 +139,7 @@ static bool a_silent_peer_is_waited_for_no_longer_than_asked(void)
 	struct ibv_wc wc;
 
 	puts("joined");
-	CHECK(getchar() == '\n'); /* test_options.py has silenced the wire */
+	CHECK(getchar() == '\n'); /* test_options.py has made the wire silent */
 	CHECK(post_send(&cli, as_tcp.cid, 1, 64) && post_send(&cli, a_moment.cid, 2, 64));
 	CHECK(poll_n(&cli, &wc, 1) && wc.wr_id == 2 && wc.status == IBV_WC_RETRY_EXC_ERR);
 	struct got g;
@@ -147,7 +147,7 @@ static bool a_silent_peer_is_waited_for_no_longer_than_asked(void)
 	return true;
 }
 
-/* From INIT the way to RTS is over RTR; what came with a step that is not possible is not there either. */
+/* From INIT to RTS the way leads over RTR. A step that is not possible changes none of its attributes either. */
 static bool a_modify_that_fails_changes_nothing(void)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS, .qp_access_flags = IBV_ACCESS_REMOTE_READ, .timeout = 9 }, is;
@@ -161,7 +161,10 @@ static bool a_modify_that_fails_changes_nothing(void)
 	return ibv_destroy_qp(qp) == 0;
 }
 
-/* What the program sees of its queue pair follows when it asks for the state; UCX looks whether it has changed. */
+/*
+ * The state in the program's struct ibv_qp changes only when the program queries the state; UCX checks that it has not
+ * changed.
+ */
 static bool a_query_does_not_write_a_state_that_was_not_asked_for(void)
 {
 	struct ibv_qp *qp = qp_new(&cli, IBV_QPT_RC);
@@ -175,7 +178,7 @@ static bool a_query_does_not_write_a_state_that_was_not_asked_for(void)
 	return ibv_destroy_qp(qp) == 0;
 }
 
-/* InfiniBand has a word of its own for it, which its programs look for; iWARP ends the stream (RFC 5041, 7.1). */
+/* InfiniBand has a status of its own for this, which its programs check for; iWARP ends the stream (RFC 5041, 7.1). */
 static bool no_receive_is_no_bad_request_of_an_adapter(void)
 {
 	struct rdma_conn_param p = param(4, 4, NULL, 0);
@@ -203,7 +206,7 @@ static bool no_receive_is_no_bad_request_of_an_adapter(void)
 	return drop(j.cid) && drop(j.sid) && rdma_destroy_id(j.lid) == 0;
 }
 
-/* UCX and others read into several places at once; the wire has a Request for each. */
+/* UCX and others read into several buffers with one work request; on the wire each buffer has its own Read Request. */
 static bool a_read_fills_several_sinks_and_completes_once(void)
 {
 	const struct ibv_qp_cap one = caps;
@@ -249,7 +252,7 @@ static struct ibv_qp *qp_of_design(struct end *e, uint32_t design)
 	return rnicdv_create_qp(e->verbs, &a, &dv);
 }
 
-/* The id's queue pair becomes one of this design. */
+/* Gives the id a queue pair of this design. */
 static bool give_design(struct end *e, struct rdma_cm_id *id, uint32_t design)
 {
 	if (id->qp != NULL)
@@ -272,8 +275,8 @@ static bool moves_data(struct joined *j)
 }
 
 /*
- * DESIGNS in the environment: a digit of enum rnicdv_design for each one that the process's queue pairs may have; none:
- * rnicd's. TRIES: which of them are tried, 0 for the process's own; none: all.
+ * Environment: DESIGNS: the designs that the process's queue pairs may have, a digit of enum rnicdv_design each; not
+ * set: rnicd's. TRIES: the designs to try, 0 for the process's own; not set: all.
  */
 static bool a_queue_pair_has_the_design_that_it_asks_for_or_is_refused(void)
 {

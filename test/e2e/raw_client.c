@@ -29,7 +29,7 @@ void raw_must(bool ok, const char *what)
 
 uint32_t raw_random(void)
 {
-	static uint64_t x = UINT64_C(88172645463325252); /* xorshift64: the same garbage in each run */
+	static uint64_t x = UINT64_C(88172645463325252); /* xorshift64: the same garbage in every run */
 
 	x ^= x << 13;
 	x ^= x >> 7;
@@ -178,7 +178,8 @@ int raw_pd(struct raw *r, uint32_t dev, uint32_t *pd)
 
 int raw_mr(struct raw *r, uint32_t pd, uint32_t access, uint64_t off, uint64_t len, struct raw_mr *mr)
 {
-	uint64_t list = RAW_QUEUES - PAGE; /* read before the answer comes: one place is enough */
+	/* the daemon reads the list before it answers, so one place is enough for all calls */
+	uint64_t list = RAW_QUEUES - PAGE;
 	struct ipc_piece p = { .region = IPC_REGION_ARENA, .off = off, .len = len };
 	struct ipc_msg m = { .type = IPC_REG_MR,
 			     .len = IPC_MSG_LEN(reg_mr),
@@ -320,7 +321,7 @@ void raw_ring_bell(struct raw *r, struct raw_qp *qp)
 	__atomic_fetch_or(&db->bits[qp->db_bit / 64], UINT64_C(1) << (qp->db_bit % 64), __ATOMIC_RELEASE);
 	__atomic_fetch_or(&db->summary, UINT64_C(1) << (qp->db_bit / 64 % 64), __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&db->need_wakeup, __ATOMIC_SEQ_CST) != 0 && write(r->wake, &one, sizeof(one)) < 0)
-		return; /* a full counter wakes as well */
+		return; /* a write fails when the counter is full; a full counter wakes the worker too */
 }
 
 bool raw_post(struct raw_qp *qp, const struct qp_wqe *w)
@@ -355,7 +356,7 @@ struct ipc_addr raw_addr(const char *address, uint16_t port)
 	return a;
 }
 
-/* Waits for one event; 0 when it is the wanted one, else its status or EPROTO. */
+/* Waits for one event; returns 0 when it is the wanted one, otherwise its status or EPROTO. */
 static int await(struct raw_job *j, uint32_t type)
 {
 	struct ipc_cm_event ev;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client of rnicd without librnic: speaks lib/ipc itself, so that it can also speak it wrongly. Single-threaded but
- * for what hostile modes do to its memory. What must not fail ends the program with a sentence (raw_must).
+ * A client of rnicd without librnic: it speaks lib/ipc itself, so that it can also break lib/ipc's rules.
+ * Single-threaded, except that hostile modes write to its memory from other threads. A step that must not fail
+ * (raw_must) ends the program with a sentence.
  */
 #ifndef RAW_CLIENT_H
 #define RAW_CLIENT_H
@@ -14,7 +15,9 @@
 #include "wqe/qp_wqe.h"
 #include "ring/spsc.h"
 
-/* What the daemon owes this client. When it does not hold, the reason goes to stdout and the caller's `bad` grows. */
+/*
+ * A condition that the daemon owes this client. When it is false, the reason is printed and the caller's `bad` grows.
+ */
 #define EXPECT(cond, ...) \
 	do { \
 		if (!(cond)) { \
@@ -35,9 +38,9 @@ struct raw {
 	uint8_t *queues, *arena;
 	struct ipc_ctrl *ctrl;
 	uint32_t seq, devs, workers;
-	uint64_t next;           /* free space of the queue region begins here */
+	uint64_t next;           /* offset at which the free part of the queue region begins */
 	uint32_t async;          /* handle of the channel that new CQs and QPs report to, or 0 */
-	char text[IPC_TEXT_MAX]; /* of the last error */
+	char text[IPC_TEXT_MAX]; /* text of the last error */
 };
 
 struct raw_cq {
@@ -67,7 +70,7 @@ struct raw_mr {
 	uint32_t handle, stag;
 };
 
-/* Everything that a connection needs. */
+/* All objects that a connection needs. */
 struct raw_job {
 	struct raw r;
 	uint32_t dev, pd, id;
@@ -78,34 +81,37 @@ struct raw_job {
 };
 
 void raw_must(bool ok, const char *what);
-/* $RNICD_SOCKET; -1 and errno. */
+/* Connects to $RNICD_SOCKET. On failure -1, and errno is set. */
 int raw_dial(void);
-/* Dials, makes the regions, says HELLO. 0 or an errno. */
+/* Connects, makes the regions and says HELLO. Returns 0 or an errno. */
 int raw_open(struct raw *r);
-/* The same with the daemon's answer awaited, on a socket and regions that the caller made. */
+/* Says HELLO on a socket and with regions that the caller made, and waits for the answer. Returns 0 or an errno. */
 int raw_hello(struct raw *r, const int *fds, unsigned nfds);
 void raw_close(struct raw *r);
 
-/* Sends m, waits for the answer in m. 0, the answer's errno, EPIPE when the daemon hung up, EPROTO for nonsense. */
+/*
+ * Sends m and puts the answer into m. Returns 0, the answer's errno, EPIPE when the daemon closed the socket, or EPROTO
+ * for an answer that makes no sense.
+ */
 int raw_call(struct raw *r, struct ipc_msg *m, int fd);
 int raw_call_handle(struct raw *r, enum ipc_type type, uint32_t handle);
-/* Offset of zeroed room in the queue region, aligned to a page. */
+/* Returns the offset of zeroed room in the queue region, aligned to a page. */
 uint64_t raw_room(struct raw *r, uint64_t bytes);
 
 int raw_pd(struct raw *r, uint32_t dev, uint32_t *pd);
-/* [off, off + len) of the arena, TO 0x10000 + off. */
+/* Registers [off, off + len) of the arena, with TO 0x10000 + off. */
 int raw_mr(struct raw *r, uint32_t pd, uint32_t access, uint64_t off, uint64_t len, struct raw_mr *mr);
 #define RAW_TO(off) (UINT64_C(0x10000) + (off))
 int raw_cq(struct raw *r, uint32_t dev, uint32_t chan, uint32_t slots, struct raw_cq *cq);
 int raw_qp(struct raw *r, uint32_t pd, uint32_t cq, uint32_t slots, struct raw_qp *qp);
 int raw_chan(struct raw *r, enum ipc_channel_kind kind, uint32_t dev, uint32_t slots, struct raw_chan *ch);
 
-/* The next event of a CM channel. False: none within ms. */
+/* Takes the next event of a CM channel. False: none came within ms. */
 bool raw_event(struct raw_chan *ch, struct ipc_cm_event *ev, int ms);
-/* Takes a completion of any worker. */
+/* Takes a completion, of any worker. */
 bool raw_poll(struct raw *r, struct raw_cq *cq, struct qp_cqe *e);
 void raw_ring_bell(struct raw *r, struct raw_qp *qp);
-/* Writes one WQE of one slot; false: no room. Not rung for. */
+/* Writes a WQE of one slot, without ringing the doorbell. False: no room. */
 bool raw_post(struct raw_qp *qp, const struct qp_wqe *w);
 bool raw_post_recv(struct raw_qp *qp, uint32_t lkey, uint64_t to, uint32_t len);
 
@@ -113,9 +119,9 @@ bool raw_post_recv(struct raw_qp *qp, uint32_t lkey, uint64_t to, uint32_t len);
 #define RAW_DEV  1u
 #define RAW_FROM "10.77.0.2"
 
-/* Connects the job's QP to ADDRESS:PORT. 0, or the errno or the negative status that stopped it. */
+/* Connects the job's QP to ADDRESS:PORT. Returns 0, or the errno or negative status that stopped it. */
 int raw_join(struct raw_job *j, const char *address, uint16_t port);
-/* The same from nothing, on rings of `slots`. */
+/* The same from the beginning: also opens the client and makes the job's objects, with rings of `slots`. */
 int raw_connect(struct raw_job *j, const char *address, uint16_t port, uint32_t slots);
 struct ipc_addr raw_addr(const char *address, uint16_t port);
 

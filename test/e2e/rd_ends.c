@@ -2,19 +2,19 @@
 /*
  * One end of reliable datagrams; each end is a process of its own. Message m of a client is a Write to slot m % SLOTS
  * of the store's memory, a Read of the same slot, an atomic addition to the store's counter and a Send. Each byte
- * follows from m and its place.
+ * is a function of m and of its place.
  *
  * usage: rd_ends ADDRESS store LEN LATER [unordered] [strict] [rnr=N] [shared]
- *		says its QPN, address and STag; takes and checks the Sends of LEN bytes, and says how many came, once a
- *		line of its stdin asks. LATER 1: posts no receive before the first line.
+ *		prints its QPN, address and STag; receives and checks Sends of LEN bytes, and prints their number at the
+ *		next line of its stdin. LATER 1: posts no receive before the first line.
  *        rd_ends ADDRESS client LEN [unordered] [strict] [rnr=N]
- *		does what each line of its stdin says:
- *		to TO QPN WHERE STAG	the store that all that follows goes to
- *		go N			N messages, each complete before the next; says what they came to
- *		until			messages until one fails; says the status
- *		burst N			N Sends and Writes, many at a time; says how many completed before an older one
- * unordered: its queue pair is so, and a store takes Sends in any order. strict: its first failure ends its queue pair.
- * rnr: its rnr_retry. shared: its receives are those of a shared receive queue.
+ *		runs a command for each line of its stdin:
+ *		to TO QPN WHERE STAG	the store for all commands that follow
+ *		go N			N messages, each complete before the next; prints their number and status
+ *		until			messages until one fails; prints the status
+ *		burst N			N Sends and Writes, many at a time; prints how many overtook an older one
+ * unordered: the queue pair is unordered, and a store accepts Sends in any order. strict: the first failure ends the
+ * queue pair. rnr: the queue pair's rnr_retry. shared: the receives come from a shared receive queue.
  */
 #include "gram_end.h"
 
@@ -26,12 +26,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PATIENCE_US 60000000 /* for a hang */
+#define PATIENCE_US 60000000 /* longer is a hang */
 #define SLOTS       4u
-#define BURST       8u    /* under way at a time */
-#define MESSAGES    4096u /* that an unordered store has at most */
+#define BURST       8u    /* messages under way at a time */
+#define MESSAGES    4096u /* most messages that an unordered store takes */
 #define RECVS       16u
-#define COUNTER_LEN 64u /* before the slots: the counter that clients add to */
+#define COUNTER_LEN 64u /* before the slots: the counter to which clients add */
 #define REMOTE      (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 #define ACCESS      (IBV_ACCESS_LOCAL_WRITE | REMOTE)
 
@@ -67,7 +67,7 @@ static void fill(uint8_t *p, uint32_t m)
 
 static uint8_t seen[MESSAGES];
 
-/* The Send of message m, the n-th that has come, may come. */
+/* Checks that the n-th Send that came may be that of message m. */
 static void note(uint32_t m, uint32_t n)
 {
 	must(unordered ? m < MESSAGES && !seen[m] : m == n, "a Send came twice, or out of order");
@@ -113,9 +113,9 @@ static int store(bool later)
 	for (uint64_t i = 0; i < RECVS; i++)
 		post_sink(qp, sinks, i);
 	for (;;) {
-		/* the answer tells of all that had come before */
+		/* when the result is asked for, all Sends that have come are taken first */
 		if (rnicdv_poll_cq(e.cq, 1, &wc, asked ? 0 : 1000) == 1) {
-			if (unordered && wc.status == IBV_WC_WR_FLUSH_ERR) { /* a Send that was cut off */
+			if (unordered && wc.status == IBV_WC_WR_FLUSH_ERR) { /* a Send whose rest never came */
 				post_sink(qp, sinks, wc.wr_id);
 				continue;
 			}
@@ -149,12 +149,12 @@ static int store(bool later)
 static struct client {
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
-	uint8_t *from, *back; /* what is written and sent, what was read */
-	uint64_t *sum;        /* what the counter was */
+	uint8_t *from, *back; /* from: bytes to write and send; back: bytes read */
+	uint64_t *sum;        /* the counter's old value */
 	struct ibv_ah *ah;
 	uint32_t qpn, rkey, m;
 	uint64_t where;
-	uint8_t *many; /* BURST messages */
+	uint8_t *many; /* memory of BURST messages */
 	struct ibv_mr *many_mr;
 } c;
 
@@ -200,7 +200,7 @@ static enum ibv_wc_status send_message(void)
 	return complete();
 }
 
-/* One message in its four forms. */
+/* Message m as Write, Read, atomic addition and Send. */
 static enum ibv_wc_status message(void)
 {
 	enum ibv_wc_status s;
@@ -236,10 +236,10 @@ static void post_one(uint32_t m, uint8_t *from)
 	must(ibv_wr_complete(ex) == 0, "ibv_wr_complete");
 }
 
-/* Returns how many completed while an older one had not. */
+/* Returns the number of completions that came while an older request had not completed. */
 static uint32_t burst(uint32_t n)
 {
-	uint32_t of[BURST], given = 0, overtaken = 0; /* of: the message of each place */
+	uint32_t of[BURST], given = 0, overtaken = 0; /* of: the message in each place */
 	bool used[BURST] = { false };
 	struct ibv_wc wc;
 
@@ -334,6 +334,6 @@ int main(int argc, char **argv)
 	}
 	gram_flags |= unordered ? RNICDV_QP_UNORDERED : 0;
 	end_open(&e, argv[1]);
-	len = (uint32_t)atoi(argv[3]); /* a multiple of 8 */
+	len = (uint32_t)atoi(argv[3]); /* must be a multiple of 8 */
 	return strcmp(argv[2], "store") == 0 ? store(atoi(argv[4]) != 0) : client();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * routed ADDRESS [SOURCE]: prints the device that rdma_resolve_addr() takes to the address, from a source or from none.
+ * routed ADDRESS [SOURCE]: prints the device by which rdma_resolve_addr() reaches the address, with or without a
+ * source.
  */
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>

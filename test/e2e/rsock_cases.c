@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rsockets, both ends in one process over two devices of one daemon: bytes, ends, waiting, options. rsock_wire.c has a
- * peer that speaks the wire format by hand.
+ * rsockets, both ends in one process over two devices of one daemon: bytes, the end of a stream, waiting, options. In
+ * rsock_wire.c a peer makes the bytes of the wire format itself.
  *
  * usage: as cm_cases
  */
@@ -31,7 +31,7 @@ static void *sender(void *arg)
 	uint8_t *buf = pattern_new(f->len, f->seed);
 	size_t done = 0, piece = 1;
 
-	/* Pieces of all sizes. */
+	/* Reads and writes in pieces of all sizes. */
 	while (done < f->len) {
 		size_t n = f->len - done < piece ? f->len - done : piece;
 		ssize_t got = rsend(f->fd, buf + done, n, 0);
@@ -65,7 +65,7 @@ static void *receiver(void *arg)
 	return NULL;
 }
 
-/* len bytes each way at the same time, a thread for each end of each direction. */
+/* len bytes in each direction at the same time, with a thread for each end of each direction. */
 static bool both_ways(const struct two *t, size_t len)
 {
 	struct flow f[4] = {
@@ -121,7 +121,9 @@ static bool pieces_of_a_message(void)
 	return two_close(&t);
 }
 
-/* The first bytes of an iWARP connection must be the initiator's; the application's need not be. */
+/*
+ * The first FPDU of an iWARP connection must be the initiator's; the application's first bytes may be the responder's.
+ */
 static bool the_server_speaks_first(void)
 {
 	struct two t;
@@ -158,7 +160,7 @@ static bool a_reader_that_does_not_read_stops_the_writer(void)
 	return two_close(&t);
 }
 
-/* ---- ends ---- */
+/* ---- the end of a stream ---- */
 
 static bool half_close(void)
 {
@@ -182,7 +184,7 @@ static bool half_close(void)
 	return rclose(t.c) == 0 && rclose(t.l) == 0;
 }
 
-/* What was sent before rclose() arrives, though nobody read yet. */
+/* What was sent before rclose() arrives, even though the peer has not read yet. */
 static bool closing_loses_nothing(void)
 {
 	struct flow f = { .len = 120000, .seed = 9 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For rsock_cases.c and rsock_wire.c: a connected pair of rsockets, and what the cases of the latter are called. */
+/* Shared by rsock_cases.c and rsock_wire.c: a connected pair of rsockets, and the cases of rsock_wire.c. */
 #ifndef RSOCK_RIG_H
 #define RSOCK_RIG_H
 
@@ -22,8 +22,8 @@ struct two {
 bool two_open(struct two *t, uint16_t port, const struct rig_opt *opts);
 bool two_close(struct two *t);
 
-int listen_rs(uint16_t port); /* -1: the reason is printed */
-/* len bytes that depend on the seed; malloc'ed. */
+int listen_rs(uint16_t port); /* on failure -1, and the reason has been printed */
+/* Returns len bytes that depend on the seed, from malloc(). */
 uint8_t *pattern_new(size_t len, uint32_t seed);
 
 bool the_wire_from_a_client(void);

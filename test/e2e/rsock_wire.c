@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rsockets against a peer that writes the bytes of the protocol by hand, over plain verbs: it shows that they are those
- * that librdmacm's documentation gives (docs/rsocket), and what becomes of a peer that breaks the rules.
+ * rsockets against a peer that makes the bytes of the protocol itself, over plain verbs: the bytes must be those of
+ * librdmacm's documentation (docs/rsocket), and a peer that breaks the rules must be refused.
  */
 #include "rsock_rig.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where things are in the peer's 64 KiB. */
+/* Offsets in the peer's 64 KiB. */
 #define SGL   0u
 #define DATA  4096u
 #define OUT   32768u
@@ -24,13 +24,13 @@ struct sge {
 	uint32_t key, len;
 };
 
-/* The peer: an end of cm_rig with the other side's hello. */
+/* The peer: an end of cm_rig, and what the other side's hello told. */
 struct raw {
 	struct end *e;
 	struct rdma_cm_id *id, *lid;
 	int fd, lfd; /* the rsocket at the other end, and its listener */
 	struct sge sgl, buf;
-	unsigned seen; /* messages */
+	unsigned seen; /* messages received */
 };
 
 static void hello_make(uint8_t h[40], const struct end *e, uint16_t credits, uint32_t len)
@@ -70,7 +70,7 @@ static bool receives_post(struct raw *r)
 	return true;
 }
 
-/* The next completion of this connection; those that an earlier one of the case left are passed over. */
+/* The next completion of this connection; completions of earlier connections of the case are skipped. */
 static bool next_wc(struct raw *r, struct ibv_wc *wc)
 {
 	do {
@@ -80,7 +80,7 @@ static bool next_wc(struct raw *r, struct ibv_wc *wc)
 	return true;
 }
 
-/* Posts and waits for the completion; messages that come meanwhile are counted as seen by next_msg(). */
+/* Posts the request and waits for its completion; counts messages that come meanwhile for heard(). */
 static bool done(struct raw *r, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
@@ -117,7 +117,7 @@ static bool say(struct raw *r, const uint8_t *msg, uint32_t len)
 }
 #define SAY(r, ...) say(r, (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }))
 
-/* The n-th message must be these four bytes. */
+/* Waits for the n-th message, which must be these four bytes. */
 static bool heard(struct raw *r, unsigned n, const uint8_t want[4])
 {
 	const uint8_t *m = r->e->buf + MSGS + 8 * n;
@@ -133,7 +133,7 @@ static bool heard(struct raw *r, unsigned n, const uint8_t want[4])
 }
 #define HEARD(r, n, ...) heard(r, n, (const uint8_t[]){ __VA_ARGS__ })
 
-/* An rsocket connects to the peer, which has `len` bytes of room. */
+/* Connects an rsocket to the peer, which offers `len` bytes of room. */
 static bool raw_server(struct raw *r, uint16_t port, uint32_t len)
 {
 	struct sockaddr_in to = srv.addr;
@@ -177,8 +177,8 @@ bool the_wire_from_a_client(void)
 
 	CHECK(raw_server(&r, 9101, 10));
 	/*
-	 * First the other half of its ring into entry 1, and that message 384 may come; then the data, as far as it
-	 * fits.
+	 * The rsocket first writes the other half of its ring into entry 1 and allows messages up to 384; then it
+	 * writes as much data as fits.
 	 */
 	CHECK(HEARD(&r, 0, 0x80, 0x01, 0x00, 0x80));
 	memcpy(&second, srv.buf + SGL + 16, 16);
@@ -186,13 +186,13 @@ bool the_wire_from_a_client(void)
 	      le32toh(second.len) == 131072);
 	CHECK(rsend(r.fd, "0123456789abc", 13, 0) == 10);
 	CHECK(HEARD(&r, 1, 0x0a, 0x00, 0x00, 0x00) && memcmp(srv.buf + DATA, "0123456789", 11) == 0);
-	/* A buffer of 3 bytes, and a 9th message. */
+	/* The peer offers a buffer of 3 bytes and allows a 9th message. */
 	second = (struct sge){ htole64((uintptr_t)srv.buf + DATA + 100), htole32(srv.mr->rkey), htole32(3) };
 	CHECK(put(&r, &second, 16, r.sgl.addr + 16, r.sgl.key) && SAY(&r, 0x09, 0x00, 0x00, 0x80));
 	CHECK(rpoll(&(struct pollfd){ .fd = r.fd, .events = POLLOUT }, 1, WAIT_MS) == 1);
 	CHECK(rsend(r.fd, "abcd", 4, 0) == 3);
 	CHECK(HEARD(&r, 2, 0x03, 0x00, 0x00, 0x00) && memcmp(srv.buf + DATA + 100, "abc", 4) == 0);
-	/* Back: data, and that no more comes. */
+	/* From the peer: data, and the message that no more comes. */
 	CHECK(put(&r, "reply", 5, r.buf.addr, r.buf.key) && SAY(&r, 0x05, 0x00, 0x00, 0x00) &&
 	      SAY(&r, 0x02, 0x00, 0x00, 0xe0));
 	CHECK(rfcntl(r.fd, F_SETFL, 0) == 0 && rrecv(r.fd, b, 8, 0) == 5 && memcmp(b, "reply", 5) == 0);
@@ -226,7 +226,7 @@ bool the_wire_from_a_server(void)
 	return raw_end(&r);
 }
 
-/* An end that nobody announced is none that a reader may take for the end of the data. */
+/* When a peer vanishes without having announced the end, a reader must not take this for the end of the data. */
 bool a_peer_that_vanishes(void)
 {
 	struct raw r;
@@ -270,7 +270,7 @@ bool messages_that_are_none(void)
 	int l = listen_rs(9107);
 
 	CHECK(refused_message(9105, reserved, 4) && refused_message(9106, three, 3));
-	/* A hello of another version, and one that is too short. */
+	/* A hello of another version, and a hello that is too short. */
 	hello_make(h, &cli, 8, 1000);
 	h[0] = 2;
 	CHECK(l >= 0 && rfcntl(l, F_SETFL, O_NONBLOCK) == 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Programs that are wrong in one way each, and right ones beside them: both ends of a connection in one process.
+ * Programs with one mistake each, and correct ones beside them: both ends of a connection in one process.
  *
  * usage: san_cases SERVER-ADDRESS CLIENT-ADDRESS CASE
  */
@@ -49,7 +49,7 @@ static bool changed(bool by_program)
 	if (by_program)
 		cli.buf[BUF_LEN - 1] ^= 1;
 	CHECK(poll_n(&cli, &wc, 1) && poll_n(&srv, &wc, 1));
-	cli.buf[0] ^= 1; /* now it may */
+	cli.buf[0] ^= 1; /* after the completion the program may change the buffer */
 	return part(&j);
 }
 
@@ -67,7 +67,7 @@ static bool dereg_in_use(void)
 	return part(&j);
 }
 
-/* What a queue pair had posted when its connection ended is flushed: its region may go. */
+/* The end of a connection flushes what the queue pair had posted: the region may be deregistered. */
 static bool dereg_after_the_end(void)
 {
 	struct joined j;
@@ -114,7 +114,10 @@ static bool small_cq(void)
 	return true;
 }
 
-/* Four fit. What comes behind fits when the program has been told of one that it can be told of. */
+/*
+ * Four requests fill the queue. A fifth fits only after the program has polled a completion, which needs a signalled
+ * request.
+ */
 static bool fills_up(unsigned int flags)
 {
 	struct ibv_wc wc[5];
@@ -127,7 +130,7 @@ static bool fills_up(unsigned int flags)
 		CHECK(post_recv(&srv, j.sid, i, 64));
 	for (uint64_t i = 0; i < 4; i++)
 		CHECK(send_with(j.cid, i, 64, flags) == 0);
-	CHECK(poll_n(&srv, wc, 4)); /* all four have been received, and room is there only by completions */
+	CHECK(poll_n(&srv, wc, 4)); /* all four have arrived, but only a polled completion makes room */
 	CHECK(send_with(j.cid, 4, 64, flags) == ENOMEM);
 	if (flags != 0)
 		CHECK(poll_n(&cli, wc, 1) && send_with(j.cid, 4, 64, flags) == 0 && poll_n(&cli, wc, 4));
@@ -149,7 +152,7 @@ static bool beyond_caps(void)
 	return part(&j);
 }
 
-/* It never comes to its end: ibv_destroy_cq() waits for the acknowledgement. */
+/* This case never ends: ibv_destroy_cq() waits for the event's acknowledgement. */
 static bool no_ack(void)
 {
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(srv.verbs);
@@ -184,7 +187,10 @@ static bool too_deep(void)
 	return part(&j);
 }
 
-/* An event says that a completion is there; a device may raise it before, or once too often. */
+/*
+ * Makes a connection whose client's CQ has a completion channel. A device may raise the event too early, or once too
+ * often.
+ */
 static bool event_join(struct joined *j, struct ibv_comp_channel **ch)
 {
 	CHECK((*ch = ibv_create_comp_channel(cli.verbs)) != NULL);
@@ -256,7 +262,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Whether the byte gets the value. */
+/* Waits until the byte has the value. */
 static bool becomes(const uint8_t *byte, uint8_t value)
 {
 	const uint64_t until = now_ns() + WAIT_NS;
@@ -280,7 +286,7 @@ static int write_to(struct rdma_cm_id *id, uint32_t from, uint32_t to, uint32_t 
 	return ibv_post_send(id->qp, &wr, &bad);
 }
 
-/* A receive's buffer is looked at while the device may write it. */
+/* Looks at a receive's buffer while the device may write it: wrong. */
 static bool receive_used(void)
 {
 	struct ibv_wc wc;
@@ -293,7 +299,7 @@ static bool receive_used(void)
 	return part(&j);
 }
 
-/* Each message is read before its buffer is posted anew: right. */
+/* Correct: each message is read before its buffer is posted again. */
 static bool receive_read_in_turn(void)
 {
 	struct ibv_wc wc;
@@ -320,7 +326,7 @@ static bool written_used(void)
 	return part(&j);
 }
 
-/* A Send behind the Write says that it is whole: right. */
+/* Correct: a Send after the Write tells that the Write is complete. */
 static bool written_and_told(void)
 {
 	struct ibv_wc wc[2];
@@ -339,7 +345,7 @@ static bool written_and_told(void)
 	return part(&j);
 }
 
-/* An Atomic behind it says so too: the program looks at the word that it changes. */
+/* Correct: an Atomic after the Write tells so too, and the program looks at the word that the Atomic changes. */
 static bool written_and_counted(void)
 {
 	struct ibv_sge sge = { (uintptr_t)cli.buf + PART, 8, cli.mr->lkey };
@@ -359,7 +365,9 @@ static bool written_and_counted(void)
 	return part(&j);
 }
 
-/* The last byte, or a flag written behind, is taken for the whole; a device may show it first. */
+/*
+ * Wrong: takes the last byte, or a flag written after the data, for the whole Write; a device may show that byte first.
+ */
 static bool trusts(bool flag)
 {
 	const uint32_t at = flag ? 4 * PART : PART - 1;
@@ -408,7 +416,7 @@ static bool dereg_under_srq(void)
 	return (srv.mr = ibv_reg_mr(srv.pd, srv.buf, BUF_LEN, IBV_ACCESS_LOCAL_WRITE)) != NULL;
 }
 
-/* Two queue pairs of datagrams; who is sent what the other has not got does not matter here. */
+/* Two datagram queue pairs. Messages that find no receive do not matter here. */
 static bool datagram_changed(bool reliable)
 {
 	struct ibv_qp_init_attr_ex a = {
@@ -518,7 +526,7 @@ int main(int argc, char **argv)
 			continue;
 		if (!cases[i].run())
 			return 1;
-		/* Regions that are left keep their protection domain: the ends are left too. */
+		/* Regions that were not freed keep their protection domain, so the ends cannot be closed either. */
 		return cases[i].run == leaks || (end_close(&srv) && end_close(&cli)) ? 0 : 1;
 	}
 	return 2;

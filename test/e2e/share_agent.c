@@ -184,7 +184,7 @@ static int serve(struct agent_msg *m)
 		if (me.verbs != NULL)
 			gid_words(me.verbs, m->a);
 		rc = ok(me.verbs != NULL);
-		m->fd = 0; /* the context has it */
+		m->fd = 0; /* the context owns the descriptor now */
 		return rc;
 	case AGENT_TOKEN: m->fd = me.verbs->cmd_fd; return 0;
 	case AGENT_PD:
@@ -266,7 +266,7 @@ bool agent_start(struct agent *g, uid_t uid)
 		return false;
 	if (g->pid > 0)
 		return true;
-	snprintf(fd, sizeof(fd), "%d", dup(its)); /* stays open in the new program */
+	snprintf(fd, sizeof(fd), "%d", dup(its)); /* without close-on-exec: open in the new program */
 	if (uid == 0 || (setresgid(uid, uid, uid) == 0 && setresuid(uid, uid, uid) == 0))
 		execl(path, path, "--agent", fd, NULL);
 	_exit(127);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What one process imports of another's. This one exports what `srv` has and is, as `cli`, the peer over the wire;
- * others are agents, who are told what to do (share_agent.h).
+ * Objects that one process imports from another. This process exports the objects of `srv`, and its `cli` is the peer
+ * over the wire. The importers are agents, processes that run this program's requests (share_agent.h).
  *
  * usage: share_cases SERVER-ADDRESS CLIENT-ADDRESS [CASE...] | --list; see cm_rig.h
  */
@@ -22,7 +22,7 @@
 #define ASK(g, ...)      ask((g), &(struct agent_msg){ __VA_ARGS__ }, NULL)
 #define ASK_V(g, v, ...) ask((g), &(struct agent_msg){ __VA_ARGS__ }, (v))
 
-/* The answer's errno, or -1 when the agent is gone; its numbers in v. */
+/* The answer's errno, or -1 when the agent is gone. v gets the answer's numbers. */
 static int ask(struct agent *g, struct agent_msg *m, uint64_t *v)
 {
 	if (!agent_ask(g, m)) {
@@ -40,7 +40,7 @@ static void fill(uint8_t *p, uint32_t n, unsigned salt)
 		p[i] = (uint8_t)(i * 13 + (i >> 8) + salt);
 }
 
-/* The agent has the context's PD and a region. */
+/* The agent imports the context, the PD and a region. */
 static bool imports(struct agent *g, int cmd_fd, uint32_t pd, uint32_t mr, uint32_t *lkey)
 {
 	uint64_t v[6], its[2];
@@ -56,7 +56,7 @@ static bool imports(struct agent *g, int cmd_fd, uint32_t pd, uint32_t mr, uint3
 	return true;
 }
 
-/* A QP of the agent's in its PD, connected to one of e's. */
+/* Makes a QP of the agent in its PD and connects it to a new QP of e. */
 static struct ibv_qp *join_agent(struct agent *g, struct end *e, struct end *agents)
 {
 	struct ibv_qp *qp = qp_new(e, IBV_QPT_RC);
@@ -87,7 +87,7 @@ static struct ibv_sge part_of_buf(uint32_t off, uint32_t len)
 	return (struct ibv_sge){ (uintptr_t)cli.buf + off, len, cli.mr->lkey };
 }
 
-/* The client's work request with the memory at `there`, for which rkey stands: it completes with that status. */
+/* Posts a work request of the client, to the memory at `there` with rkey; its completion must have this status. */
 static bool work(struct ibv_qp *qp, enum ibv_wr_opcode op, struct ibv_sge sge, uint64_t there, uint32_t rkey,
 		 enum ibv_wc_status status)
 {
@@ -102,7 +102,7 @@ static bool work(struct ibv_qp *qp, enum ibv_wr_opcode op, struct ibv_sge sge, u
 	return wc.status == status;
 }
 
-/* Whatever a QP in an imported PD can do with the region: source, target of the peer, sink of a Read, receive. */
+/* All uses of a region by a QP in an imported PD: source, target of the peer, sink of a Read, receive. */
 static bool region_serves(struct agent *g, struct ibv_qp *qp, uint32_t lkey)
 {
 	const uint64_t at = (uintptr_t)srv.buf, there = (uintptr_t)cli.buf;
@@ -163,7 +163,7 @@ static bool a_fork_works_with_them(void)
 	return true;
 }
 
-/* An importer passes it on, and may go: the third has it from the exporter as well. */
+/* An importer exports what it has imported, and may end (goes): a third process then has the exporter's objects too. */
 static bool what_was_imported_is_imported_from_there(void)
 {
 	for (int goes = 0; goes < 2; goes++) {
@@ -186,7 +186,7 @@ static bool what_was_imported_is_imported_from_there(void)
 	return true;
 }
 
-/* All in one process: a second name for the same things. */
+/* All in one process: the import is a second name for the same objects. */
 static bool the_exporter_itself_imports(void)
 {
 	struct ibv_context *c = ibv_import_device(dup(srv.verbs->cmd_fd));
@@ -205,7 +205,7 @@ static bool the_exporter_itself_imports(void)
 	return true;
 }
 
-/* Agents export and import; this process is the peer alone. */
+/* One agent exports and the other imports; this process is only the peer. */
 static bool trio(struct agent *a, struct agent *b, uint64_t exported[6], uint32_t *lkey, struct ibv_qp **qp)
 {
 	uint64_t words[2];
@@ -230,7 +230,7 @@ static bool regions_outlive_their_process(void)
 
 	CHECK(trio(&a, &b, e, &lkey, &qp));
 	agent_kill(&a);
-	usleep(200000); /* its death is under way; whatever is to come of it has come */
+	usleep(200000); /* the daemon has seen the death, and its effects have happened */
 	for (unsigned round = 0; round < 20; round++) {
 		memset(cli.buf, 0, BUF_LEN);
 		CHECK(ASK(&b, .op = AGENT_POST,
@@ -244,7 +244,7 @@ static bool regions_outlive_their_process(void)
 	return true;
 }
 
-/* Both at once, in the middle of their work. */
+/* The exporter and the importer are killed one after the other, in the middle of their work. */
 static bool exporter_and_importer_are_killed(void)
 {
 	for (int first = 0; first < 2; first++) {
@@ -265,7 +265,7 @@ static bool exporter_and_importer_are_killed(void)
 	return true;
 }
 
-/* First the region goes, then, with the importer's QP, the domain; what is gone is refused. */
+/* The region goes first, then, with the importer's QP, the PD. What is gone must be refused. */
 static bool a_pd_goes_when_nothing_is_in_it(void)
 {
 	struct agent a, b;
@@ -288,7 +288,7 @@ static bool a_pd_goes_when_nothing_is_in_it(void)
 	return true;
 }
 
-/* Both ends in this process: `exporters` in the PD that others import, `qp` the peer's. */
+/* Connects two QPs of this process: `exporters` in the PD that others import, and `qp`, the peer. */
 static bool join_ends(struct ibv_qp **qp, struct ibv_qp **exporters)
 {
 	union ibv_gid cg, sg;
@@ -311,7 +311,7 @@ static int post_from(struct ibv_qp *qp, uint64_t addr, uint32_t lkey, uint32_t l
 	return ibv_post_send(qp, &wr, &bad);
 }
 
-/* The exporter's QP sends memory of the agent's. */
+/* The exporter's QP sends memory that the agent registered. */
 static bool sends(struct ibv_qp *qp, uint64_t addr, uint32_t lkey)
 {
 	struct ibv_wc wc;
@@ -323,7 +323,7 @@ static bool sends(struct ibv_qp *qp, uint64_t addr, uint32_t lkey)
 	return true;
 }
 
-/* The agent imports the exporter's PD and registers memory in it; v: address, key and handle come first. */
+/* The agent imports the exporter's PD and registers memory of its own in it. v begins with address, key and handle. */
 static bool registers_its_own(struct agent *g, uint64_t v[6])
 {
 	uint32_t lkey;
@@ -333,7 +333,8 @@ static bool registers_its_own(struct agent *g, uint64_t v[6])
 }
 
 /*
- * What an importer registers is the PD's: the QPs of the exporter and of another importer use it, and they import it.
+ * A region that an importer registers belongs to the PD: the QPs of the exporter and of another importer use the
+ * region, and both may import it.
  */
 static bool regions_of_an_importer_serve_all(void)
 {
@@ -377,7 +378,7 @@ static bool regions_outlive_their_importer(void)
 	CHECK(agent_start(&g, 0) && join_ends(&qp, &exporters));
 	CHECK(registers_its_own(&g, v));
 	agent_kill(&g);
-	usleep(200000); /* its death is under way; whatever is to come of it has come */
+	usleep(200000); /* the daemon has seen the death, and its effects have happened */
 	for (unsigned round = 0; round < 20; round++)
 		CHECK(sends(exporters, v[0], (uint32_t)v[1]));
 	CHECK(work(qp, IBV_WR_RDMA_WRITE, part_of_buf(0, 4096), v[0], (uint32_t)v[1], IBV_WC_SUCCESS));
@@ -385,7 +386,7 @@ static bool regions_outlive_their_importer(void)
 	return true;
 }
 
-/* Its memory is on its way in connections of the exporter's when the importer ends, in order and not. */
+/* The importer ends, in order or killed, while connections of the exporter send the importer's memory. */
 static bool importers_go_while_others_send_their_memory(void)
 {
 	struct ibv_wc wc[16];
@@ -403,7 +404,7 @@ static bool importers_go_while_others_send_their_memory(void)
 			agent_kill(&g);
 		else
 			CHECK(gone(&g));
-		CHECK(poll_n(&srv, wc, 16)); /* one way or the other */
+		CHECK(poll_n(&srv, wc, 16)); /* with success or an error */
 		CHECK(how % 2 != 0 || wc[15].status == IBV_WC_SUCCESS);
 		CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_qp(exporters) == 0);
 	}
@@ -431,9 +432,9 @@ static bool descriptors_that_are_no_context(void)
 	int token = dup(c->cmd_fd), null = open("/dev/null", O_RDWR);
 	CHECK(refused(-1, EBADF) && refused(100000, EBADF) && refused(mem, EINVAL) && refused(p[0], EINVAL));
 	CHECK(refused(any, EINVAL) && refused(srv.verbs->async_fd, EINVAL) && refused(null, EINVAL));
-	CHECK(ibv_close_device(c) == 0 && refused(token, EINVAL)); /* its context is closed */
+	CHECK(ibv_close_device(c) == 0 && refused(token, EINVAL)); /* the token's context is closed */
 	CHECK(ibv_import_pd(srv.verbs, 4711) == NULL && errno == EINVAL);
-	CHECK(ibv_import_pd(cli.verbs, srv.pd->handle) == NULL && errno == EINVAL); /* of another device */
+	CHECK(ibv_import_pd(cli.verbs, srv.pd->handle) == NULL && errno == EINVAL); /* a PD of another device */
 	CHECK(ibv_import_mr(srv.pd, 4711) == NULL && errno == EINVAL);
 	close(any);
 	close(mem);
@@ -455,7 +456,7 @@ static bool another_user_may_not(void)
 		return true;
 	}
 	CHECK(sock != NULL && (size_t)snprintf(dir, sizeof(dir), "%s", sock) < sizeof(dir));
-	CHECK(chmod(dirname(dir), 0711) == 0 && agent_start(&g, NOBODY)); /* the test's own directory */
+	CHECK(chmod(dirname(dir), 0711) == 0 && agent_start(&g, NOBODY)); /* the directory was made for this test */
 	CHECK(ASK(&g, .op = AGENT_DEVICE, .fd = srv.verbs->cmd_fd) == EPERM);
 	CHECK(agent_end(&g));
 	return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection whose receiver posts each receive only after the message for it has been sent. Ends when it is killed.
+ * A connection whose receiver posts each receive only after the message for it has been sent. Runs until it is killed.
  *
  * usage: slow_receiver SERVER-ADDRESS CLIENT-ADDRESS
  */

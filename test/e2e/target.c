@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A verbs program that does what it is told on stdin and says on stdout what happens: the well-behaved side in tests
- * whose other side is a peer or a client of our own making. Plain verbs and rdma_cm.
+ * A verbs program that runs commands from stdin and prints on stdout what happens: the well-behaved side in tests whose
+ * other side is a peer in Python or a malicious client. Plain verbs and rdma_cm.
  *
  * usage: target ADDRESS
  *   prints "mr NAME STAG ADDRESS LENGTH" for each memory region, then "ready"
@@ -13,12 +13,12 @@
  *   write CONN BYTES STAG ADDRESS
  *   read CONN BYTES STAG ADDRESS	into the second half of region rw
  *   accept CONN | rejectit CONN	a connection that was held
- *   disc CONN			disconnects
+ *   disc CONN			ends the connection by rdma_disconnect()
  *   destroy CONN
- *   error CONN			moves its QP to ERROR
- *   sum NAME			the bytes of a region, summed
+ *   error CONN			moves the connection's QP to ERROR
+ *   sum NAME			prints the sum of a region's bytes
  *   quit
- * lines printed besides: "cm CONN EVENT STATUS PRIVATE-HEX", "wc CONN OPCODE STATUS BYTES VENDOR INVALIDATED
+ * further lines of output: "cm CONN EVENT STATUS PRIVATE-HEX", "wc CONN OPCODE STATUS BYTES VENDOR INVALIDATED
  * FIRST-BYTES-HEX", "async TYPE", "done COMMAND", "failed COMMAND: REASON"
  */
 #include <arpa/inet.h>
@@ -69,7 +69,7 @@ struct conn {
 	struct rdma_cm_id *id;
 	bool has_qp;
 	uint32_t qpn;
-	unsigned priv; /* bytes of private data to connect with */
+	unsigned priv; /* bytes of private data in the connection request */
 };
 
 enum on_request { ACCEPT, REJECT, HOLD };
@@ -112,7 +112,7 @@ static void make_regions(void)
 			for (size_t b = 0; b < len; b++)
 				r->buf[b] = (uint8_t)(b * 7 + i);
 		r->mr = ibv_reg_mr(r->other_pd ? other_pd : pd, r->buf, len, r->access);
-		if (r->mr == NULL && (r->access & IBV_ACCESS_REMOTE_ATOMIC)) /* a device that has no atomics */
+		if (r->mr == NULL && (r->access & IBV_ACCESS_REMOTE_ATOMIC)) /* the device has no atomics */
 			r->mr = ibv_reg_mr(pd, r->buf, len, r->access & ~IBV_ACCESS_REMOTE_ATOMIC);
 		if (r->mr == NULL)
 			die("ibv_reg_mr");
@@ -315,7 +315,7 @@ static int do_post(enum ibv_wr_opcode op, const char *args)
 
 	if (sscanf(args, "%u %u %u %" SCNu64, &n, &len, &stag, &addr) < (op == IBV_WR_SEND ? 2 : 4) || n >= n_conns)
 		return EINVAL;
-	/* what Reads bring lies where nothing is sent from */
+	/* Reads write into the half of the region from which nothing is sent */
 	uint32_t off = op == IBV_WR_RDMA_READ ? REGION / 2 : 0;
 	if (len > REGION - off)
 		return EINVAL;

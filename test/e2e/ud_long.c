@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One end of datagram messages of any size; each end is a process of its own. Every byte of a message follows from the
- * message's number, which stands in its first four.
+ * One end of datagram messages of any size; each end is a process of its own. Every byte of a message is a function of
+ * the message's number, which is in its first four bytes.
  *
  * usage: ud_long ADDRESS sink COUNT MAX [port=N]
- *		says its QPN, ends when COUNT whole messages of at most MAX bytes have come, and says the last one's
- *		sender
+ *		prints its QPN, ends when COUNT whole messages of at most MAX bytes have come, and prints the sender of
+ *		the last one
  *        ud_long ADDRESS source TO QPN LEN... [port=N]
  *		sends messages of these lengths in turn until its stdin ends
  *        ud_long ADDRESS ports FIRST
- *		makes queue pairs with the UDP ports from FIRST on until one is refused, and says how many there are
+ *		makes queue pairs with the UDP ports from FIRST on until one is refused, and prints their number
  * port: the UDP port of the queue pair.
  */
 #include "gram_end.h"

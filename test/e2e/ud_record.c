@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One end of RDMA Write-Records; each end is a process of its own. Record m is written to piece m of the target's
- * memory, where each byte follows from m and its place; m is the immediate too.
+ * memory, and each byte is a function of m and of its place; m is also the immediate.
  *
  * usage: ud_record ADDRESS target COUNT MAX [MAPS]
- *		says its QPN, address and STag; checks each range that it is told of; ends after COUNT records.
- *		MAPS: its queue pair has as many maps: the ranges are those of the map, and nothing lies between
+ *		prints its QPN, address and STag; checks each range that a completion reports; ends after COUNT records.
+ *		MAPS: number of record maps of its queue pair: the ranges come from the map; bytes between stay 0
  *        ud_record ADDRESS member COUNT MAX GROUP TAG
- *		is a target in the group, whose memory is what others write to as address 0 of the STag TAG
+ *		is a target in the group; writers address its memory from 0 on with the STag TAG
  *        ud_record ADDRESS writer TO QPN WHERE STAG MAX LEN...
- *		writes records of these lengths in turn, one for each line of its stdin, until that ends
+ *		writes records of these lengths in turn, one for each line of its stdin, until stdin ends
  *        ud_record ADDRESS store COUNT MAX
- *		says the same as a target; its memory holds the records, and others read them until its stdin ends
+ *		prints the same as a target; its memory holds the records, which readers read until its stdin ends
  *        ud_record ADDRESS reader TO QPN WHERE STAG MAX LEN...
- *		reads record after record as a writer writes them, and checks each range that it is told of
+ *		reads records as a writer writes them, and checks each range that a completion reports
  */
 #include "gram_end.h"
 
@@ -23,12 +23,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE_US   20000000 /* for a hang */
-#define ANSWER_US     5000000  /* then an answer is lost, or late */
+#define PATIENCE_US   20000000 /* longer is a hang */
+#define ANSWER_US     5000000  /* after this time an answer is lost, or late */
 #define SINKS         16u
 #define TARGET_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
-/* Never 0, which is what the target's memory is filled with. */
+/* Never 0, because the target's memory is filled with 0. */
 static uint8_t byte_of(uint32_t m, uint32_t i) { return (uint8_t)((m * 31 + i * 7 + (i >> 8) * 13) | 1); }
 
 static struct ibv_qp *make_qp(struct ibv_cq *cq)
@@ -55,7 +55,7 @@ static union ibv_gid gid_of(const char *address)
 	return g;
 }
 
-/* argv: GROUP TAG. What cannot be bound is refused before. */
+/* Joins a group: argv is GROUP TAG. First tries bindings that must be refused. */
 static void enter(struct ibv_qp *qp, char **argv, struct ibv_mr *mr)
 {
 	const union ibv_gid group = gid_of(argv[0]), host = gid_of("10.77.0.1");
@@ -77,7 +77,7 @@ static void enter(struct ibv_qp *qp, char **argv, struct ibv_mr *mr)
 	printf("target %u 0 %u\n", 0xffffff, tag);
 }
 
-/* The ranges of record m's map, each as check() has it. Returns the valid bytes. */
+/* Checks the ranges of record m's map, each as check() does. Returns the valid bytes. */
 static uint32_t check_map(struct ibv_qp *qp, const struct rnicdv_record *r, const uint8_t *p, uint32_t m)
 {
 	struct rnicdv_map map;
@@ -100,7 +100,7 @@ static uint32_t check_map(struct ibv_qp *qp, const struct rnicdv_record *r, cons
 	return valid;
 }
 
-/* argv: as of enter(), or NULL. */
+/* argv: as for enter(), or NULL. */
 static int target(uint32_t count, uint32_t max, char **argv)
 {
 	struct ibv_cq_init_attr_ex ca = {
@@ -211,14 +211,14 @@ static int store(uint32_t count, uint32_t max)
 	return ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mr) == 0 ? 0 : 1;
 }
 
-/* What a reader has been told. */
+/* What a reader has received. */
 struct heard {
-	uint8_t *at; /* SINKS pieces of memory, used in turn: an answer may come late */
+	uint8_t *at; /* SINKS pieces of memory, used in turn, because an answer may come late */
 	uint32_t max, whole, lost;
 	unsigned long valid;
 };
 
-/* Waits for the request's completion and for what comes of the answer to record m. */
+/* Waits for the request's completion and for the ranges of the answer to record m. */
 static void take_answer(struct heard *h, uint32_t m)
 {
 	bool asked = false, told = false;
@@ -237,8 +237,7 @@ static void take_answer(struct heard *h, uint32_t m)
 		}
 		must(wc.opcode == IBV_WC_DRIVER1, "opcode");
 		const uint64_t off = wc.wr_id - (uintptr_t)h->at;
-		const uint32_t back = (m - (uint32_t)(off / h->max)) %
-				      SINKS; /* 0: the record that was asked for last */
+		const uint32_t back = (m - (uint32_t)(off / h->max)) % SINKS; /* 0: the record requested last */
 		check(h->at + off / h->max * h->max, m - back, off % h->max, wc.byte_len);
 		h->valid += wc.byte_len;
 		h->whole += (wc.wc_flags & RNICDV_WC_RECORD_WHOLE) != 0;
@@ -246,7 +245,7 @@ static void take_answer(struct heard *h, uint32_t m)
 	}
 }
 
-/* As writer(). */
+/* argv: as for writer(). */
 static int reader(char **argv, uint32_t n_lens)
 {
 	const uint32_t qpn = (uint32_t)atoi(argv[1]), rkey = (uint32_t)strtoul(argv[3], NULL, 10);

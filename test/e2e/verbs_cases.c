@@ -42,7 +42,7 @@ static void fill(uint8_t *p, size_t n, unsigned salt)
 		p[i] = (uint8_t)(i * 31 + (i >> 8) + salt);
 }
 
-/* A connection whose QPs have these capabilities; they come back as they were. */
+/* Makes a connection whose QPs have these capabilities; `caps` is restored. */
 static bool join_with_caps(struct joined *j, uint16_t port, struct ibv_qp_cap c, int all)
 {
 	struct ibv_qp_cap before = caps;
@@ -68,7 +68,7 @@ static bool inline_data_is_taken_at_once(void)
 {
 	static const enum ibv_wr_opcode ops[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE };
 	struct ibv_qp_cap c = { 64, 64, SGES, 1, 64 };
-	uint8_t mine[64]; /* on the stack, registered nowhere */
+	uint8_t mine[64]; /* on the stack, in no memory region */
 	struct ibv_wc wc[2];
 	struct joined j;
 
@@ -89,7 +89,8 @@ static bool inline_data_is_taken_at_once(void)
 			fill(mine, len, len);
 			CHECK(ops[o] != IBV_WR_SEND || post_recv(&srv, j.sid, 1, 128));
 			CHECK(ibv_post_send(j.cid->qp, &wr, &bad) == 0);
-			memset(mine, 0, sizeof(mine)); /* ours again as soon as the call returns */
+			/* the program may reuse inline data as soon as the call returns */
+			memset(mine, 0, sizeof(mine));
 			CHECK(poll_n(&cli, wc, 1) && good(wc, o ? IBV_WC_RDMA_WRITE : IBV_WC_SEND, len));
 			CHECK(ops[o] != IBV_WR_SEND ||
 			      (poll_n(&srv, wc, 1) && good(wc, IBV_WC_RECV, 1) && wc->byte_len == len));
@@ -105,8 +106,8 @@ static bool inline_data_is_taken_at_once(void)
 }
 
 /*
- * Sixteen pieces of odd lengths with gaps, gathered on one side and scattered on the other. The sink of a Read is one
- * piece: a Read Request names one (RFC 5040, 4.4).
+ * Sixteen pieces of odd lengths with gaps between, gathered on one side and scattered on the other. The sink of a Read
+ * is one piece: a Read Request names only one (RFC 5040, 4.4).
  */
 static uint32_t odd(unsigned i) { return 1 + i * i * 13 % 601; }
 
@@ -176,7 +177,7 @@ static bool sixteen_pieces(void)
 	return part(&j);
 }
 
-/* What a Read brings is sent on by the next request: only right when the fence holds it back. */
+/* The next request sends on what a Read brings: this is right only when the fence holds that request back. */
 static bool a_fence_waits_for_the_read(void)
 {
 	struct joined j;
@@ -195,7 +196,7 @@ static bool a_fence_waits_for_the_read(void)
 	return part(&j);
 }
 
-/* iWARP has no acknowledgement of a Write: a Send behind it, or a Read, says that it is there. */
+/* iWARP does not acknowledge a Write: a Send or a Read after it tells that the Write is placed. */
 static bool a_send_says_that_the_writes_before_it_are_there(void)
 {
 	struct joined j;
@@ -205,7 +206,8 @@ static bool a_send_says_that_the_writes_before_it_are_there(void)
 	for (unsigned i = 0; i < 50; i++) {
 		struct to w = { IBV_WR_RDMA_WRITE, (uintptr_t)srv.buf, srv.mr->rkey, 0 };
 		fill(cli.buf, 60000, i);
-		CHECK(post_recv(&srv, j.sid, i, 16)); /* into the first bytes, which the Send repeats */
+		/* the receive's buffer is the Write's first bytes, which the Send repeats */
+		CHECK(post_recv(&srv, j.sid, i, 16));
 		CHECK(post_to(j.cid, &w, 1, cli.buf, 60000) && post_send(&cli, j.cid, 2, 16));
 		CHECK(poll_n(&srv, wc, 1) && good(wc, IBV_WC_RECV, i));
 		CHECK(memcmp(srv.buf, cli.buf, 60000) == 0);
@@ -237,7 +239,7 @@ static bool bell_make(struct bell *b)
 	return true;
 }
 
-/* An event comes, is the queue's, and is the only one. */
+/* An event must come, must be the queue's, and must be the only one. */
 static bool rings(struct bell *b)
 {
 	struct epoll_event e;
@@ -275,13 +277,14 @@ static bool an_event_comes_once_for_each_arming(void)
 	CHECK(bell_make(&b) && join(&j, 8104));
 	for (uint64_t i = 0; i < 8; i++)
 		CHECK(post_recv(&srv, j.sid, i, 64));
-	CHECK(post_send(&cli, j.cid, 1, 8) && poll_n(&srv, wc, 1) && silent(&b)); /* not armed */
-	CHECK(ibv_req_notify_cq(b.cq, 0) == 0 && silent(&b));                     /* nothing new */
+	CHECK(post_send(&cli, j.cid, 1, 8) && poll_n(&srv, wc, 1) && silent(&b)); /* the queue is not armed */
+	CHECK(ibv_req_notify_cq(b.cq, 0) == 0 && silent(&b));                     /* no new completion */
 	CHECK(post_send(&cli, j.cid, 2, 8) && post_send(&cli, j.cid, 3, 8) && rings(&b) && silent(&b));
 	CHECK(poll_n(&srv, wc, 2));
 	CHECK(ibv_req_notify_cq(b.cq, 0) == 0 && post_send(&cli, j.cid, 4, 8) && rings(&b));
 	CHECK(poll_n(&srv, wc, 1) && poll_n(&cli, wc, 4));
-	CHECK(ibv_req_notify_cq(b.cq, 0) == 0 && rdma_disconnect(j.cid) == 0 && rings(&b)); /* flushed receives */
+	/* flushed receives make an event */
+	CHECK(ibv_req_notify_cq(b.cq, 0) == 0 && rdma_disconnect(j.cid) == 0 && rings(&b));
 	CHECK(poll_n(&srv, wc, 4) && wc[0].status == IBV_WC_WR_FLUSH_ERR);
 	CHECK(want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, NULL) && want(srv.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
 	CHECK(drop(j.cid) && drop(j.sid) && rdma_destroy_id(j.lid) == 0);
@@ -307,7 +310,8 @@ static bool a_solicited_event_is_asked_for_by_the_sender(void)
 	CHECK(ibv_req_notify_cq(b.cq, 1) == 0 && post_to(j.cid, &both, 3, cli.buf, 8) && rings(&b));
 	CHECK(poll_n(&srv, wc, 1) && (wc[0].wc_flags & IBV_WC_WITH_INV) && wc[0].invalidated_rkey == mr->rkey);
 	CHECK(ibv_dereg_mr(mr) == 0);
-	CHECK(ibv_req_notify_cq(b.cq, 1) == 0); /* an error is always worth an event */
+	/* an error raises the event, although only solicited completions are asked for */
+	CHECK(ibv_req_notify_cq(b.cq, 1) == 0);
 	CHECK(rdma_disconnect(j.cid) == 0 && rings(&b));
 	CHECK(poll_n(&cli, wc, 3));
 	CHECK(want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, NULL) && want(srv.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
@@ -333,7 +337,7 @@ static bool an_invalidated_region_is_closed(void)
 	CHECK((wc->wc_flags & IBV_WC_WITH_INV) != 0 && wc->invalidated_rkey == mr->rkey);
 	memset(srv.buf + 64, 0x77, 64);
 	CHECK(post_to(j.cid, &w, 3, cli.buf, 64) &&
-	      poll_n(&cli, wc, 1)); /* a Write is done when TCP has delivered it */
+	      poll_n(&cli, wc, 1)); /* a Write completes when TCP has delivered it */
 	CHECK(want(cli.ch, RDMA_CM_EVENT_DISCONNECTED, NULL) && want(srv.ch, RDMA_CM_EVENT_DISCONNECTED, NULL));
 	CHECK(srv.buf[64] == 0x77 && srv.buf[127] == 0x77);
 	CHECK(drop(j.cid) && drop(j.sid) && rdma_destroy_id(j.lid) == 0);
@@ -352,7 +356,7 @@ static bool nothing_at_all_can_be_transferred(void)
 	CHECK(join(&j, 8107) && post_recv(&srv, j.sid, 5, 0) && post_recv(&srv, j.sid, 6, 64));
 	memset(srv.buf, 1, 64);
 	memset(cli.buf, 2, 64);
-	for (unsigned n = 0; n < 2; n++) { /* no SGE, and one of no bytes */
+	for (unsigned n = 0; n < 2; n++) { /* n 0: no SGE; n 1: an SGE of 0 bytes */
 		for (unsigned o = 0; o < 3; o++) {
 			struct ibv_sge sge = { (uintptr_t)cli.buf, 0, cli.mr->lkey };
 			struct ibv_send_wr wr = { .wr_id = o, .sg_list = &sge, .num_sge = (int)n, .opcode = ops[o] },
@@ -374,7 +378,7 @@ static bool unsignalled_requests_end_with_the_signalled_one(void)
 	struct ibv_wc wc;
 
 	CHECK(join_with_caps(&j, 8108, c, 0));
-	for (uint64_t i = 1; i <= 2000; i++) { /* many times the queue */
+	for (uint64_t i = 1; i <= 2000; i++) { /* many times the queue's length */
 		struct ibv_sge sge = { (uintptr_t)cli.buf, 8, cli.mr->lkey };
 		struct ibv_send_wr wr = { .wr_id = i,
 					  .sg_list = &sge,
@@ -394,7 +398,7 @@ static bool unsignalled_requests_end_with_the_signalled_one(void)
 
 #define THREADS 4
 #define EACH    1500
-#define AHEAD   512 /* a thread's posts whose completions have not been polled: those of all threads fit the CQ */
+#define AHEAD   512 /* most unpolled posts of a thread: those of all threads fit into the CQ */
 
 static struct rdma_cm_id *shared_id;
 static uint64_t polled[THREADS];
@@ -412,7 +416,7 @@ static void *post_many(void *arg)
 		if (post_to(shared_id, &w, me << 32 | i, cli.buf + me * 4096, 512))
 			i++;
 		else
-			sched_yield(); /* the queue is full: others poll */
+			sched_yield(); /* the queue is full: other threads poll */
 	}
 	return NULL;
 }
@@ -468,7 +472,8 @@ static bool large_messages_both_ways_at_once(void)
 	}
 	CHECK(poll_n(&cli, wc, 1) && good(wc, IBV_WC_RDMA_WRITE, 0) && poll_n(&srv, wc, 1) &&
 	      good(wc, IBV_WC_RDMA_WRITE, 1));
-	CHECK(post_recv(&srv, j.sid, 1, 8) && post_recv(&cli, j.cid, 2, 8)); /* both have all when each has heard */
+	/* when both Sends have arrived, all Writes before them are placed */
+	CHECK(post_recv(&srv, j.sid, 1, 8) && post_recv(&cli, j.cid, 2, 8));
 	CHECK(post_send(&cli, j.cid, 3, 8) && post_send(&srv, j.sid, 4, 8) && poll_n(&cli, wc, 2) &&
 	      poll_n(&srv, wc, 2));
 	CHECK(memcmp(a + LEN / 2, b, LEN / 2) == 0 && memcmp(b + LEN / 2, a, LEN / 2) == 0);

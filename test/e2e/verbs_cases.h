@@ -4,14 +4,14 @@
 
 #include "cm_rig.h"
 
-/* What a work request of the client's is, and where it goes to. */
+/* A work request of the client: its operation and its target. */
 struct to {
 	enum ibv_wr_opcode op;
 	uint64_t addr;
-	uint32_t rkey; /* SEND_WITH_INV: what is invalidated */
+	uint32_t rkey; /* SEND_WITH_INV: the key to invalidate */
 	unsigned flags;
 };
-/* From or to the client's memory, one SGE, signalled. */
+/* Posts a signalled request with one SGE, from or to the client's memory. */
 bool post_to(struct rdma_cm_id *id, const struct to *to, uint64_t wr_id, void *from, uint32_t len);
 
 /* verbs_faults.c */

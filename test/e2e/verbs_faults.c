@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cases of verbs_cases.c in which something goes wrong, and who hears of it. */
+/* The cases of verbs_cases.c in which something goes wrong, and which side is told of it. */
 #include "cm_rig.h"
 #include "verbs_cases.h"
 
@@ -42,7 +42,7 @@ bool remote_faults_are_told_to_both(void)
 		struct to to = { t[i].op, (uintptr_t)srv.buf + t[i].past, mr->rkey ^ t[i].key, 0 };
 		CHECK(post_to(j.cid, &to, 1, cli.buf, 64));
 		CHECK(poll_n(&cli, &wc, 1) && wc.wr_id == 1 && wc.qp_num == j.cid->qp->qp_num);
-		/* The segment that acknowledges the Write's bytes brings the Terminate. */
+		/* The TCP segment that acknowledges the Write's bytes also carries the Terminate. */
 		CHECK(wc.status == IBV_WC_REM_ACCESS_ERR);
 		CHECK(async(cli.verbs, IBV_EVENT_QP_ACCESS_ERR, &ev) && ev.element.qp == j.cid->qp);
 		CHECK(async(srv.verbs, IBV_EVENT_QP_ACCESS_ERR, &ev) && ev.element.qp == j.sid->qp);
@@ -55,15 +55,15 @@ bool remote_faults_are_told_to_both(void)
 
 bool local_faults_are_told_at_home(void)
 {
-	struct ibv_mr *mr = ibv_reg_mr(cli.pd, cli.buf, 4096, 0); /* may be read locally, nothing else */
+	struct ibv_mr *mr = ibv_reg_mr(cli.pd, cli.buf, 4096, 0); /* local read access only */
 	struct ibv_pd *other = ibv_alloc_pd(cli.verbs);
 	struct ibv_mr *theirs = other != NULL ? ibv_reg_mr(other, cli.buf, 4096, IBV_ACCESS_LOCAL_WRITE) : NULL;
 
 	CHECK(mr != NULL && theirs != NULL);
 	struct ibv_sge t[] = {
-		{ (uintptr_t)cli.buf, 64, mr->lkey ^ 1 },    /* a key that is not */
-		{ (uintptr_t)cli.buf + 4090, 64, mr->lkey }, /* beyond its end */
-		{ (uintptr_t)cli.buf, 64, theirs->lkey },    /* another domain's */
+		{ (uintptr_t)cli.buf, 64, mr->lkey ^ 1 },    /* a key that does not exist */
+		{ (uintptr_t)cli.buf + 4090, 64, mr->lkey }, /* beyond the region's end */
+		{ (uintptr_t)cli.buf, 64, theirs->lkey },    /* a region of another domain */
 	};
 	for (unsigned i = 0; i < 4; i++) {
 		struct joined j;
@@ -87,8 +87,8 @@ bool local_faults_are_told_at_home(void)
 }
 
 /*
- * Three messages; the second one's receive is bad. Its sender is told which one it was, and of the third nothing
- * happened.
+ * Three messages, the second one with a bad receive. The sender must be told which message failed, and the third one
+ * must have no effect.
  */
 bool receives_that_cannot_take_their_message(void)
 {
@@ -114,7 +114,7 @@ bool receives_that_cannot_take_their_message(void)
 		CHECK(join(&j, 8132));
 		CHECK(post_recv(&srv, j.sid, 4, 64) && ibv_post_recv(j.sid->qp, &bad_one, &bad) == 0);
 		CHECK(post_recv(&srv, j.sid, 6, 64) && post_send(&cli, j.cid, 1, 64));
-		if (i & 1) /* alone on the wire */
+		if (i & 1) /* i odd: the bad message is alone on the wire */
 			CHECK(poll_n(&cli, wc, 1));
 		CHECK(post_send(&cli, j.cid, 2, len) && post_send(&cli, j.cid, 3, 64));
 		CHECK(i & 1 ? poll_n(&cli, wc + 1, 2) : poll_n(&cli, wc, 3));
@@ -131,7 +131,7 @@ bool receives_that_cannot_take_their_message(void)
 	return true;
 }
 
-/* The device is opened twice; each opening hears of its own objects and of no others. */
+/* The device is opened twice; each context gets the events of its own objects and of no others. */
 bool a_cq_that_overflows_is_told_to_its_owner(void)
 {
 	struct ibv_context *second = ibv_open_device(cli.verbs->device);
@@ -153,7 +153,7 @@ bool a_cq_that_overflows_is_told_to_its_owner(void)
 	CHECK(drop(j.cid) && drop(j.sid) && rdma_destroy_id(j.lid) == 0);
 	async_sweep(srv.verbs);
 	async_sweep(cli.verbs);
-	/* It costs its owner this queue and nothing else. */
+	/* The owner loses this queue and nothing else. */
 	CHECK(ibv_destroy_cq(small) == 0 && ibv_destroy_cq(elsewhere) == 0 && ibv_close_device(second) == 0);
 	CHECK(join(&j, 8133));
 	return part(&j);
@@ -190,7 +190,10 @@ bool a_qp_is_destroyed_under_traffic(void)
 	return true;
 }
 
-/* A region goes while the peer writes to it: the writer is told, the memory stays as it is from then on. */
+/*
+ * A region is deregistered while the peer writes to it: the writer is told, and the memory does not change from then
+ * on.
+ */
 bool memory_is_deregistered_under_traffic(void)
 {
 	struct ibv_mr *mr = ibv_reg_mr(srv.pd, srv.buf, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
@@ -247,14 +250,15 @@ bool requests_that_cannot_be_are_refused_at_once(void)
 	ok.wr.rdma.rkey = many.wr.rdma.rkey = srv.mr->rkey;
 	ok.next = &many;
 	CHECK(ibv_post_send(j.cid->qp, &ok, &bad) == EINVAL && bad == &many);
-	CHECK(poll_n(&cli, &wc, 1) && wc.wr_id == 1 && wc.status == IBV_WC_SUCCESS); /* those before it are posted */
+	/* the requests before the bad one are posted */
+	CHECK(poll_n(&cli, &wc, 1) && wc.wr_id == 1 && wc.status == IBV_WC_SUCCESS);
 	many.num_sge = 1;
 	many.opcode = IBV_WR_ATOMIC_WRITE;
 	CHECK(ibv_post_send(j.cid->qp, &many, &bad) == EOPNOTSUPP && bad == &many);
 	many.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
 	sge->length = 4;
 	CHECK(ibv_post_send(j.cid->qp, &many, &bad) == EINVAL && bad == &many);
-	for (unsigned i = 0, rc = 0; rc == 0; i++) { /* a queue that is full says so */
+	for (unsigned i = 0, rc = 0; rc == 0; i++) { /* a full queue is refused */
 		CHECK(i < 100000);
 		struct ibv_recv_wr r = { .sg_list = sge, .num_sge = 1 }, *bad_recv;
 		rc = (unsigned)ibv_post_recv(j.cid->qp, &r, &bad_recv);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One process of an extended reliable connection, initiator, target or both, which does what it is told on stdin. It
- * has one PD, one CQ and one region, which is remotely writable and readable; each receive is for SLOT bytes of it.
+ * One process of extended reliable connections, initiator, target or both, which runs commands from stdin. It has one
+ * PD, one CQ and one region that peers may write and read; each receive is for SLOT bytes of this region.
  *
  * usage: xrc_end DEVICE
- * commands; each is answered with a line "ok [NUMBERS]" or "err ERRNO"
- *   gid			its two words, hexadecimal
+ * commands, and the NUMBERS of the answer; each command is answered with a line "ok [NUMBERS]" or "err ERRNO"
+ *   gid			the device's GID: two words, hexadecimal
  *   mem			address and rkey of the region
- *   open FILE|- FLAGS		an XRC domain; FLAGS: c (O_CREAT), x (O_EXCL), n (neither)
- *   srq			its number
+ *   open FILE|- FLAGS		opens an XRC domain; FLAGS: c (O_CREAT), x (O_EXCL), n (neither)
+ *   srq			makes a shared receive queue: its number
  *   recv SLOT...		posts receives
- *   target | ini		a queue pair in INIT; its number
- *   openqp NUMBER		a target that another process has made
- *   join t|i NUMBER GID GID	to RTS, with this peer
- *   send SRQN LENGTH SALT | imm ...	a Send
+ *   target | ini		makes a queue pair in INIT: its number
+ *   openqp NUMBER		opens a target that another process has made
+ *   join t|i NUMBER GID GID	brings the queue pair to RTS, with this peer
+ *   send SRQN LENGTH SALT | imm ...	posts a Send
  *   write ADDRESS RKEY LENGTH SALT | read ADDRESS RKEY LENGTH
  *   poll			waits for a completion: status, opcode, wr_id, bytes, immediate
- *   empty			whether there is none: 1 or 0
- *   check SLOT LENGTH SALT	whether the slot has these bytes: 1 or 0
+ *   empty			1 when there is no completion, otherwise 0
+ *   check SLOT LENGTH SALT	1 when the slot has these bytes, otherwise 0
  *   event			waits for an asynchronous event: its type
- *   state t|i			of a queue pair
- *   error t|i			moves it to ERR
+ *   state t|i			the queue pair's state
+ *   error t|i			moves the queue pair to ERR
  *   destroy t|i|srq|xrcd
  */
 #include <errno.h>
@@ -43,7 +43,7 @@ static struct ibv_context *ctx;
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 static struct ibv_mr *mr;
-static struct ibv_xrcd *xrcd, *opened[32]; /* the last one, and all */
+static struct ibv_xrcd *xrcd, *opened[32]; /* xrcd: the last domain opened; opened: all of them */
 static unsigned n_opened;
 static struct ibv_srq *srq;
 static struct ibv_qp *target, *ini;
@@ -195,7 +195,7 @@ static int join(char **w)
 	return done(rc);
 }
 
-/* The bytes go out from the last slot, and a Read's come into it. */
+/* Sends or writes from the last slot; a Read writes into the last slot. */
 static int post(struct ibv_send_wr *s, uint32_t len, const char *salt)
 {
 	uint8_t *from = buf + (SLOTS - 1) * SLOT;
@@ -321,7 +321,7 @@ static int mem(char **w)
 
 static const struct command {
 	const char *name;
-	int args; /* at least */
+	int args; /* least number of arguments */
 	int (*run)(char **w);
 } commands[] = {
 	{ "gid", 0, gid },         { "mem", 0, mem },        { "open", 2, open_domain }, { "srq", 0, make_srq },
