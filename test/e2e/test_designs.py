@@ -160,7 +160,7 @@ def what_cannot_be_is_said_in_one_line():
         assert [line for line in p.err if "design host needs rnicd" in line] == p.err[:1], p.tail()
         p = d.run(RNICRUN, "ibv_devices", RNIC_DESIGN="sideways")
         p.wait()
-        assert "RNIC_DESIGN=sideways is no design" in p.stderr(), p.tail()
+        assert "RNIC_DESIGN=sideways is not a design" in p.stderr(), p.tail()
         for argv in (("--design", "sideways"), ("--embedded", "--design", "host")):
             p = d.run(RNICRUN, *argv, "ibv_devices")
             assert p.wait() == 2 and "--design" in p.stderr(), p.tail()
