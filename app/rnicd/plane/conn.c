@@ -489,13 +489,7 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 			    const struct flow *f)
 {
 	uint8_t opt[PKT_TCP_OPT_MAX];
-	struct tcpl_seg seg = { .seq = p->tcp_seq,
-				.ack = p->tcp_ack,
-				.len = p->payload_len,
-				.wnd = p->tcp_wnd,
-				.flags = p->tcp_flags,
-				.optlen = p->tcp_opt_len,
-				.opt = p->tcp_opt };
+	struct tcpl_seg seg = way_segment(p);
 
 	if (rn_likely(f != NULL))
 		way_came(&rn_container_of(f, struct conn, flow)->way, m);

@@ -454,12 +454,7 @@ bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
 {
 	struct conn_addr a = { .port = port, .local = p->dst, .remote = p->src, .lport = p->dport, .rport = p->sport };
 	struct stream_listener *l = rn_likely(w->streams.listens.used == 0) ? NULL : listener_for(w, &a);
-	struct tcpl_seg seg = { .seq = p->tcp_seq,
-				.ack = p->tcp_ack,
-				.wnd = p->tcp_wnd,
-				.flags = p->tcp_flags,
-				.optlen = p->tcp_opt_len,
-				.opt = p->tcp_opt };
+	struct tcpl_seg seg = way_segment(p);
 	enum conn_verdict v;
 
 	if (l == NULL || (seg.flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) != TCPL_SYN)
@@ -492,15 +487,9 @@ bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
 static void segment_in(struct rnicd_worker *w, struct stream *s, const struct rte_mbuf *m, const struct pkt *p)
 {
 	struct tcpl_ev ev = { 0 };
-	struct tcpl_seg seg = { .seq = p->tcp_seq,
-				.ack = p->tcp_ack,
-				.len = p->payload_len,
-				.wnd = p->tcp_wnd,
-				.flags = p->tcp_flags,
-				.optlen = p->tcp_opt_len,
-				.opt = p->tcp_opt,
-				.ref = (uint64_t)(uintptr_t)m };
+	struct tcpl_seg seg = way_segment(p);
 
+	seg.ref = (uint64_t)(uintptr_t)m;
 	enum tcpl_verdict v = tcpl_in(&s->qc.tcp, w->now, &seg, &ev);
 	stream_take(w, s, &ev, m, p->payload_off);
 	if (rn_unlikely(tcpl_get_state(&s->qc.tcp) == TCPL_S_TIME_WAIT) && !rn_link_linked(&s->time_wait) &&

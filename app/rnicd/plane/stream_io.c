@@ -349,13 +349,7 @@ static struct rte_mbuf *stream_frame(struct stream *s, const struct tcpl_out *o)
 
 	if (rn_unlikely(m == NULL))
 		return NULL;
-	struct pkt_tcp_seg seg = { .seq = o->seq,
-				   .ack = o->ack,
-				   .wnd = o->wnd,
-				   .flags = o->flags,
-				   .opt_len = o->optlen,
-				   .opt = o->opt,
-				   .payload_len = o->len };
+	uint64_t sum = 0;
 	uint32_t hdr = pkt_tcp_hdr_len(&s->way.tmpl, o->optlen);
 	uint8_t *to = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
 
@@ -364,9 +358,9 @@ static struct rte_mbuf *stream_frame(struct stream *s, const struct tcpl_out *o)
 		memcpy(to, tx_bytes(s) + at, first);
 		memcpy(to + first, tx_bytes(s), o->len - first);
 		if (!way_defers(&s->way))
-			seg.payload_sum = pkt_sum(to, o->len);
+			sum = pkt_sum(to, o->len);
 	}
-	way_header(&s->way, &seg, m);
+	way_header(&s->way, o, sum, m);
 	m->data_len = (uint16_t)(hdr + o->len);
 	m->pkt_len = hdr + o->len;
 	return m;

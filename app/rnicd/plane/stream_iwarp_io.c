@@ -243,13 +243,7 @@ static struct rte_mbuf *iw_slices(const struct stream *s, struct rte_mbuf *m, co
 void stream_iwarp_input(struct rnicd_worker *w, struct stream *s, struct rte_mbuf *m, const struct pkt *p)
 {
 	const enum tcpl_state was = tcpl_get_state(&s->qc.tcp);
-	struct tcpl_seg seg = { .seq = p->tcp_seq,
-				.ack = p->tcp_ack,
-				.len = p->payload_len,
-				.wnd = p->tcp_wnd,
-				.flags = p->tcp_flags,
-				.optlen = p->tcp_opt_len,
-				.opt = p->tcp_opt };
+	struct tcpl_seg seg = way_segment(p);
 	struct rte_mbuf *kept = NULL;
 
 	if (seg.len != 0) {
@@ -282,26 +276,18 @@ void stream_iwarp_timer(struct rnicd_worker *w, struct stream *s)
 static struct rte_mbuf *iw_frame(struct rnicd_worker *w, struct stream *s, const struct tcpl_out *o)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(s->way.port->pool);
-	struct pkt_tcp_seg seg = { .seq = o->seq,
-				   .ack = o->ack,
-				   .wnd = o->wnd,
-				   .flags = o->flags,
-				   .opt_len = o->optlen,
-				   .opt = o->opt,
-				   .payload_len = o->len };
-	/* the receiver is in this process: a CRC may be left open */
-	const bool inside = (s->way.port->wire != NULL || s->way.neigh == NULL) && !s->way.port->crc_always;
+	uint64_t sum = 0;
 
 	if (rn_unlikely(m == NULL))
 		return NULL;
 	uint32_t hdr = pkt_tcp_hdr_len(&s->way.tmpl, o->optlen);
 	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
 	if (o->len != 0) {
-		frame_defer_crc(m, rc_tcp_copy(stream_iwarp_ctx(w), &s->qc, o, payload, inside));
+		frame_defer_crc(m, rc_tcp_copy(stream_iwarp_ctx(w), &s->qc, o, payload, way_inside(&s->way)));
 		if (!way_defers(&s->way))
-			seg.payload_sum = pkt_sum(payload, o->len);
+			sum = pkt_sum(payload, o->len);
 	}
-	way_header(&s->way, &seg, m);
+	way_header(&s->way, o, sum, m);
 	m->data_len = (uint16_t)(hdr + o->len);
 	m->pkt_len = hdr + o->len;
 	return m;

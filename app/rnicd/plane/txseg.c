@@ -9,26 +9,6 @@
 #define SLICES            8u             /* more slices are most often short pieces between markers, which are copied */
 #define CHAIN_MAX         WORKER_MAX_IOV /* more pieces than the receiver of a pair can take as slices are copied */
 
-/* The frame's receiver is a connection of this process: the CRC may be left open. */
-static bool crc_open(const struct conn *c)
-{
-	return (c->way.port->caps.wire_mem || c->way.neigh == NULL) && !c->way.port->crc_always;
-}
-
-static void put_header(struct rte_mbuf *m, struct conn *c, const struct tcpl_out *o, uint64_t payload_sum)
-{
-	struct pkt_tcp_seg s = { .seq = o->seq,
-				 .ack = o->ack,
-				 .wnd = o->wnd,
-				 .flags = o->flags,
-				 .opt_len = o->optlen,
-				 .opt = o->opt,
-				 .payload_len = o->len,
-				 .payload_sum = payload_sum };
-
-	way_header(&c->way, &s, m);
-}
-
 /* Everything copied into one buffer, summed there where the port does not sum. */
 static struct rte_mbuf *linear(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o)
 {
@@ -38,8 +18,8 @@ static struct rte_mbuf *linear(struct rnicd_worker *w, struct conn *c, const str
 	uint32_t hdr = pkt_tcp_hdr_len(&c->way.tmpl, o->optlen);
 	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
 
-	frame_defer_crc(m, rc_tcp_copy(&w->tcp, &c->qc, o, payload, crc_open(c)));
-	put_header(m, c, o, way_defers(&c->way) ? 0 : pkt_sum(payload, o->len));
+	frame_defer_crc(m, rc_tcp_copy(&w->tcp, &c->qc, o, payload, way_inside(&c->way)));
+	way_header(&c->way, o, way_defers(&c->way) ? 0 : pkt_sum(payload, o->len), m);
 	m->data_len = (uint16_t)(hdr + o->len);
 	m->pkt_len = hdr + o->len;
 	return m;
@@ -141,7 +121,7 @@ static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const stru
 	bool crc_due;
 	uint32_t n = rc_tcp_slices(&c->qc, o, iov, SLICES, &crc_due);
 
-	if (n == 0 || (crc_due && !crc_open(c)))
+	if (n == 0 || (crc_due && !way_inside(&c->way)))
 		return NULL;
 	if (rn_likely(n == 3 && iov[1].len >= zcopy_min))
 		head = three(w, c, hdr, iov);
@@ -150,7 +130,7 @@ static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const stru
 	if (rn_unlikely(head == NULL))
 		return NULL;
 	head->pkt_len = hdr + o->len;
-	put_header(head, c, o, 0);
+	way_header(&c->way, o, 0, head);
 	frame_defer_crc(head, crc_due);
 	return head;
 }
@@ -159,7 +139,7 @@ static struct rte_mbuf *chain(struct rnicd_worker *w, struct conn *c, const stru
 static bool by_reference(const struct conn *c, const struct tcpl_out *o, uint32_t zcopy_min)
 {
 	return c->client != NULL && o->len >= zcopy_min && c->way.port->caps.zero_copy &&
-	       (crc_open(c) || (c->way.port->caps.tx_csum && !rc_agreed(&c->qc.rc)->crc)) &&
+	       (way_inside(&c->way) || (c->way.port->caps.tx_csum && !rc_agreed(&c->qc.rc)->crc)) &&
 	       !__atomic_load_n(&c->client->shares, __ATOMIC_RELAXED);
 }
 

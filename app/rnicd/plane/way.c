@@ -109,10 +109,18 @@ void way_note(struct way *way, const struct rte_mbuf *m)
 			way->came = (uint8_t)i;
 }
 
-uint32_t way_header(struct way *way, const struct pkt_tcp_seg *s, struct rte_mbuf *m)
+uint32_t way_header(struct way *way, const struct tcpl_out *o, uint64_t payload_sum, struct rte_mbuf *m)
 {
+	const struct pkt_tcp_seg s = { .seq = o->seq,
+				       .ack = o->ack,
+				       .wnd = o->wnd,
+				       .flags = o->flags,
+				       .opt_len = o->optlen,
+				       .opt = o->opt,
+				       .payload_len = o->len,
+				       .payload_sum = payload_sum };
 	bool defers = way_defers(way);
-	uint32_t len = pkt_tcp_build(&way->tmpl, s, defers ? PKT_CSUM_PSEUDO : PKT_CSUM_FULL,
+	uint32_t len = pkt_tcp_build(&way->tmpl, &s, defers ? PKT_CSUM_PSEUDO : PKT_CSUM_FULL,
 				     rte_pktmbuf_mtod(m, uint8_t *));
 
 	if (defers) {

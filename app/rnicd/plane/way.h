@@ -40,8 +40,27 @@ void way_refresh(struct rnicd_worker *w, struct way *way);
 uint32_t way_room(const struct rnicd_worker *w, const struct way *way);
 /* True: the checksum is left open, since the port computes it or the frame does not leave the process. */
 static inline bool way_defers(const struct way *way) { return way->port->caps.tx_csum || way->neigh == NULL; }
-/* Writes the headers to m and marks what of the checksum is still to be computed; returns the length of the headers. */
-uint32_t way_header(struct way *way, const struct pkt_tcp_seg *s, struct rte_mbuf *m);
+/* True: the frame's receiver is a connection of this process, so the CRC of an FPDU may be left open. */
+static inline bool way_inside(const struct way *way)
+{
+	return (way->port->caps.wire_mem || way->neigh == NULL) && !way->port->crc_always;
+}
+/*
+ * Writes the headers of segment o to m and marks what of the checksum is still to be computed; returns the length of
+ * the headers. payload_sum: pkt_sum() of the payload; not looked at where way_defers().
+ */
+uint32_t way_header(struct way *way, const struct tcpl_out *o, uint64_t payload_sum, struct rte_mbuf *m);
+/* The TCP segment in a parsed frame; ref is not set. */
+static inline struct tcpl_seg way_segment(const struct pkt *p)
+{
+	return (struct tcpl_seg){ .seq = p->tcp_seq,
+				  .ack = p->tcp_ack,
+				  .len = p->payload_len,
+				  .wnd = p->tcp_wnd,
+				  .flags = p->tcp_flags,
+				  .optlen = p->tcp_opt_len,
+				  .opt = p->tcp_opt };
+}
 /* Called before a segment is made: chooses the segment's path and tells TCP. */
 void way_choose(struct way *way, struct tcpl_conn *tcp, uint64_t now);
 static inline void way_aim(struct way *way, struct tcpl_conn *tcp, uint64_t now)
