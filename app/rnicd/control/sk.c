@@ -326,7 +326,7 @@ void sk_send(struct sk *s, enum cmd_type type, void (*done)(struct cmd *))
 		cmd_send(&s->cmd, s->worker);
 }
 
-static void sk_was_refused(struct cmd *cmd) { free(cmd); }
+void sk_forget_cmd(struct cmd *cmd) { free(cmd); }
 
 void sk_refuse(uint32_t worker, struct stream *stream, uint64_t key)
 {
@@ -334,7 +334,7 @@ void sk_refuse(uint32_t worker, struct stream *stream, uint64_t key)
 
 	if (cmd == NULL)
 		return; /* the connection stays half open until its peer gives up */
-	*cmd = (struct cmd){ .type = CMD_STREAM_CLOSE, .done = sk_was_refused };
+	*cmd = (struct cmd){ .type = CMD_STREAM_CLOSE, .done = sk_forget_cmd };
 	cmd->stream = (struct cmd_stream){ .stream = stream, .key = key, .abort = true };
 	cmd_send(cmd, worker);
 }

@@ -102,6 +102,8 @@ void sk_disarm(struct sk *s);
  * changed. */
 void sk_settle(struct sk *s);
 struct sk *sk_of(uint64_t key);
+/* `done` of an allocated command whose answer nobody waits for: frees the command. */
+void sk_forget_cmd(struct cmd *cmd);
 /* Resets a connection for which there is no listener any more. */
 void sk_refuse(uint32_t worker, struct stream *stream, uint64_t key);
 void sk_writable(const struct sk *s);

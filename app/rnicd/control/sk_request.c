@@ -172,8 +172,6 @@ static void sk_listens_now(struct cmd *cmd)
 	sk_settle(s);
 }
 
-static void listens_again(struct cmd *cmd) { free(cmd); }
-
 /* listen() once more: another backlog. The socket is not busy meanwhile, as connections may be taken from it. */
 static void listen_again(struct client *c, struct sk *s, uint32_t backlog)
 {
@@ -184,7 +182,7 @@ static void listen_again(struct client *c, struct sk *s, uint32_t backlog)
 		return;
 	}
 	s->backlog = backlog;
-	*cmd = (struct cmd){ .type = CMD_STREAM_LISTEN, .done = listens_again };
+	*cmd = (struct cmd){ .type = CMD_STREAM_LISTEN, .done = sk_forget_cmd };
 	cmd->stream_listen = (struct cmd_stream_listen){
 		.port = s->dev, .lport = s->local.port, .backlog = (uint16_t)backlog, .again = true, .key = s->owner.key
 	};
