@@ -65,6 +65,16 @@ def each_program_is_told_with_its_failures():
     assert [" ".join(line.split()) for line in lines] == ["a 2 of 3 runs failed", "b 0 of 1 runs failed"], lines
 
 
+def the_end_tells_why_the_first_case_failed():
+    ours = "ok 1 - a\nnot ok 2 - b\n# Traceback\n# AssertionError: no bytes came\nok 3 - c\n# of c\n"
+    assert runner.reason(ours) == ["# Traceback", "# AssertionError: no bytes came"], runner.reason(ours)
+    cmocka = "ok 1 - a\n# x.c:7: error: Failure!\nnot ok 2 - b\nok 3 - c\n"
+    assert runner.reason(cmocka, 1) == ["# x.c:7: error: Failure!"], runner.reason(cmocka, 1)
+    assert runner.reason("ok 1 - a\nnot ok 2 - b # SKIP\nlast words\n", 1) == ["last words"]
+    lines = runner.told_last({"name": "p", "stdout": ours}, ["failed: 2 b", "skipped: d"])
+    assert lines == ["p failed: 2 b", "    # Traceback", "    # AssertionError: no bytes came"], lines
+
+
 def programs_are_chosen_by_name_and_strange_names_are_told():
     known = ["e2e-ops", "e2e-cm", "crc32c"]
     assert runner.chosen(["e2e-*", "nosuch"], known) == (["e2e-ops", "e2e-cm"], ["nosuch"])
@@ -123,7 +133,8 @@ def where_there_are_no_hugepages_the_run_goes_on():
 CASES = [cases_are_counted, a_build_runs_what_is_not_left_out_and_what_is_named_nevertheless,
          a_skip_that_says_not_ok_is_no_failure, a_case_that_never_ran_is_a_failure,
          a_program_that_timed_out_is_a_failure, a_repeated_case_is_counted_and_named, the_last_line_has_three_numbers,
-         each_program_is_told_with_its_failures, programs_are_chosen_by_name_and_strange_names_are_told,
+         each_program_is_told_with_its_failures, the_end_tells_why_the_first_case_failed,
+         programs_are_chosen_by_name_and_strange_names_are_told,
          only_missing_hugepages_are_reserved_and_given_back,
          hugepages_that_are_there_are_left_alone, no_hugepages_are_taken_from_a_small_machine,
          where_there_are_no_hugepages_the_run_goes_on]
