@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 import ratchet
@@ -26,12 +27,22 @@ def changed(text, path, root):
     return max(1, sum(1 for x in lines if x.startswith('-') and not x.startswith('---')))
 
 
+def suspects(paths, root):
+    """Those of the files that the formatter would change. One process looks at many files: starting it takes ten times
+    as long as looking at one."""
+    said = subprocess.run([TOOL, '--dry-run', *paths], cwd=root, check=True, capture_output=True, text=True).stderr
+    told = {line.split(':')[0] for line in said.splitlines() if '[-Wclang-format-violations]' in line}
+    return [p for p in paths if p in told]
+
+
 def measure(root):
-    files = [(p, t) for p, t, _ in sources(root, ['lib', 'app', 'examples', 'test']) if p.endswith(('.c', '.h'))]
-    with ThreadPoolExecutor(4) as pool:
-        counts = list(pool.map(lambda f: changed(f[1], f[0], root), files))
-    bad = [p for (p, _), n in zip(files, counts) if n]
-    return {'all': (sum(counts), ', '.join(bad[:5]))} if bad else {}
+    texts = {p: t for p, t, _ in sources(root, ['lib', 'app', 'examples', 'test']) if p.endswith(('.c', '.h'))}
+    paths = list(texts)
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.map(lambda part: suspects(part, root), [paths[i:i + 100] for i in range(0, len(paths), 100)])
+    counts = {p: changed(texts[p], p, root) for part in found for p in part}
+    bad = [p for p, n in counts.items() if n]
+    return {'all': (sum(counts.values()), ', '.join(bad[:5]))} if bad else {}
 
 
 def main():
@@ -47,6 +58,13 @@ def main():
     tap.case('a line that is laid out otherwise is found',
              [] if changed('int a;\n', 'lib/base/x.c', root) == 0 and changed('int  a;\n', 'lib/base/x.c', root) == 1
              else ['it is not'])
+    with tempfile.TemporaryDirectory() as d:
+        shutil.copy(os.path.join(root, '.clang-format'), d)
+        for name, text in (('good.c', 'int a;\n'), ('bad.c', 'int  a;\n'), ('more.c', 'int b;\n')):
+            with open(os.path.join(d, name), 'w', encoding='utf-8') as f:
+                f.write(text)
+        found = suspects(['good.c', 'bad.c', 'more.c'], d)
+    tap.case('a file with such a line is found among others', [] if found == ['bad.c'] else found or ['it is not'])
     tap.case('sources are laid out by .clang-format',
              ratchet.held('unformatted_lines', measure(root), ratchet.read().get('unformatted_lines', {}), 0))
     return tap.done()
