@@ -6,12 +6,18 @@ import time
 
 import wire_rd
 from rd_scene import QKEY, RETRY_EXC, counters, customer, device, flow_of, scene, text
-from rig import case, until
-from wire_rd import ACK, COOKIE, DATA, F_TWICE, HELLO, SEGS, TAKEN, UNKNOWN, WINDOW
+from rig import case, helper, until
+from rules import rule
+from wire import ADDR
+from wire_rd import ACK, COOKIE, DATA, F_TWICE, HELLO, SEGMENT, SEGS, TAKEN, UNKNOWN, WINDOW
 from wire_rd import Pair, packet, ranges_of
+from wire_world import daemon
 
 # ---- the transport: rnicd receives ----
 
+@rule("16 octets; MUST be sent as 0, a receiver ignores them",
+      "an answer MUST have the two of the packet that it answers",
+      "A receiver MUST NOT keep anything for a HELLO, and its answer MUST NOT be longer than the HELLO")
 @scene()
 def a_hello_is_answered_by_a_cookie_as_long_and_nothing_is_kept(x):
     d = device()
@@ -52,6 +58,7 @@ def strangers(x):
     other.close()
 
 
+@rule("The cookie MUST prove")
 @scene()
 def a_cookie_that_is_forged_or_of_another_opens_nothing(x):
     for d, put in strangers(x):
@@ -60,6 +67,7 @@ def a_cookie_that_is_forged_or_of_another_opens_nothing(x):
         assert flow_of(d) is None
 
 
+@rule("The cookie MUST prove")
 @scene()
 def a_cookie_is_good_for_four_seconds(x):
     d = device()
@@ -72,6 +80,7 @@ def a_cookie_is_good_for_four_seconds(x):
     d.close()
 
 
+@rule("a receiver MUST NOT open a flow whose cookie is not younger")
 @scene()
 def a_replaced_flow_does_not_come_back(x):
     x.works()
@@ -86,6 +95,7 @@ def a_replaced_flow_does_not_come_back(x):
         assert (p.flow, p.token) == (flow, token), p
 
 
+@rule("A receiver MUST deliver each number of a flow at most once")
 @scene()
 def a_number_is_delivered_once(x):
     x.works()
@@ -114,6 +124,21 @@ def a_number_outside_the_window_is_dropped(x):
         x.dropped("rd_twice", lambda behind=behind: x.d.put_data(body, x.d.number - behind))
 
 
+@rule("A receiver MUST NOT forget a flow while a cookie is good")
+@scene()
+def a_flow_is_not_forgotten_while_its_cookie_is_good(x):
+    d = device()
+    d.ask()
+    asked = time.monotonic()
+    p = Pair(d, 0x4242, x.qpn, QKEY)
+    body = p.segment(p.message(text(x.m, x.length))[0])
+    number = d.give(body)
+    x.m += 1
+    until(lambda: time.monotonic() - asked > 3.5)
+    x.dropped("rd_twice", lambda: d.put_data(body, number, cookie=d.cookie))
+    d.close()
+
+
 @case
 def an_ack_tells_the_lowest_ranges_in_order():
     d = device()
@@ -129,6 +154,8 @@ def an_ack_tells_the_lowest_ranges_in_order():
     d.close()
 
 
+@rule("each flow; MUST NOT be 0.", "a receiver MUST drop a datagram whose body is not as long",
+      "| as of any datagram; a receiver MUST compare the CRC before it believes anything")
 @scene()
 def datagrams_that_cannot_be_are_dropped(x):
     x.works()
@@ -160,12 +187,15 @@ def answers_of_no_flow_are_dropped(x):
 
 # ---- the transport: rnicd sends ----
 
+@rule("Others MUST be sent as 0 and are ignored", "of an ACK, how many; 4 at most. Other kinds: MUST be sent as 0",
+      "below; the others MUST be sent as 0, and a receiver ignores them")
 @customer(length=4000)
 def a_sender_writes_reads_adds_and_sends(c):
     c.tell("go 8")
     c.serves(c.store(), 8)
 
 
+@rule("16 octets; MUST be sent as 0, a receiver ignores them", "each flow; MUST NOT be 0.")
 @customer()
 def a_hello_is_repeated_until_its_cookie_comes(c):
     c.d.answer = lambda p: p.kind != HELLO or len(c.d.hellos) > 3
@@ -175,6 +205,7 @@ def a_hello_is_repeated_until_its_cookie_comes(c):
     assert len({p.stamp for p in c.d.hellos}) > 3, "a repeated HELLO has a time stamp of its own"
 
 
+@rule("a sender MUST return the octets unchanged")
 @customer(length=4000)
 def data_is_repeated_with_its_number_and_its_cookie_until_an_ack(c):
     c.d.answer = lambda p: p.kind != DATA or len(c.d.data) > 6
@@ -193,6 +224,7 @@ def lost_packets_are_sent_again(c):
     c.serves(c.store(), 10)
 
 
+@rule("A sender MUST NOT send a segment whose number is 16 or more above")
 @customer(length=60000)
 def no_more_than_sixteen_segments_wait_to_be_taken(c):
     c.tell("go 1")
@@ -208,6 +240,27 @@ def no_more_than_sixteen_segments_wait_to_be_taken(c):
     c.serves(s, 1)
 
 
+@rule("A sender MUST NOT send 256 numbers or more beyond the lowest one")
+@case
+def a_sender_keeps_to_the_window_behind_a_packet_that_does_not_come():
+    d = device()
+    p = daemon().run(helper("rd_ends"), ADDR, "client", "8")
+    first = []
+    d.answer = lambda x: x.kind != DATA or x.number != 0 or len(first) > 8 or first.append(x)
+    pairs = WINDOW // SEGS + 2
+    for k in range(pairs):  # of each pair 16 Reads at most may be without their answers
+        p.p.stdin.write(f"to {d.host} {0x6000 + k} 4096 7\nask {SEGS}\n")
+    p.p.stdin.flush()
+    # Device raises when a number is beyond the window; rnicd's own is a quarter of it
+    d.until(lambda: len(first) > 8, lambda: sorted({x.number for x in d.data}))
+    assert max(x.number for x in d.data) < WINDOW // 4
+    d.until(lambda: len([c for c in d.carried if c.kind == SEGMENT]) == pairs * SEGS, lambda: len(d.carried))
+    p.stop()
+    d.close()
+
+
+@rule("A sender MUST drop an answer of another flow",
+      "A sender MUST drop an ACK that tells a number which was never sent")
 @customer()
 def answers_that_break_a_rule_are_dropped(c):
     c.d.answer = lambda p: False
@@ -239,6 +292,7 @@ def answers_that_break_a_rule_are_dropped(c):
     c.serves(c.store(), 1)
 
 
+@rule("a sender MUST NOT give the packet to the next flow")
 @customer()
 def a_lost_flow_fails_what_is_under_way_and_the_next_is_another(c):
     c.tell("go 2")

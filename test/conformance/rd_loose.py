@@ -4,6 +4,7 @@ import struct
 
 from rd_scene import COUNTER, QKEY, counters, customer, scene, text
 from rig import until
+from rules import rule
 from wire import READ_REQ, READ_RESP, SEND, WRITE, tagged, untagged
 from wire_rd import FIRST, LAST, LOOSE, REFUSED, SEGMENT, SEGS, SPAN, Pair
 
@@ -28,6 +29,7 @@ def has_taken(p, *numbers):
     p.until(lambda: all(n < p.told or n in p.told_too for n in numbers), f"not taken: {numbers}")
 
 
+@rule("MUST be sent when a bit of the map is set, and not otherwise")
 @scene(length=3000, how=ANY)
 def a_lost_segment_delays_its_chain_alone(x):
     p = loose(x)
@@ -44,6 +46,7 @@ def a_lost_segment_delays_its_chain_alone(x):
     assert x.came()[0] == 3
 
 
+@rule("A receiver MUST NOT judge messages of different chains by their MSNs")
 @scene(how=ANY)
 def messages_of_chains_are_not_judged_by_their_msns(x):
     p = loose(x)
@@ -60,6 +63,7 @@ def within_a_chain_they_are(x):
     x.refused(p, parts[0], untagged(SEND, 0, 6, parts[1][18:], mo=1200, last=False), term=(0x12, 0x03))
 
 
+@rule("The numbers of a chain's segments MUST follow each other")
 @scene(length=3000, how=ANY)
 def chains_that_cannot_be_end_the_run(x):
     a, b = send(0, 3000, 1), send(1, 3000, 2)
@@ -132,6 +136,7 @@ def an_answer_names_its_request(x):
     assert sorted(p.asked) == [41] * 3 + [42] * 3 and bytes(got) == text(1, 6000), p.asked
 
 
+@rule("The numbers of a chain's segments MUST follow each other")
 @customer(length=3000, how=ANY)
 def a_client_makes_chains_and_takes_what_the_map_tells(c):
     c.tell("burst 40")
@@ -154,6 +159,7 @@ def a_client_makes_chains_and_takes_what_the_map_tells(c):
     assert sorted(s.messages) == sorted(text(m, 3000) for m in range(20))
 
 
+@rule("The end that asked MUST look at this number")
 @customer(length=3000, how=ANY)
 def an_answer_to_no_request_ends_the_run(c):
     c.tell("go 1")

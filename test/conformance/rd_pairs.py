@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A case for each rule of doc/datagram-iwarp.md, chapter "Reliable datagrams"."""
 import struct
+import time
 
 import wire_rd
 from rd_scene import COUNTER, QKEY, REM_ACCESS, SLOTS, counters, customer, device, scene, text
 from rig import helper, until
+from rules import rule
 from wire import ADDR, WRITE, tagged, untagged
 from wire_rd import F_COOKIE, REFUSED, SEGMENT, SEGS, TAKEN, Pair, decode_carried
 from wire_world import daemon
@@ -19,6 +21,7 @@ def a_message_of_many_segments_arrives(x):
     assert x.came() == (20, 0)
 
 
+@rule("A receiver MUST tell what it has taken with its next packet of the pair")
 @scene()
 def segments_have_their_turn_in_the_order_of_their_numbers(x):
     parts = [x.pair.segment(x.pair.message(text(m, x.length))[0]) for m in range(SEGS)]
@@ -41,6 +44,7 @@ def memory_is_written_read_and_added_to(x):
     x.works()
 
 
+@rule("It MUST NOT count a segment that waits")
 @scene(later=True)
 def a_send_without_a_receive_waits_and_holds_up_no_other_pair(x):
     x.send()
@@ -72,6 +76,11 @@ def a_send_waits_no_longer_than_its_patience(x):
     p.taken()
 
 
+@rule("| 0 | kind | a receiver MUST drop a kind that it does not know",
+      "a receiver MUST drop the packet if the high octet is not 0",
+      "the sender's run. MUST NOT be 0 but in a REFUSED",
+      "below; the others MUST be sent as 0, and a receiver ignores them",
+      "| 3 | 0 | MUST be sent as 0; a receiver ignores the octet")
 @scene()
 def a_header_that_cannot_be_is_dropped_and_acknowledged(x):
     x.works()
@@ -214,6 +223,7 @@ def what_is_told_as_taken_beyond_what_was_sent_is_not_believed(x):
     assert x.pair.read(x.stag, x.where, 8) == bytes(8)
 
 
+@rule("the sender's run. MUST NOT be 0 but in a REFUSED")
 @scene()
 def taken_is_refused_by_an_end_that_knows_no_such_pair_and_is_silent_otherwise(x):
     x.works()
@@ -231,6 +241,7 @@ def taken_is_refused_by_an_end_that_knows_no_such_pair_and_is_silent_otherwise(x
     x.works()
 
 
+@rule("A REFUSED MUST NOT be answered with a REFUSED")
 @scene()
 def a_refusal_of_other_runs_is_dropped_and_never_answered(x):
     x.works()
@@ -262,6 +273,25 @@ def another_device_cannot_use_the_pair(x):
 
 # ---- reliable datagrams: rnicd sends ----
 
+@rule("An end MUST NOT have more than 16 Read Requests and Atomic Requests of a run")
+@customer(length=8)
+def no_more_than_sixteen_reads_are_without_their_answers(c):
+    c.tell("ask 24")
+    s = c.store()
+    s.until(lambda: len(s.ddp) == SEGS)
+    s.tell()  # so that it is not the segments' window that holds back the others
+    end = time.monotonic() + 0.5
+    s.until(lambda: time.monotonic() > end)
+    assert len(s.ddp) == SEGS, "a request more"
+    c.tell("told")
+    while not c.over():
+        s.turn()
+        while s.ddp:
+            s.serve(s.ddp.popleft())
+            s.tell()
+    assert c.answer() == (24, 0) and s.msn[0] == 0
+
+@rule("A run's number MUST be greater (RFC 1982)")
 @customer()
 def a_refusal_fails_the_request_that_it_names_and_nothing_else(c):
     c.tell("go 1")
@@ -292,6 +322,8 @@ def a_refusal_of_another_run_or_of_another_device_fails_nothing(c):
     other.close()
 
 
+@rule("as long as the receiver wants. Other kinds: MUST be sent as 0",
+      "| 3 | 0 | MUST be sent as 0; a receiver ignores the octet")
 @customer(how=("rnr=2",))
 def segments_tell_how_often_their_message_may_wait(c):
     c.tell("go 2")
@@ -300,6 +332,8 @@ def segments_tell_how_often_their_message_may_wait(c):
     assert {s.rnr for s in came if s.kind == SEGMENT} == {3}, came
 
 
+@rule("as long as the receiver wants. Other kinds: MUST be sent as 0",
+      "of a SEGMENT its number in the run. Other kinds: MUST be sent as 0")
 @customer()
 def a_silent_end_is_asked_whether_it_knows_the_pair(c):
     c.tell("go 1")

@@ -12,6 +12,8 @@
  *		to TO QPN WHERE STAG	the store for all commands that follow
  *		go N			N messages, each complete before the next; prints their number and status
  *		until			messages until one fails; prints the status
+ *		ask N			N Reads of slot 0, which are not waited for
+ *		told			waits for the Reads; prints as go does
  *		burst N			N Sends and Writes, many at a time; prints how many overtook an older one
  * unordered: the queue pair is unordered, and a store accepts Sends in any order. strict: the first failure ends the
  * queue pair. rnr: the queue pair's rnr_retry. shared: the receives come from a shared receive queue.
@@ -30,6 +32,7 @@
 #define SLOTS       4u
 #define BURST       8u    /* messages under way at a time */
 #define MESSAGES    4096u /* most messages that an unordered store takes */
+#define SENDS       512u
 #define RECVS       16u
 #define COUNTER_LEN 64u /* before the slots: the counter to which clients add */
 #define REMOTE      (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
@@ -42,7 +45,7 @@ static uint8_t byte_of(uint32_t m, uint32_t i) { return (uint8_t)((m * 31 + i * 
 
 static struct ibv_qp *make_qp(void)
 {
-	return gram_qp(e.cq, RNICDV_QPT_RD, (struct ibv_qp_cap){ 8, RECVS, 1, 1, 0 },
+	return gram_qp(e.cq, RNICDV_QPT_RD, (struct ibv_qp_cap){ SENDS, RECVS, 1, 1, 0 },
 		       IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD);
 }
 
@@ -152,7 +155,7 @@ static struct client {
 	uint8_t *from, *back; /* from: bytes to write and send; back: bytes read */
 	uint64_t *sum;        /* the counter's old value */
 	struct ibv_ah *ah;
-	uint32_t qpn, rkey, m;
+	uint32_t qpn, rkey, m, asked; /* asked: Reads that are not waited for yet */
 	uint64_t where;
 	uint8_t *many; /* memory of BURST messages */
 	struct ibv_mr *many_mr;
@@ -168,7 +171,7 @@ static enum ibv_wc_status complete(void)
 }
 
 /* op 0: Write, 1: Read, 2: fetch and add */
-static enum ibv_wc_status one_sided(int op)
+static void post_one_sided(int op)
 {
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(c.qp);
 	const uint64_t slot = c.where + COUNTER_LEN + (uint64_t)(c.m % SLOTS) * len;
@@ -185,6 +188,11 @@ static enum ibv_wc_status one_sided(int op)
 	ibv_wr_set_ud_addr(ex, c.ah, c.qpn, QKEY);
 	ibv_wr_set_sge(ex, c.mr->lkey, (uintptr_t)local, op == 2 ? 8 : len);
 	must(ibv_wr_complete(ex) == 0, "ibv_wr_complete");
+}
+
+static enum ibv_wc_status one_sided(int op)
+{
+	post_one_sided(op);
 	return complete();
 }
 
@@ -215,6 +223,24 @@ static enum ibv_wc_status message(void)
 	must(*c.sum == c.m, "the counter is wrong");
 	if ((s = send_message()) == IBV_WC_SUCCESS)
 		c.m++;
+	return s;
+}
+
+static void ask(uint32_t n)
+{
+	c.m = 0;
+	for (c.asked += n; n > 0; n--)
+		post_one_sided(1);
+}
+
+static enum ibv_wc_status told(void)
+{
+	enum ibv_wc_status s = IBV_WC_SUCCESS;
+	uint32_t n = 0;
+
+	for (; c.asked > 0 && s == IBV_WC_SUCCESS; c.asked--, n++)
+		s = complete();
+	c.m = n;
 	return s;
 }
 
@@ -301,7 +327,13 @@ static int client(void)
 			fflush(stdout);
 			continue;
 		}
-		if (sscanf(line, "go %u", &n) == 1)
+		if (sscanf(line, "ask %u", &n) == 1) {
+			ask(n);
+			continue;
+		}
+		if (strncmp(line, "told", 4) == 0)
+			s = told();
+		else if (sscanf(line, "go %u", &n) == 1)
 			for (s = IBV_WC_SUCCESS; n > 0 && s == IBV_WC_SUCCESS; n--)
 				s = message();
 		else

@@ -10,6 +10,8 @@
  *		sends messages of these lengths in turn until its stdin ends
  *        ud_long ADDRESS ports FIRST
  *		makes queue pairs with the UDP ports from FIRST on until one is refused, and prints their number
+ *        ud_long ADDRESS numbers COUNT
+ *		makes and destroys COUNT queue pairs, one after the other, and prints their QPNs
  * port: the UDP port of the queue pair.
  */
 #include "gram_end.h"
@@ -78,6 +80,24 @@ static int ports(uint16_t first)
 	printf("ports %u: %s\n", n, strerror(errno));
 	for (uint32_t i = 0; i < n; i++)
 		must(ibv_destroy_qp(qp[i]) == 0, "ibv_destroy_qp");
+	return 0;
+}
+
+static int numbers(uint32_t count)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = e.cq, .recv_cq = e.cq, .qp_type = IBV_QPT_UD, .cap = { 1, 1, 1, 1, 0 }
+	};
+
+	printf("numbers");
+	for (uint32_t i = 0; i < count; i++) {
+		struct ibv_qp *qp = ibv_create_qp(e.pd, &init);
+
+		must(qp != NULL, "ibv_create_qp");
+		printf(" %u", qp->qp_num);
+		must(ibv_destroy_qp(qp) == 0, "ibv_destroy_qp");
+	}
+	printf("\n");
 	return 0;
 }
 
@@ -165,15 +185,17 @@ int main(int argc, char **argv)
 {
 	if (argc > 4 && strncmp(argv[argc - 1], "port=", 5) == 0)
 		gram_port = (uint16_t)atoi(argv[--argc] + 5);
-	if (argc < 4 || (argc < 5 && strcmp(argv[2], "ports") != 0)) {
+	if (argc < 4 || (argc < 5 && strcmp(argv[2], "ports") != 0 && strcmp(argv[2], "numbers") != 0)) {
 		fprintf(stderr,
 			"usage: ud_long ADDRESS sink COUNT MAX [port=N] | ADDRESS source TO QPN LEN... [port=N] | "
-			"ADDRESS ports FIRST\n");
+			"ADDRESS ports FIRST | ADDRESS numbers COUNT\n");
 		return 2;
 	}
 	end_open(&e, argv[1]);
 	if (strcmp(argv[2], "ports") == 0)
 		return ports((uint16_t)atoi(argv[3]));
+	if (strcmp(argv[2], "numbers") == 0)
+		return numbers((uint32_t)atoi(argv[3]));
 	if (strcmp(argv[2], "sink") == 0)
 		return sink((uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
 	return source(argv[3], (uint32_t)atoi(argv[4]), argv + 5, (uint32_t)(argc - 5));

@@ -7,7 +7,8 @@
  *		prints its QPN, address and STag; checks each range that a completion reports; ends after COUNT records.
  *		MAPS: number of record maps of its queue pair: the ranges come from the map; bytes between stay 0
  *        ud_record ADDRESS member COUNT MAX GROUP TAG
- *		is a target in the group; writers address its memory from 0 on with the STag TAG
+ *		is a target in the group; writers address its memory from 0 on with the STag TAG. A line of its stdin
+ *		binds the tag to the second record's memory, and it prints that the tag is bound
  *        ud_record ADDRESS writer TO QPN WHERE STAG MAX LEN...
  *		writes records of these lengths in turn, one for each line of its stdin, until stdin ends
  *        ud_record ADDRESS store COUNT MAX
@@ -19,6 +20,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +79,24 @@ static void enter(struct ibv_qp *qp, char **argv, struct ibv_mr *mr)
 	printf("target %u 0 %u\n", 0xffffff, tag);
 }
 
+static bool line_came(void)
+{
+	struct pollfd p = { .fd = 0, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1 && getchar() == '\n';
+}
+
+/* argv: as for enter(). */
+static void bind_second(struct ibv_qp *qp, char **argv, struct ibv_mr *mr, uint32_t max)
+{
+	const union ibv_gid group = gid_of(argv[0]);
+
+	must(rnicdv_group_bind(qp, &group, (uint32_t)atoi(argv[1]), mr, (uint8_t *)mr->addr + max, max) == 0,
+	     "rnicdv_group_bind");
+	printf("bound\n");
+	fflush(stdout);
+}
+
 /* Checks the ranges of record m's map, each as check() does. Returns the valid bytes. */
 static uint32_t check_map(struct ibv_qp *qp, const struct rnicdv_record *r, const uint8_t *p, uint32_t m)
 {
@@ -123,6 +143,8 @@ static int target(uint32_t count, uint32_t max, char **argv)
 	fflush(stdout);
 	while (records < count) {
 		if (ibv_start_poll(cq, &none) != 0) {
+			if (argv != NULL && line_came())
+				bind_second(qp, argv, mr, max);
 			sched_yield();
 			continue;
 		}

@@ -187,7 +187,7 @@ class Device:
         end, again = time.monotonic() + PATIENCE, time.monotonic() + AGAIN * later
         while not what():
             now = time.monotonic()
-            assert now < end, why or "the device sends nothing"
+            assert now < end, (why() if callable(why) else why) or "the device sends nothing"
             if now >= again:
                 each()
                 again = now + AGAIN

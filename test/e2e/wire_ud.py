@@ -108,7 +108,8 @@ def decode(where, src, dst, p, ports=(PORT, PORT), common=PORT):
         raise WireError(where + f"{len(p)} bytes")
     version, kind, flags, unit = p[:4]
     unit, total = ((version & 15) << 8 | unit) * 64, be32(p, 16)
-    if version & 0xf0 != 0x10 or flags & ~1 or p[4] or p[8] or kind < 4 and (unit or total) or kind == 6 and unit:
+    flagged = 1 if kind in (1, 4, 5) else 0
+    if version & 0xf0 != 0x10 or flags & ~flagged or p[4] or p[8] or kind < 4 and (unit or total) or kind == 6 and unit:
         raise WireError(where + "header " + p[:HEADER].hex())
     if struct.unpack_from("<I", p, len(p) - CRC)[0] != crc32c(p[:-CRC]):
         raise WireError(where + "CRC32C")

@@ -4,10 +4,12 @@
 doc/datagram-iwarp.md and doc/datagram-sockets.md agree with lib/udp: this script builds the documents' vectors from
 their fields, with a CRC of its own, and compares them with the octets that test_udpl.c, test_udps.c, test_udpr.c and
 test_rd_wire.c read and write; the kinds are those of udpl.h, udpr.h and rd.h, and the messages of sockets those of
-udps.h.
+udps.h. Each MUST of doc/datagram-iwarp.md is tested by a case of test/conformance.
 
 usage: test_document.py SOURCE_ROOT
 """
+import ast
+import glob
 import os
 import re
 import struct
@@ -187,6 +189,28 @@ def the_flags_of_reliable_datagrams_are_those_of_the_header():
     assert [(name, flag) for flag, name in re.findall(r"^\| (0x\w+) \| `(RD_F_\w+)` \|", DOCUMENT, re.M)] == code, code
 
 
+def rules_with_cases():
+    """The words of each mark `@rule(...)` in test/conformance, with the name of its case."""
+    for path in sorted(glob.glob(os.path.join(ROOT, "test/conformance/*.py"))):
+        with open(path, encoding="utf-8") as f:
+            functions = [n for n in ast.walk(ast.parse(f.read())) if isinstance(n, ast.FunctionDef)]
+        for f in functions:
+            calls = {ast.unparse(d.func if isinstance(d, ast.Call) else d): d for d in f.decorator_list}
+            if "rule" in calls:
+                assert calls.keys() & {"case", "scene", "customer"}, f"{f.name} has a rule and is no case"
+                yield from ((ast.literal_eval(words), f.name) for words in calls["rule"].args)
+
+
+def each_must_has_a_case():
+    rules = re.sub(r"\s+", " ", DOCUMENT[:DOCUMENT.index("\n## Vectors")].replace("MUST, SHOULD and MAY", ""))
+    without = {m.start() for m in re.finditer("MUST", rules)}
+    for words, name in rules_with_cases():
+        places = [m.start() for m in re.finditer(re.escape(words), rules)]
+        assert len(places) == 1 and "MUST" in words, f"{name}: {len(places)} places of the document have: {words}"
+        without -= set(range(places[0], places[0] + len(words)))
+    assert not without, "".join(f"\n#   no case: ...{rules[max(at - 70, 0):at + 90]}..." for at in sorted(without))
+
+
 def main():
     cases = [the_status_and_sizes_of_sockets_are_those_of_the_header,
              the_flags_of_reliable_datagrams_are_those_of_the_header,
@@ -194,7 +218,7 @@ def main():
              the_kinds_of_reliable_datagrams_are_those_of_the_header, the_sum_of_the_castagnoli_check_value,
              the_vectors_are_what_their_fields_say,
              the_vectors_are_what_the_code_is_tested_with,
-             the_kinds_are_those_of_the_header]
+             the_kinds_are_those_of_the_header, each_must_has_a_case]
     failed = 0
     print("1..%d" % len(cases))
     for n, case in enumerate(cases, 1):
