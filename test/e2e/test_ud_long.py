@@ -4,14 +4,16 @@
 Datagram messages of any size between two processes: over a good wire, whose capture an independent checker reads and
 reassembles; over a wire that loses, repeats, reorders and corrupts datagrams; and with one end killed in the middle.
 """
+import os
 import sys
 from collections import defaultdict
 
 import wire_ud
-from rig import PATIENCE, RNICRUN, Daemon, case, helper, main, nothing_is_left, pair_conf, until
+from rig import PATIENCE, RNICRUN, Daemon, case, helper, main, need, nothing_is_left, pair_conf, until
 
 A, B = "10.77.0.1", "10.77.0.2"
 MIB = 1 << 20
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 UNIT = 1408  # octets of a segment with an MTU of 1500
 
 
@@ -166,6 +168,24 @@ def a_udp_port_is_one_queue_pairs_or_sockets_and_not_rnicds():
         assert s.wait() != 0 and "in use" in s.tail(), s.tail()
         source.p.kill()
         sink.p.kill()
+        nothing_is_left(d)
+
+
+@case
+def a_udp_port_below_1024_is_roots():
+    need("setpriv")
+    with Daemon(pair_conf()) as d:
+        os.chmod(d.dir, 0o711)
+        for port, free in ((1023, False), (1, False), (1024, True)):
+            p = d.run(*NOBODY, helper("ud_long"), B, "sink", "1", "100", f"port={port}")
+            if not free:
+                assert p.wait() != 0 and "ports below 1024 are root's" in p.tail(), (port, p.tail())
+                continue
+            assert p.wait_line("qpn") == f"qpn {port_number(port)}", p.tail()
+            p.stop()
+        sink, source = ends(d, 1, [100], ("port=1023",))  # this process is root's
+        sink.ok(PATIENCE)
+        end_source(source)
         nothing_is_left(d)
 
 
