@@ -135,6 +135,16 @@ static bool is_sink(const struct qp *qp, const struct qp_sge *g)
 	return qp_mr_check(qp->dev, &a) == QP_MR_OK;
 }
 
+/* Whether the work request goes to a group, by its QPN or its address: IPv4's, mapped into IPv6, or IPv6's. */
+static bool to_group(const struct qp_wqe *w)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	const uint8_t *a = w->dgram_write.addr;
+
+	return (w->ud.qpn & UDPL_QPN_MAX) == UDPL_QPN_GROUP || a[0] == 0xff ||
+	       (memcmp(a, mapped, sizeof(mapped)) == 0 && a[12] >> 4 == 14);
+}
+
 /* Copies the next work request and checks the copy, as qp_sq_take does. */
 static enum qp_take take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, enum qp_wc_status *why)
 {
@@ -166,6 +176,8 @@ static enum qp_take take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, e
 		*why = QP_WC_LOC_LEN_ERR;
 	if (*why == QP_WC_SUCCESS && s->w.op == QP_WR_READ && !is_sink(qp, &s->u.sge[0]))
 		*why = QP_WC_LOC_PROT_ERR;
+	if (*why == QP_WC_SUCCESS && s->w.op == QP_WR_READ && to_group(&s->w))
+		*why = QP_WC_LOC_QP_OP_ERR;
 	return *why == QP_WC_SUCCESS ? QP_TAKE_OK : QP_TAKE_BAD;
 }
 
