@@ -83,6 +83,7 @@ const struct counter counters[] = {
 	GROWS(STACK, "rd_twice", "packets", "packets dropped: they had come before"),
 	GROWS(STACK, "rd_far", "packets", "packets dropped: their number is outside the window"),
 	GROWS(STACK, "rd_no_room", "packets", "packets dropped for want of room; their sender sends them again"),
+	GROWS(STACK, "rd_idle", "times", "flows to another device were forgotten, as they carried nothing for rd-idle"),
 	GROWS(STACK, "nudges", "messages", "zero-length messages sent so that a silent peer-to-peer responder answers"),
 	GROWS(STACK, "setup_timeouts", "connections",
 	      "connections aborted because a step of their set-up took too long"),

@@ -249,6 +249,14 @@ static inline uint32_t udpr_tx_room(const struct udpr_tx *t, uint32_t len)
 	return t->state == UDPR_LOST ? 0 : len - (t->end - t->una);
 }
 
+/* ---- both ends ---- */
+
+/*
+ * When a worker may forget the flows to and from another, if nothing more is carried: `idle` ns after the last packet,
+ * and UDPR_IDLE_MIN after it at least. RN_NEVER: the fate of a packet is not known yet, or an ACK is owed.
+ */
+uint64_t udpr_rest_due(const struct udpr_tx *t, const struct udpr_rx *rx, uint64_t idle);
+
 /* ---- private to lib/udp ---- */
 
 void udpr_cc_start(struct udpr_tx *t);

@@ -111,6 +111,13 @@ uint64_t udpr_rx_due(const struct udpr_rx *rx, uint64_t delay)
 	return rx->at_once || rx->owed >= ACK_EVERY ? 0 : rx->heard + delay;
 }
 
+uint64_t udpr_rest_due(const struct udpr_tx *t, const struct udpr_rx *rx, uint64_t idle)
+{
+	if (udpr_tx_busy(t) || rx->owed > 0)
+		return RN_NEVER;
+	return rn_max_u64(t->last_sent, rx->heard) + rn_max_u64(idle, UDPR_IDLE_MIN);
+}
+
 /* The ranges that have come behind `next`, lowest first: the sender wants the fate of its oldest packets most. */
 static void put_ranges(const struct udpr_rx *rx, struct udpr_hdr *out)
 {

@@ -11,6 +11,7 @@ from rig import PATIENCE, Daemon, case, helper, main, nothing_is_left, pair_conf
 
 A, B = "10.77.0.1", "10.77.0.2"
 SUCCESS = 0
+LOSSY = "loss = 5%\nduplicate = 1%\nreorder = 2%\ncorrupt = 1%"
 
 
 def memif_conf(role, socket, address):
@@ -108,6 +109,33 @@ def flows_are_told_with_what_they_have_carried():
 
 
 @case
+def a_flow_that_carries_nothing_is_forgotten_and_the_next_message_makes_another():
+    with Daemon(pair_conf(rnicd="workers = 0,0\nrd-idle = 1s", both=LOSSY)) as d:  # 8 s are waited at least
+        store, client = Store(d, B, 20000), Client(d, A, 20000)
+        client.to(store)
+        for n in (1, 2):
+            assert client.go(5) == (5 * n, SUCCESS)
+            assert flow_of(d, "a", B)["lost"] == 0
+            until(lambda: d.telemetry("/rnic/flows") == [], lambda: d.telemetry("/rnic/flows"))
+            assert counters(d)["rd_idle"] == 2 * n, counters(d)  # at each end
+        assert client.go(5) == (15, SUCCESS) and store.came() == (15, 15)
+        client.end()
+        store.end()
+        nothing_is_left(d)
+
+
+@case
+def a_flow_whose_message_waits_for_a_receive_is_not_forgotten():
+    with Daemon(pair_conf(rnicd="rd-idle = 1s")) as d:
+        def idles(_):
+            until(lambda: d.telemetry("/rnic/counters")["rnr_waits"] > 0, "no message waits for a receive")
+            asked = flow_of(d, "a", B)["packets_out"]  # the waiting end asks once a second
+            until(lambda: flow_of(d, "a", B)["packets_out"] >= asked + 10, lambda: d.telemetry("/rnic/flows"))
+        late_receive(d, idles)
+        assert counters(d)["rd_idle"] == 0 and flow_of(d, "b", A)["lost"] == 0
+
+
+@case
 def every_size_arrives():
     with Daemon(pair_conf()) as d:
         for length in (8, 1320, 4096, 65536, 1 << 20):
@@ -145,7 +173,6 @@ def overtaken(conf, length, count, client_is, store_is):
         return n
 
 
-LOSSY = "loss = 5%\nduplicate = 1%\nreorder = 2%\ncorrupt = 1%"
 ANY_ORDER = ("unordered",)
 
 

@@ -383,6 +383,27 @@ static void a_flow_ends_at_its_sender_before_a_receiver_forgets_it(void **state)
 	assert_int_equal(tx.state, UDPR_CLOSED);
 }
 
+static void nothing_is_forgotten_while_a_packet_or_an_ack_is_owed(void **state)
+{
+	struct udpr_hdr h = { .kind = UDPR_DATA }, out;
+
+	(void)state;
+	assert_int_equal(open_flow(1), 1);
+	assert_true(udpr_rest_due(&tx, &rx, 0) == RN_NEVER); /* whether the packet has come is not known */
+	ack(1, 0, 0, start + 2 * rtt);
+	assert_true(udpr_rest_due(&tx, &rx, 0) == RN_NEVER); /* nor told to the caller */
+	assert_int_equal(told(true), 1);
+	h.flow = tx.flow;
+	h.token = tx.token;
+	assert_int_equal(udpr_rx_data(&rx, &h, start + 3 * rtt), UDPR_OK);
+	assert_true(udpr_rest_due(&tx, &rx, 0) == RN_NEVER); /* the ACK is owed */
+	udpr_rx_ack(&rx, start + 3 * rtt, &out);
+	assert_true(udpr_rest_due(&tx, &rx, 0) == start + 3 * rtt + UDPR_IDLE_MIN);
+	assert_true(udpr_rest_due(&tx, &rx, 60 * RN_NS_PER_S) == start + 3 * rtt + 60 * RN_NS_PER_S);
+	rx.heard = 0; /* the last packet went the other way */
+	assert_true(udpr_rest_due(&tx, &rx, 0) == tx.last_sent + UDPR_IDLE_MIN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -397,6 +418,7 @@ int main(void)
 		cmocka_unit_test(a_silent_peer_fails_every_packet_after_patience),
 		cmocka_unit_test(a_restarted_receiver_ends_the_flow_at_once),
 		cmocka_unit_test(a_flow_ends_at_its_sender_before_a_receiver_forgets_it),
+		cmocka_unit_test(nothing_is_forgotten_while_a_packet_or_an_ack_is_owed),
 		cmocka_unit_test(delay_above_the_target_makes_the_window_smaller),
 		cmocka_unit_test(delay_of_an_end_that_did_not_run_is_no_congestion),
 		cmocka_unit_test(a_receiver_that_did_not_run_says_so_once),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Three workers with a flow from each to each, over a network that loses, repeats, delays, reorders and corrupts.
- * Workers are restarted now and then. A seed determines a run. usage: test_udpr_sim [SEED]: runs that seed only.
+ * Workers are restarted now and then, and forget flows that carry nothing, each after a time of its own. A seed determines a run. usage: test_udpr_sim [SEED]: runs that seed only.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ struct frame {
 };
 
 struct node {
-	uint64_t key[2];
+	uint64_t key[2], idle; /* idle: ns after which it forgets a flow that carries nothing */
 	struct udpr_tx tx[NODES];
 	struct udpr_rx rx[NODES];
 	struct udpr_pkt ring[NODES][RING];
@@ -51,7 +51,7 @@ static struct {
 		enum fate fate;
 		uint32_t from, came;
 	} packet[PACKETS];
-	uint32_t given, good, bad, loss, twice, broken, late;
+	uint32_t given, good, bad, forgotten, loss, twice, broken, late;
 } sim;
 
 static const struct udpr_cfg cfg = { .target = 100 * RN_NS_PER_US, .patience = PATIENCE, .ack_delay = ACK_DELAY };
@@ -61,6 +61,7 @@ static void start_node(uint32_t i)
 	memset(&sim.node[i], 0, sizeof(sim.node[i]));
 	sim.node[i].key[0] = rn_rng_u64(&sim.rng);
 	sim.node[i].key[1] = rn_rng_u64(&sim.rng);
+	sim.node[i].idle = rn_rng_below(&sim.rng, 12000) * RN_NS_PER_MS;
 	for (uint32_t k = 0; k < sim.given; k++)
 		if (sim.packet[k].from == i && sim.packet[k].fate == WAITING)
 			sim.packet[k].fate = FORGOTTEN;
@@ -164,15 +165,21 @@ static uint64_t turn(uint32_t i, uint32_t k)
 	while (udpr_tx_next(t, sim.now, &h, &user))
 		send_hdr(i, k, &h, user);
 	if (!udpr_tx_busy(t) && t->state == UDPR_LOST)
+		*t = (struct udpr_tx){ .last_sent = t->last_sent };
+	if (udpr_rest_due(t, rx, sim.node[i].idle) <= sim.now) {
+		assert_true(!udpr_tx_busy(t) && udpr_rx_due(rx, ACK_DELAY) == RN_NEVER);
+		sim.forgotten += t->state != UDPR_CLOSED || rx->open;
 		memset(t, 0, sizeof(*t));
-	if (rx->open && sim.now - rx->heard > UDPR_IDLE_MIN)
 		memset(rx, 0, sizeof(*rx));
+	}
 	due = udpr_rx_due(rx, ACK_DELAY);
 	if (due <= sim.now) {
 		udpr_rx_ack(rx, sim.now, &h);
 		send_hdr(i, k, &h, 0);
 		due = RN_NEVER;
 	}
+	if (t->state != UDPR_CLOSED || rx->open)
+		due = rn_min_u64(due, udpr_rest_due(t, rx, sim.node[i].idle));
 	return rn_min_u64(due, udpr_tx_timer(t, sim.now));
 }
 
@@ -261,18 +268,21 @@ static uint64_t only;
 
 static void every_success_is_delivered_once_every_failure_at_most_once(void **state)
 {
-	uint64_t good[2] = { 0 }, bad[2] = { 0 }; /* runs without restarts, runs with restarts */
+	uint64_t good[2] = { 0 }, bad[2] = { 0 }, forgotten = 0; /* runs without restarts, runs with restarts */
 
 	(void)state;
 	for (uint64_t seed = only ? only : 1; seed <= (only ? only : SEEDS); seed++) {
 		run(seed, seed % 2 ? 0 : 2000);
 		good[seed % 2 == 0] += sim.good;
 		bad[seed % 2 == 0] += sim.bad;
+		forgotten += sim.forgotten;
 	}
 	for (uint32_t i = 0; i < 2; i++)
 		print_message("# %s restarts: %lu delivered, %lu failed\n", i ? "with" : "without",
 			      (unsigned long)good[i], (unsigned long)bad[i]);
+	print_message("# %lu flows were forgotten\n", (unsigned long)forgotten);
 	assert_true(bad[0] == 0);
+	assert_true(only || forgotten > SEEDS);
 	assert_true(only || good[1] > bad[1]);
 }
 

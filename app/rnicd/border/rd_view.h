@@ -39,7 +39,7 @@ struct rd_flow_stats {
 	uint64_t lost;               /* flows to it that were lost */
 };
 
-/* Of a device: packets that were dropped, and packets and work requests for which a table was full. */
+/* Of a device: packets that were dropped, packets and work requests for which a table was full, and flows forgotten. */
 struct rd_drops {
 	uint64_t no_peer; /* first packets and work requests that found no free peer */
 	uint64_t unknown; /* DATA of no flow, whose cookie opens none */
@@ -47,6 +47,7 @@ struct rd_drops {
 	uint64_t twice;   /* DATA that had come before */
 	uint64_t far;     /* DATA with a number outside the window */
 	uint64_t no_room; /* DATA that found no room: its sender sends it again */
+	uint64_t idle;    /* peers whose flows carried nothing for rd-idle */
 };
 
 /* Another device: a flow each way, which all queue pairs of both devices share. */

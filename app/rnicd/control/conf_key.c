@@ -179,6 +179,10 @@ const struct conf_key conf_keys_rnicd[] = {
 	{ "record-linger", "1s",
 	  "how long such a message is remembered after its end, so that late datagrams do not begin it again",
 	  CONF_TIME, GLOBAL(d.record_linger_ns), RANGE(RN_NS_PER_MS, 60 * RN_NS_PER_S) },
+	{ "rd-idle", "300s",
+	  "how long the flow of reliable datagrams to another device is kept when it carries nothing, 8 s at least; "
+	  "0: always",
+	  CONF_TIME, GLOBAL(d.rd_idle_ns), RANGE(0, 86400 * RN_NS_PER_S) },
 	{ "quota-memory", "16G", "registered memory of one client", CONF_BYTES, GLOBAL(d.quota_memory),
 	  RANGE(4 * KIB, UINT64_C(1) << 46) },
 	{ "quota-qps", "2048", "queue pairs of one client", CONF_UINT, GLOBAL(d.quota_qps), RANGE(1, IPC_MAX_QPS) },

@@ -256,7 +256,7 @@ static bool flow_fates(struct rnicd_worker *w, struct rd_port *r, struct rd_peer
 		p->spare[p->n_spare++] = (uint8_t)packet;
 	if (lost) {
 		p->stats.lost++;
-		memset(&p->tx, 0, sizeof(p->tx));
+		p->tx = (struct udpr_tx){ .last_sent = p->tx.last_sent };
 		rd_lost(&r->d, p->addr.b);
 	}
 	return true;
@@ -336,6 +336,12 @@ static bool flow_send(struct rnicd_worker *w, struct rd_port *r, struct rd_peer 
 	return ud_room(w, port);
 }
 
+/* When the peer is forgotten if its flows carry nothing more: the next packet takes a place and opens a flow again. */
+static uint64_t idle_due(const struct rd_peer *p)
+{
+	return rnicd.cfg.rd_idle_ns != 0 ? udpr_rest_due(&p->tx, &p->rx, rnicd.cfg.rd_idle_ns) : RN_NEVER;
+}
+
 static uint32_t flows_send(struct rnicd_worker *w, struct rd_port *r)
 {
 	struct rd_peer *p;
@@ -348,10 +354,14 @@ static uint32_t flows_send(struct rnicd_worker *w, struct rd_port *r)
 
 		if (!more || p->tx.state == UDPR_LOST)
 			due = w->now;
-		if (due != RN_NEVER)
+		if (due == RN_NEVER && (due = idle_due(p)) <= w->now) {
+			r->drops.idle++;
+			peer_drop(r, p);
+		} else if (due != RN_NEVER) {
 			rn_wheel_arm(&r->wheel, &p->timer, rn_max_u64(due, w->now));
-		else
+		} else {
 			rn_wheel_disarm(&r->wheel, &p->timer);
+		}
 	}
 	return n;
 }
@@ -426,6 +436,7 @@ void rd_port_look(const struct rnicd_worker *w, struct look_worker *l)
 		l->rd_drops.twice += drops->twice;
 		l->rd_drops.far += drops->far;
 		l->rd_drops.no_room += drops->no_room;
+		l->rd_drops.idle += drops->idle;
 	}
 }
 
