@@ -24,7 +24,7 @@ static const struct kind kinds[] = {
 	  "/rnic/ports",
 	  COUNTER_PORT,
 	  false,
-	  { "id", "address", "mtu", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "tx_drops" } },
+	  { "id", "address", "mtu", "out_of_order", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "tx_drops" } },
 	{ "clients",
 	  "/rnic/clients",
 	  COUNTER_CLIENT,

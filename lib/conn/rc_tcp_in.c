@@ -27,9 +27,15 @@ bool rc_tcp_slice(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_sl
 	return true;
 }
 
-/* A segment that came too early and is held. */
-static RN_COLD void early(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s)
+/*
+ * A segment that came too early and is held: what may be placed of it now is, unless it waits for its turn. Bytes that
+ * are in order now are no longer early, and a packet of which a part is kept stays whole.
+ */
+static RN_COLD void early(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s, bool kept)
 {
+	ctx->rc.qp.stats.ooo_held++;
+	if (c->tcp.cfg->ahead != TCPL_AHEAD_PLACE || kept || rn_seq_lt(s->seq, c->tcp.rcv_nxt))
+		return;
 	const struct rc_tcp_pkt *pkt = pkt_of(s);
 	struct rn_iov iov[RC_MAX_IOV];
 	struct rc_bytes b = { .iov = iov, .len = s->len, .pos = s->seq, .crc_due = pkt->crc_due && s->off == 0 };
@@ -129,7 +135,8 @@ bool rc_tcp_segment(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_
 		bare.flags &= (uint8_t) ~(TCPL_FIN | TCPL_PSH);
 		seg = &bare;
 	}
-	(void)tcpl_in(&c->tcp, ctx->rc.qp.now, seg, &ev); /* the engine counts verdicts; this function uses ev only */
+	if (rn_unlikely(tcpl_in(&c->tcp, ctx->rc.qp.now, seg, &ev) == TCPL_DROP_AHEAD))
+		ctx->rc.qp.stats.ooo_drops++;
 	ctx->held += ev.held;
 	if (seg->len > 0)
 		rc_answer_put(&ctx->rc, &c->rc);
@@ -145,9 +152,8 @@ bool rc_tcp_segment(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_
 	if (ev.bits & TCPL_EV_DATA)
 		kept = in_order(ctx, c, &ev);
 	follow(ctx, c);
-	/* Bytes that are in order now are no longer early, and a packet of which a part is kept stays whole. */
-	if (rn_unlikely(ev.held) && !kept && rn_seq_ge(ev.ooo.seq, c->tcp.rcv_nxt))
-		early(ctx, c, &ev.ooo);
+	if (rn_unlikely(ev.held))
+		early(ctx, c, &ev.ooo, kept);
 	if (rn_unlikely(c->rc.rnr.state != RC_RNR_NONE))
 		rc_tcp_window(c);
 	if (rn_unlikely(ev.bits & (TCPL_EV_PEER_FIN | TCPL_EV_RESET | TCPL_EV_TIMEOUT)))

@@ -188,6 +188,8 @@ struct qp_stats {
 	uint64_t bytes_streamed; /* of these, bytes placed by stores past the caches */
 	uint64_t staged;         /* FPDUs that TCP had split into several segments */
 	uint64_t ooo_placed;     /* FPDUs placed before a hole in front of them was filled */
+	uint64_t ooo_held;       /* segments behind a hole that were kept for their turn */
+	uint64_t ooo_drops;      /* segments behind a hole that were dropped, as the carrier's owner wishes */
 	uint64_t flushed;
 	uint64_t terms_sent, terms_rcvd;
 	uint64_t crc_errors, framing_errors, ddp_errors, rdmap_errors, access_errors;

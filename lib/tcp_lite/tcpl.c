@@ -277,8 +277,8 @@ const char *tcpl_state_name(enum tcpl_state s)
 const char *tcpl_verdict_name(enum tcpl_verdict v)
 {
 	static const char *const name[TCPL_VERDICT_COUNT] = {
-		"OK",       "DROP_OPTION", "DROP_STATE", "DROP_ACK",    "DROP_WINDOW", "DROP_PAWS",
-		"DROP_SYN", "DROP_RST",    "DROP_FULL",  "DROP_COOKIE", "NEW_SYN",
+		"OK",       "DROP_OPTION", "DROP_STATE", "DROP_ACK",   "DROP_WINDOW", "DROP_PAWS",
+		"DROP_SYN", "DROP_RST",    "DROP_FULL",  "DROP_AHEAD", "DROP_COOKIE", "NEW_SYN",
 	};
 	return (unsigned)v < TCPL_VERDICT_COUNT ? name[v] : "?";
 }

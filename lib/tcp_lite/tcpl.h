@@ -71,6 +71,7 @@ enum tcpl_verdict {
 	TCPL_DROP_SYN,    /* SYN on a synchronised connection: challenged (RFC 5961, 4) */
 	TCPL_DROP_RST,    /* RST that was not exactly at RCV.NXT: challenged when in the window (RFC 5961, 3) */
 	TCPL_DROP_FULL,   /* no place in the table of held segments */
+	TCPL_DROP_AHEAD,  /* came ahead of a hole, and cfg.ahead is TCPL_AHEAD_DROP */
 	TCPL_DROP_COOKIE, /* ACK whose SYN cookie is not one of ours */
 	TCPL_NEW_SYN, /* TIME_WAIT and a SYN that may start anew (RFC 6191): CLOSED now; the SYN is the listener's */
 	TCPL_VERDICT_COUNT,
@@ -170,6 +171,17 @@ extern const struct tcpl_cc tcpl_newreno; /* RFC 5681, 6582 */
 extern const struct tcpl_cc tcpl_cubic;   /* RFC 9438 */
 extern const struct tcpl_cc tcpl_bbr;     /* draft-cardwell-iccrg-bbr-congestion-control-00 */
 
+/* What becomes of a segment that arrives ahead of a hole. */
+enum tcpl_ahead {
+	TCPL_AHEAD_PLACE, /* it is held; its owner may place its bytes at once */
+	TCPL_AHEAD_HOLD,  /* it is held; its owner uses its bytes in their turn. The engine does as with PLACE */
+	/*
+	 * It is dropped and answered by an ACK of its own: the peer sends it again. With use_sack the ACK has no block,
+	 * so peers that find losses by SACK alone wait for a timeout.
+	 */
+	TCPL_AHEAD_DROP,
+};
+
 /*
  * Shared by the connections of a device; constant while any of them uses it. tcpl_cfg_default fills in the LAN values.
  */
@@ -206,7 +218,8 @@ struct tcpl_cfg {
 	 * 5.3) drops what a slower path brings once something that was sent later has closed a hole. Default false.
 	 */
 	bool tracks;
-	bool pace; /* spread what cwnd allows over the round trip. Default false; a model paces anyway */
+	bool pace;     /* spread what cwnd allows over the round trip. Default false; a model paces anyway */
+	uint8_t ahead; /* enum tcpl_ahead. Default PLACE */
 	const struct tcpl_cc *cc;
 };
 
@@ -222,7 +235,7 @@ struct tcpl_stats {
 	uint32_t idle_acks;            /* bare ACKs that said nothing new and repeated nothing of use */
 	uint32_t lost_rexmits;         /* retransmissions found lost without a timeout (RFC 8985) */
 	uint32_t cuts;                 /* ACKs and SACK edges that lie inside a segment: a box on the way had cut it */
-	uint32_t ooo, ooo_drops, dups; /* segments held; not held for want of room; received again */
+	uint32_t ooo, ooo_drops, dups; /* segments held; not held, for want of room or by cfg.ahead; received again */
 	uint32_t challenges;           /* challenge ACKs sent */
 	uint32_t win_probes, keep_probes;
 	uint32_t fast_in; /* segments that took the predicted path */
@@ -336,6 +349,7 @@ struct tcpl_conn {
 	uint32_t flight_max; /* most bytes in flight until flight_end is acknowledged */
 	uint32_t flight_end;
 	uint32_t dup_acks;
+	uint32_t owed; /* ACKs for segments that were dropped: one for each */
 	uint32_t tlp_end;
 	uint32_t piece;     /* with F_PIECE: the lost record that this lies in has been sent again up to here */
 	uint32_t mtu_end;   /* TCPL_MTU_AGAIN: full segments pass when this is acknowledged; with F_MTU_END */

@@ -335,6 +335,21 @@ static void newreno_in(struct tcpl_conn *c, const struct acked *a, bool dup)
 }
 
 /*
+ * RFC 5681, 3.2, with a peer that has agreed to SACK: three duplicates without a block say that the peer holds nothing,
+ * neither the segments that it has answered nor what it has not. All goes again.
+ */
+static void blockless_in(struct tcpl_conn *c, bool dup)
+{
+	if (!dup || c->n_sacked != 0) {
+		c->dup_acks = 0;
+		return;
+	}
+	if (++c->dup_acks == 3 && c->recovery == TCPL_R_OPEN && !(c->flags & F_RECOVER))
+		for (uint32_t i = c->r_head; i != c->r_tail; i++)
+			tcpl_mark_lost(c, i);
+}
+
+/*
  * Sequence numbers that were remembered because they lay ahead of SND.UNA are forgotten once it has reached them: two
  * GiB later the comparison would say that they lie ahead again. Called while any is set, for each ACK that moves
  * SND.UNA.
@@ -435,10 +450,13 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 		clean_acked(c, now, s->ack, o, &a);
 		progress(c, now, &a, ev);
 	}
-	if (c->flags & F_SACK)
+	if (c->flags & F_SACK) {
 		detect(c, now, o, s->ack, &a);
-	else
+		if (rn_unlikely(o->n_sack == 0))
+			blockless_in(c, dup);
+	} else {
 		newreno_in(c, &a, dup);
+	}
 	refused(c);
 	c->stats.dup_acks += dup;
 	c->stats.idle_acks += same && !dup;

@@ -321,7 +321,7 @@ static bool predicted(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *
 
 	if ((c->state != TCPL_S_ESTABLISHED && c->state != TCPL_S_FIN_WAIT_2) || (s->flags & ~TCPL_PSH) != TCPL_ACK ||
 	    s->seq != c->rcv_nxt || c->h_tail != 0 || c->recovery != TCPL_R_OPEN ||
-	    (c->n_sacked | c->n_lost | c->dup_acks) != 0 || (c->flags & (F_AHEAD | F_FIN_SEEN)) ||
+	    (c->n_sacked | c->n_lost | c->dup_acks | c->owed) != 0 || (c->flags & (F_AHEAD | F_FIN_SEEN)) ||
 	    acked > c->snd_nxt - c->snd_una || s->len > c->rcv_adv - c->rcv_nxt || (acked | s->len) == 0)
 		return false;
 	if (c->flags & F_TS) {
@@ -371,7 +371,8 @@ enum tcpl_verdict tcpl_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_s
 	if (tcpl_opt_parse(s->opt, s->optlen, &o))
 		v = by_state[c->state](c, now, s, &o, ev);
 	c->stats.drops[v]++;
-	if (v == TCPL_OK) {
+	/* of a segment whose bytes are dropped the ACK counts */
+	if (v == TCPL_OK || v == TCPL_DROP_FULL || v == TCPL_DROP_AHEAD) {
 		c->last_in = now;
 		c->probes = 0;
 		tcpl_rearm(c, now);

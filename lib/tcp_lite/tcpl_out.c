@@ -79,6 +79,7 @@ static bool out_syn(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 static bool out_ack(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 {
 	header(c, now, o, c->snd_nxt, TCPL_ACK);
+	c->owed -= c->owed != 0;
 	if (c->flags & F_SACK)
 		o->optlen += tcpl_opt_sack(c, o->opt + o->optlen, o->optlen);
 	c->dsack.end = c->dsack.seq;
@@ -343,7 +344,7 @@ static bool out_synchronised(struct tcpl_conn *c, uint64_t now, struct tcpl_out 
 		return true;
 	if ((c->flags & (F_WIN_PROBE | F_KEEP_PROBE)) && out_probe(c, now, o))
 		return true;
-	return (c->flags & F_ACK_NOW) && out_ack(c, now, o);
+	return ((c->flags & F_ACK_NOW) || c->owed != 0) && out_ack(c, now, o);
 }
 
 bool tcpl_out(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)

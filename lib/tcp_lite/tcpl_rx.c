@@ -211,6 +211,12 @@ void tcpl_rx_data(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, s
 	uint32_t before = c->rcv_nxt;
 	bool gap = c->h_ready < c->h_tail;
 
+	if (rn_unlikely(c->cfg->ahead == TCPL_AHEAD_DROP) && rn_seq_gt(s->seq, c->rcv_nxt)) {
+		c->stats.ooo_drops++;
+		c->owed++;
+		*v = TCPL_DROP_AHEAD;
+		return;
+	}
 	see_fin(c, s);
 	if (p.len > 0 && rn_seq_lt(p.seq, c->rcv_nxt)) {
 		uint32_t cut = rn_min_u32(c->rcv_nxt - p.seq, p.len);
@@ -238,6 +244,8 @@ void tcpl_rx_data(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, s
 		c->flags |= F_FIN_RCVD;
 		ev->bits |= TCPL_EV_PEER_FIN;
 	}
+	if (c->rcv_nxt != before)
+		c->owed = 0; /* the ACKs would repeat a number that is news to the peer */
 	if (gap || fin || c->h_ready < c->h_tail || (s->flags & TCPL_FIN))
 		c->flags |= F_ACK_NOW;
 	else if (c->rcv_nxt != before)

@@ -125,6 +125,8 @@ static void node_make(struct rig *r, int id)
 
 	n->id = id;
 	tcpl_cfg_default(&n->tcp, (uint16_t)(r->cfg.mtu - 40));
+	n->tcp.ahead = r->cfg.ahead;
+	n->tcp.use_sack = !r->cfg.no_sack;
 	if (r->cfg.rcv_space)
 		n->tcp.rcv_space = r->cfg.rcv_space;
 	if (r->cfg.raw[id]) {

@@ -42,7 +42,9 @@ struct rig_cfg {
 	bool split;  /* received packets consist of several slices */
 	/* received packets come in several slices and in long bursts, one between two turns */
 	bool bulk;
-	uint32_t rcv_space;                                  /* 0: default */
+	uint32_t rcv_space; /* 0: default */
+	uint8_t ahead;      /* enum tcpl_ahead */
+	bool no_sack;
 	uint32_t cqe;                                        /* 0: RIG_CQE */
 	bool from;                                           /* completion queues have senders' addresses */
 	uint32_t chunks, recs, stages, copies, blocks, wide; /* 0: default */

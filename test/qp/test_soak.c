@@ -200,12 +200,14 @@ static void make_cfg(struct rig_cfg *c, uint64_t seed)
 
 static struct qp_stats total;
 
-static void run_seed(uint64_t seed)
+static void run_seed(uint64_t seed, enum tcpl_ahead ahead)
 {
 	struct rig_cfg cfg;
 	struct side s[2] = { 0 };
 
 	make_cfg(&cfg, seed);
+	cfg.ahead = (uint8_t)ahead;
+	cfg.no_sack = ahead == TCPL_AHEAD_DROP && seed % 2 != 0;
 	struct rig *r = rig_new(&cfg);
 	fill(r, 0);
 	fill(r, 1);
@@ -234,6 +236,8 @@ static void run_seed(uint64_t seed)
 	verify(r, s);
 	for (int id = 0; id < 2; id++) {
 		total.ooo_placed += r->n[id].ctx.rc.qp.stats.ooo_placed;
+		total.ooo_held += r->n[id].ctx.rc.qp.stats.ooo_held;
+		total.ooo_drops += r->n[id].ctx.rc.qp.stats.ooo_drops;
 		total.staged += r->n[id].ctx.rc.qp.stats.staged;
 		total.no_rec += r->n[id].ctx.rc.qp.stats.no_rec;
 		total.fpdus_in += r->n[id].ctx.rc.qp.stats.fpdus_in;
@@ -241,28 +245,64 @@ static void run_seed(uint64_t seed)
 	rig_free(r);
 }
 
-static void soak(void **state)
+static void seeds(uint64_t count, enum tcpl_ahead ahead)
 {
-	(void)state;
-	for (uint64_t i = 1; i <= SEEDS; i++) {
+	total = (struct qp_stats){ 0 };
+	for (uint64_t i = 1; i <= count; i++) {
 		char line[64];
 		int n = snprintf(line, sizeof(line), "# seed %lu\n", (unsigned long)(only_seed ? only_seed : i));
 
 		if (getenv("QP_SOAK_TRACE") != NULL)
 			fwrite(line, 1, (size_t)n, stderr);
-		run_seed(only_seed ? only_seed : i);
+		run_seed(only_seed ? only_seed : i, ahead);
 		if (only_seed)
 			return;
 	}
-	/* The runs have reached the code that they are meant to reach. */
+}
+
+/* The last lines of each case: the runs have reached the code that they are meant to reach. */
+static void soak(void **state)
+{
+	(void)state;
+	seeds(SEEDS, TCPL_AHEAD_PLACE);
+	if (only_seed)
+		return;
 	assert_true(total.ooo_placed > 1000);
+	assert_true(total.ooo_held > total.ooo_placed / 2);
+	assert_int_equal(total.ooo_drops, 0);
 	assert_true(total.staged > 100);
 	assert_true(total.no_rec > 0);
 }
 
+static void what_is_ahead_of_a_hole_waits_for_its_turn(void **state)
+{
+	(void)state;
+	seeds(SEEDS / 4, TCPL_AHEAD_HOLD);
+	if (only_seed)
+		return;
+	assert_true(total.ooo_held > 1000);
+	assert_int_equal(total.ooo_placed, 0);
+	assert_int_equal(total.ooo_drops, 0);
+}
+
+static void what_is_ahead_of_a_hole_is_dropped(void **state)
+{
+	(void)state;
+	seeds(SEEDS / 4, TCPL_AHEAD_DROP);
+	if (only_seed)
+		return;
+	assert_true(total.ooo_drops > 1000);
+	assert_int_equal(total.ooo_placed, 0);
+	assert_int_equal(total.ooo_held, 0);
+}
+
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(soak) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(soak),
+		cmocka_unit_test(what_is_ahead_of_a_hole_waits_for_its_turn),
+		cmocka_unit_test(what_is_ahead_of_a_hole_is_dropped),
+	};
 
 	only_seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 0;
 	return cmocka_run_group_tests_name("qp_soak", tests, NULL, NULL);

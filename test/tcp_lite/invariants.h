@@ -78,6 +78,8 @@ static inline const char *broken_rx(const struct tcpl_conn *c)
 		if (i >= c->h_ready && !(c->flags & F_FIN_RCVD) && rn_seq_le(h[i].seq, c->rcv_nxt))
 			return "a held range that is due";
 	}
+	if (c->cfg->ahead == TCPL_AHEAD_DROP && (c->h_tail != 0 || c->n_blocks != 0 || c->stats.ooo != 0))
+		return "a segment ahead of a hole is held, and should be dropped";
 	if (c->n_blocks > RN_ARRAY_LEN(c->block) || (c->n_blocks > 0 && c->h_ready == c->h_tail))
 		return "SACK blocks of nothing";
 	return NULL;

@@ -3,9 +3,9 @@
  * Timed tables of segments in and out, in packetdrill's manner: `test_script FILE.pkt...`, one TAP case each.
  *
  *	set NAME VALUE ...	before the first timed line: mss wscale sack ts ack_psh init_cwnd rcv_space hold recs
- *				exid chunks delack min_rto init_rto max_rto peer_delack keep_idle keep_intvl keep_probes
- *				retries syn_retries patience time_wait fin_wait challenge cwnd_max (times as below),
- *				cc newreno|cubic
+ *				exid chunks ahead delack min_rto init_rto max_rto peer_delack keep_idle keep_intvl
+ *				keep_probes retries syn_retries patience time_wait fin_wait challenge cwnd_max
+ *				(times as below), cc newreno|cubic
  *	+TIME COMMAND		the clock moves on by TIME (0, 5us, 10ms, 2s, 3d), due timers run, then:
  *	  connect | listen	active open | the next SYN is accepted
  *	  < SEG, <& SEG		a segment arrives; with & the owner's turn does not end yet
@@ -204,6 +204,7 @@ static void set(struct run *r, char *p)
 			{ "syn_retries", &c->syn_retries, NULL, NULL, NULL },
 			{ "keep_probes", &c->keep_probes, NULL, NULL, NULL },
 			{ "challenge", &c->challenge_max, NULL, NULL, NULL },
+			{ "ahead", &c->ahead, NULL, NULL, NULL },
 			{ "use_wscale", NULL, &c->use_wscale, NULL, NULL },
 			{ "sack", NULL, &c->use_sack, NULL, NULL },
 			{ "ts", NULL, &c->use_ts, NULL, NULL },

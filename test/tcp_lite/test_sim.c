@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two engines over bad links. Without arguments: a fixed set of seeds. With a seed: that run, with a trace of every
- * segment (`test_sim SEED [clean|hostile|abort|hole]`). With a count behind the kind: so many seeds without traces;
- * failed seeds are printed.
+ * segment (`test_sim SEED [clean|hostile|abort|hole|drop]`). With a count behind the kind: so many seeds without
+ * traces; failed seeds are printed.
  */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -34,6 +34,9 @@ static void make(struct sim_profile *p, uint64_t seed, const char *kind)
 		p->link[0].mtu = 1452; /* the MTU of PPPoE */
 		p->link[1].mtu = seed % 3 == 0 ? 1452 : 1240;
 		p->link[1].tells = seed % 2 == 0 ? 500000 : 0;
+	} else if (strcmp(kind, "drop") == 0) {
+		p->cfg[0].ahead = TCPL_AHEAD_DROP;
+		p->cfg[1].ahead = seed % 3 == 0 ? TCPL_AHEAD_PLACE : TCPL_AHEAD_DROP;
 	}
 }
 
@@ -62,6 +65,11 @@ static void black_holes(void **state)
 {
 	(void)state;
 	run(5000, 200, "hole");
+}
+static void what_is_ahead_of_a_hole_is_dropped(void **state)
+{
+	(void)state;
+	run(6000, 200, "drop");
 }
 static void aborted(void **state)
 {
@@ -218,6 +226,7 @@ int main(int argc, char **argv)
 		SEEDS(2000),
 		SEEDS(2100),
 		cmocka_unit_test(hostile),
+		cmocka_unit_test(what_is_ahead_of_a_hole_is_dropped),
 		cmocka_unit_test(aborted),
 		cmocka_unit_test(black_holes),
 		cmocka_unit_test(lan_clean),

@@ -154,6 +154,34 @@ static void a_dead_path_is_tried_again_once_in_a_while(void **state)
 	assert_in_range(r.stats[0].rtos + r.stats[0].tlps, 2, 20);
 }
 
+/*
+ * A receiver that drops what comes ahead of a hole. All data arrive although each path that is faster than another one
+ * brings such segments; what was dropped is sent again, and little else.
+ */
+static void a_receiver_that_drops_gets_all_data_over_unlike_paths(void **state)
+{
+	static const uint64_t delay[] = { 100 * RN_NS_PER_US, RN_NS_PER_MS };
+	static struct sim_profile p;
+	struct sim_result r;
+
+	(void)state;
+	for (size_t n = 2; n <= 4; n += 2) {
+		for (size_t d = 0; d < RN_ARRAY_LEN(delay); d++) {
+			lan(&p, (uint32_t)n, MIB);
+			p.cfg[1].ahead = TCPL_AHEAD_DROP;
+			for (uint32_t i = 0; i < n; i++)
+				p.path_delay_ns[i] = delay[d] * i / (n - 1);
+			run(&p, 1, &r);
+			print_message("# %zu paths, %" PRIu64 " us apart: %u dropped, %u sent again, %u timeouts, "
+				      "%.1f ms\n",
+				      n, delay[d] / RN_NS_PER_US, r.stats[1].ooo_drops, r.stats[0].rexmits,
+				      r.stats[0].rtos, (double)took(&p, &r) / 1e6);
+			assert_true(r.stats[1].ooo_drops > 0);
+			assert_true(r.stats[0].rexmits >= r.stats[1].ooo_drops);
+		}
+	}
+}
+
 /* A peer without SACK: the owner is told that it must not spread segments over paths. */
 static void without_sack_one_path_is_used(void **state)
 {
@@ -199,6 +227,7 @@ int main(void)
 		cmocka_unit_test(what_a_path_has_lost_is_sent_again_and_not_much_more),
 		cmocka_unit_test(a_path_that_dies_is_left_within_a_timeout),
 		cmocka_unit_test(a_dead_path_is_tried_again_once_in_a_while),
+		cmocka_unit_test(a_receiver_that_drops_gets_all_data_over_unlike_paths),
 		cmocka_unit_test(without_sack_one_path_is_used),
 		cmocka_unit_test(seeds_over_several_paths),
 	};

@@ -94,6 +94,9 @@ enum rnicd_spacing {
 /* By which path of a port the next frame leaves; in the order of the key's words. */
 enum rnicd_spread { RNICD_SPREAD_TURNS, RNICD_SPREAD_QUEUE, RNICD_SPREAD_FLOW };
 
+/* What becomes of a TCP segment that arrives before an earlier one; in the order of the key's words. */
+enum rnicd_ahead { RNICD_AHEAD_PLACE, RNICD_AHEAD_BUFFER, RNICD_AHEAD_DROP };
+
 enum rnicd_rnr { RNICD_RNR_AUTO, RNICD_RNR_WAIT, RNICD_RNR_END }; /* in the order of the key's words */
 
 /* What an emulated middlebox does to TCP segments; in the order of the key's words. */
@@ -146,6 +149,7 @@ struct rnicd_port_cfg {
 	uint16_t max_ird, max_ord; /* RDMA Reads under way at once, inbound and outbound; also reported as the device's
 			      * limits */
 	uint8_t congestion;        /* enum rnicd_congestion */
+	uint8_t ahead;             /* enum rnicd_ahead */
 	uint64_t min_rto_ns;       /* 0: tcp_lite's default */
 	uint64_t keepalive_ns;     /* idle time before a TCP keepalive probe is sent; 0: none is sent */
 	uint64_t qp_keepalive_ns;  /* the same for connections without connection manager */

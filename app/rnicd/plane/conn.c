@@ -32,6 +32,9 @@ void conn_tcp_init(const struct rnicd_port *port)
 	static const struct tcpl_cc *const control[] = {
 		[RNICD_CUBIC] = &tcpl_cubic, [RNICD_NEWRENO] = &tcpl_newreno, [RNICD_BBR] = &tcpl_bbr
 	};
+	static const uint8_t ahead[] = { [RNICD_AHEAD_PLACE] = TCPL_AHEAD_PLACE,
+					 [RNICD_AHEAD_BUFFER] = TCPL_AHEAD_HOLD,
+					 [RNICD_AHEAD_DROP] = TCPL_AHEAD_DROP };
 	struct tcpl_cfg *cfg = &tcp_cfg[port->index][0];
 	uint32_t ip = pkt_addr_is_ip4(&port->cfg->ip) ? PKT_IP4_LEN : PKT_IP6_LEN;
 
@@ -44,6 +47,9 @@ void conn_tcp_init(const struct rnicd_port *port)
 	cfg->pace = port->cfg->pacing;
 	cfg->tracks = port->n_paths != 0;
 	cfg->use_ts = !cfg->tracks;
+	cfg->ahead = ahead[port->cfg->ahead];
+	/* a peer without SACK counts the ACKs of what is dropped (RFC 5681, 3.2); over several paths it needs SACK */
+	cfg->use_sack = cfg->ahead != TCPL_AHEAD_DROP || cfg->tracks;
 	cfg->keep_idle_ns = port->cfg->keepalive_ns;
 	tcp_cfg[port->index][1] = *cfg;
 	tcp_cfg[port->index][1].keep_idle_ns = port->cfg->qp_keepalive_ns;

@@ -195,6 +195,8 @@ void stream_over(struct rnicd_worker *w, struct stream *s, int error)
 	}
 	if (rn_unlikely(s->iwarp != NULL))
 		stream_iwarp_free(w, s);
+	else
+		stream_let_go_held(w, s);
 	let_go(s);
 	stream_set_state(s, STREAM_OVER);
 	rn_wheel_disarm(&w->streams.wheel, &s->timer);
@@ -484,24 +486,6 @@ bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
 
 /* ---- the steps of a turn ---- */
 
-static void segment_in(struct rnicd_worker *w, struct stream *s, const struct rte_mbuf *m, const struct pkt *p)
-{
-	struct tcpl_ev ev = { 0 };
-	struct tcpl_seg seg = way_segment(p);
-
-	seg.ref = (uint64_t)(uintptr_t)m;
-	enum tcpl_verdict v = tcpl_in(&s->qc.tcp, w->now, &seg, &ev);
-	stream_take(w, s, &ev, m, p->payload_off);
-	if (rn_unlikely(tcpl_get_state(&s->qc.tcp) == TCPL_S_TIME_WAIT) && !rn_link_linked(&s->time_wait) &&
-	    s->state != STREAM_OVER && s->state != STREAM_FREE)
-		stream_time_wait(w, s);
-	if (v == TCPL_NEW_SYN) {
-		if (s->state != STREAM_OVER)
-			stream_over(w, s, 0);
-		(void)stream_stranger(w, p, s->addr.port);
-	}
-}
-
 /*
  * A program must get checked bytes: when a connection of this process has left a CRC open in the frame, the CRC is
  * summed in a copy of the frame.
@@ -521,7 +505,7 @@ void stream_input(struct rnicd_worker *w, struct flow *f, struct rte_mbuf *m, co
 		return;
 	}
 	if (rn_likely(!frame_crc_deferred(m))) {
-		segment_in(w, s, m, p);
+		stream_segment(w, s, m, p);
 		return;
 	}
 	whole = frame_copy(s->way.port->pool, m);
@@ -530,7 +514,7 @@ void stream_input(struct rnicd_worker *w, struct flow *f, struct rte_mbuf *m, co
 		return;
 	}
 	frame_finish(whole);
-	segment_in(w, s, whole, p);
+	stream_segment(w, s, whole, p);
 	rte_pktmbuf_free(whole);
 }
 

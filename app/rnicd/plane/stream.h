@@ -8,6 +8,7 @@
  *
  * A position in the stream is a sequence number less that of the first byte; the lower bits of the position are the
  * place in the ring. Bytes received ahead of a hole go to their place at once: the ring has room for the whole window.
+ * With out-of-order = buffer their frame is kept until their turn.
  */
 #ifndef RNICD_STREAM_H
 #define RNICD_STREAM_H
@@ -104,6 +105,7 @@ struct stream_ctx {
 	struct rn_list ready, telling;
 	struct rn_list time_wait; /* streams in TIME_WAIT, oldest first */
 	uint32_t time_waits;      /* length of the list time_wait */
+	uint32_t held;            /* frames that are kept until their turn */
 	struct rn_wheel wheel;
 	struct flow_table listens;
 	struct stream_listener *listener;
@@ -151,6 +153,15 @@ void stream_tell(struct rnicd_worker *w, struct stream *s, uint32_t bits);
  * itself, which is freed after STREAM_CLOSED.
  */
 void stream_over(struct rnicd_worker *w, struct stream *s, int error);
+/* One segment's turn, with wire plain: a frame whose bytes are checked. */
+void stream_segment(struct rnicd_worker *w, struct stream *s, struct rte_mbuf *m, const struct pkt *p);
+/*
+ * The frame with one more reference, or a copy of a frame in many pieces, with its payload as slices in its private
+ * area. NULL: no buffer.
+ */
+struct rte_mbuf *stream_slices(const struct stream *s, struct rte_mbuf *m, const struct pkt *p);
+/* The stream is over: frees the frames that are kept until their turn. */
+void stream_let_go_held(struct rnicd_worker *w, struct stream *s);
 /* Carries out the events that a call of TCP has returned. m: the frame of the segment that was received, else NULL. */
 void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev *ev, const struct rte_mbuf *m,
 		 uint32_t payload_off);

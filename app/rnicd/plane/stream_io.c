@@ -3,6 +3,7 @@
  * The bytes of streams, between the program's rings, tcp_lite and frames. What the program writes is copied and checked
  * before it is used. A program that breaks the rules of the rings has its connection reset.
  */
+#include "base/rn_seq.h"
 #include "plane/frame.h"
 #include "plane/stream.h"
 #include "plane/stream_iwarp.h"
@@ -46,6 +47,26 @@ static void place(const struct stream *s, const struct tcpl_slice *sl, const str
 	}
 }
 
+/* Whether frames that arrive ahead of a hole are kept until their turn. */
+static bool buffers(const struct stream *s) { return s->qc.tcp.cfg->ahead == TCPL_AHEAD_HOLD; }
+
+/* The turn of a slice that was held has come; its bytes are in the ring already, unless its frame was kept. */
+static void place_held(struct rnicd_worker *w, const struct stream *s, const struct tcpl_slice *sl)
+{
+	struct rn_iov iov[WORKER_MAX_IOV];
+
+	if (rn_likely(!buffers(s)))
+		return;
+	const struct rc_tcp_pkt *pkt = (const struct rc_tcp_pkt *)(uintptr_t)sl->ref;
+	uint32_t n = rn_iov_cut(pkt->iov, pkt->n, sl->off, sl->len, iov, WORKER_MAX_IOV), at = sl->seq - s->rx_seq0;
+	for (uint32_t i = 0; i < n && n != UINT32_MAX && s->mem != NULL; i++) {
+		ring_put(s, at, iov[i].base, (uint32_t)iov[i].len);
+		at += (uint32_t)iov[i].len;
+	}
+	rte_pktmbuf_free(mbuf_of_ref(sl->ref));
+	w->streams.held--;
+}
+
 void stream_put_in(struct stream *s, const uint8_t *p, uint32_t len)
 {
 	ring_put(s, s->rx_tail, p, len);
@@ -57,14 +78,35 @@ static void stream_deliver(struct stream *s, const struct tcpl_slice *sl)
 	s->rx_tail = sl->seq + sl->len - s->rx_seq0;
 }
 
-static void stream_drain(struct stream *s)
+/* What was received ahead of a hole that is never filled. TCP has ended. */
+static void drop_held(struct rnicd_worker *w, struct stream *s)
 {
 	struct tcpl_slice sl;
 	uint64_t ref;
 
-	while (tcpl_rx_next(&s->qc.tcp, &sl) || tcpl_rx_drop(&s->qc.tcp, &ref)) {
-		/* the bytes are in the ring already, or lost with the connection; no frame is held */
+	while (tcpl_rx_next(&s->qc.tcp, &sl))
+		place_held(w, s, &sl);
+	while (tcpl_rx_drop(&s->qc.tcp, &ref)) {
+		if (!buffers(s))
+			continue;
+		rte_pktmbuf_free(mbuf_of_ref(ref));
+		w->streams.held--;
 	}
+}
+
+void stream_let_go_held(struct rnicd_worker *w, struct stream *s)
+{
+	if (rn_likely(!buffers(s)))
+		return;
+	tcpl_abort(&s->qc.tcp);
+	drop_held(w, s);
+}
+
+static void stream_drain(struct rnicd_worker *w, struct stream *s)
+{
+	uint64_t ref;
+
+	drop_held(w, s);
 	while (tcpl_acked(&s->qc.tcp, &ref) || tcpl_tx_drop(&s->qc.tcp, &ref)) {
 		/* refs are positions: nothing to free */
 	}
@@ -113,13 +155,18 @@ static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcp
 			place(s, &ev->slice, m, payload_off);
 		stream_deliver(s, &ev->slice);
 	}
-	if (ev->held) {
+	if (rn_unlikely(ev->held) && buffers(s)) {
+		w->tcp.rc.qp.stats.ooo_held++;
+	} else if (rn_unlikely(ev->held)) {
+		w->tcp.rc.qp.stats.ooo_placed++;
 		if (s->mem != NULL)
 			place(s, &ev->ooo, m, payload_off);
 		(void)tcpl_ooo_placed(&s->qc.tcp, ev->ooo.seq, &ref);
 	}
-	while (tcpl_rx_next(&s->qc.tcp, &sl))
+	while (tcpl_rx_next(&s->qc.tcp, &sl)) {
+		place_held(w, s, &sl);
 		stream_deliver(s, &sl);
+	}
 	if (s->mem != NULL)
 		stream_show(s, stream_stats(w, s), false);
 	stream_answer(w, s);
@@ -187,11 +234,62 @@ void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev 
 	if (ev->bits & TCPL_EV_PEER_FIN)
 		stream_peer_fin(w, s);
 	if (ev->bits & (TCPL_EV_RESET | TCPL_EV_TIMEOUT | TCPL_EV_CLOSED)) {
-		stream_drain(s);
+		stream_drain(w, s);
 		stream_over(w, s, end_error(s, ev));
 		return;
 	}
 	stream_ready(w, s);
+}
+
+/*
+ * The frame of a segment that may have to be kept, with one more reference. A segment for which there is no room loses
+ * its bytes; its ACK still counts. NULL: no buffer.
+ */
+static struct rte_mbuf *may_keep(struct rnicd_worker *w, const struct stream *s, struct rte_mbuf *m,
+				 const struct pkt *p, struct tcpl_seg *seg)
+{
+	struct rte_mbuf *kept = stream_slices(s, m, p);
+
+	if (kept == NULL)
+		return NULL;
+	seg->ref = (uint64_t)(uintptr_t)&mbuf_priv(kept)->pkt;
+	if (w->streams.held >= w->tcp.cfg.hold_pkts && rn_seq_gt(seg->seq, s->qc.tcp.rcv_nxt)) {
+		w->tcp.rc.qp.stats.hold_drops++;
+		seg->len = 0;
+		seg->flags &= (uint8_t) ~(TCPL_FIN | TCPL_PSH);
+	}
+	return kept;
+}
+
+void stream_segment(struct rnicd_worker *w, struct stream *s, struct rte_mbuf *m, const struct pkt *p)
+{
+	struct tcpl_ev ev = { 0 };
+	struct tcpl_seg seg = way_segment(p);
+	struct rte_mbuf *kept = NULL;
+
+	seg.ref = (uint64_t)(uintptr_t)m;
+	if (rn_unlikely(buffers(s)) && seg.len != 0) {
+		kept = may_keep(w, s, m, p, &seg);
+		if (kept == NULL) {
+			s->way.tx->st->no_buffer++; /* TCP treats the segment as lost */
+			return;
+		}
+	}
+	enum tcpl_verdict v = tcpl_in(&s->qc.tcp, w->now, &seg, &ev);
+	w->streams.held += kept != NULL && ev.held;
+	stream_take(w, s, &ev, m, p->payload_off);
+	if (rn_unlikely(kept != NULL) && !ev.held)
+		rte_pktmbuf_free(kept);
+	if (rn_unlikely(v == TCPL_DROP_AHEAD))
+		w->tcp.rc.qp.stats.ooo_drops++;
+	if (rn_unlikely(tcpl_get_state(&s->qc.tcp) == TCPL_S_TIME_WAIT) && !rn_link_linked(&s->time_wait) &&
+	    s->state != STREAM_OVER && s->state != STREAM_FREE)
+		stream_time_wait(w, s);
+	if (v == TCPL_NEW_SYN) {
+		if (s->state != STREAM_OVER)
+			stream_over(w, s, 0);
+		(void)stream_stranger(w, p, s->addr.port);
+	}
 }
 
 void stream_answer(struct rnicd_worker *w, struct stream *s)
@@ -406,7 +504,7 @@ uint32_t stream_transmit(struct rnicd_worker *w)
 			if (!rn_link_linked(&s->ready))
 				rn_list_push_back(&again, &s->ready);
 		} else if (tcpl_get_state(&s->qc.tcp) == TCPL_S_CLOSED) {
-			stream_drain(s); /* an aborted connection, whose reset has been sent */
+			stream_drain(w, s); /* an aborted connection, whose reset has been sent */
 			stream_over(w, s, ECONNRESET);
 			continue;
 		}

@@ -218,11 +218,7 @@ void stream_iwarp_take(struct rnicd_worker *w, struct stream *s)
 
 /* ---- segments ---- */
 
-/*
- * Describes the frame's payload as slices in the frame's private area; a frame in many pieces is copied. NULL: no
- * buffer.
- */
-static struct rte_mbuf *iw_slices(const struct stream *s, struct rte_mbuf *m, const struct pkt *p)
+struct rte_mbuf *stream_slices(const struct stream *s, struct rte_mbuf *m, const struct pkt *p)
 {
 	struct mbuf_priv *priv = mbuf_priv(m);
 	uint32_t n = frame_iov(m, p->payload_off, p->payload_len, priv->iov, WORKER_MAX_IOV);
@@ -247,7 +243,7 @@ void stream_iwarp_input(struct rnicd_worker *w, struct stream *s, struct rte_mbu
 	struct rte_mbuf *kept = NULL;
 
 	if (seg.len != 0) {
-		kept = iw_slices(s, m, p);
+		kept = stream_slices(s, m, p);
 		if (kept == NULL) {
 			s->way.tx->st->no_buffer++; /* TCP treats the segment as lost */
 			return;
