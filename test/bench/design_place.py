@@ -50,6 +50,13 @@ class Place:
         finally:
             end(self.server)
 
+    def ends(self):
+        """
+        The client's arguments for the two ends: without an address of its own a client in design host or assisted would
+        call from the server's device, and no frame would pass the wire.
+        """
+        return ["-p", self.port, "-a", self.addr[-1], self.addr[0]]
+
     def ended(self, argv):
         """Runs a program to its end; returns its output and its CPU time in seconds."""
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env) as p:
@@ -66,7 +73,7 @@ class Place:
         Runs the client; returns its row of results, the CPU seconds of both programs, and the CPU seconds of rnicd.
         """
         argv = [self.stage.testpmd, "-m", mode, "-S", str(size), "-t", str(seconds), "--warmup", "1", "--json",
-                "--no-verify", "--quiet", *more, "-p", self.port, self.addr[0]]
+                "--no-verify", "--quiet", *more, *self.ends()]
         before = cpu_ns(self.server.pid), cpu_ns(self.stage.d.p.pid)
         out, client = self.ended(argv)
         return (json.loads(out)["results"][0], client + (cpu_ns(self.server.pid) - before[0]) / 1e9,

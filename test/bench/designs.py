@@ -13,6 +13,8 @@ of iWARP (offloaded), TCP and the sums of CRCs (assisted), TCP alone (host), or 
                does not poll meanwhile. The programs' CPU time contains this computation
   isosurface   an application over the size of its units of work: examples/isosurface, eight processes. The time is that
                of the whole picture, and the programs' CPU time contains the drawing
+  paths        streams over one, two and four paths of different delay, with out-of-order = place, buffer and drop
+               (design_paths.py); with --pictures DIRECTORY a picture for each design
   nic          the load of an adapter's memory for the FPDUs that design offloaded sent: nic_model.py, fed with a
                capture of messages of 64 KiB
 
@@ -29,12 +31,13 @@ import statistics
 import sys
 
 import design_cache
+import design_paths
 import nic_model
 from design_place import BUFFERS, DESIGNS, Place
 from stage import BenchError, Stage, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FIGURES = ("sizes", "cold", "markers", "computation", "isosurface", "nic")
+FIGURES = ("sizes", "cold", "markers", "computation", "isosurface", "paths", "nic")
 SIZES = "64,1k,4k,16k,64k,256k,1m"
 COMPUTATION = "0,10,20,50,100,200"  # us
 COMPUTE_SIZES = "4k,128k"
@@ -108,6 +111,8 @@ def measure(stage, a):
                     found["markers"].setdefault(d, {}).update(by)
             if "nic" in found:
                 found["nic"][spacing] = nic_model.every_way(captured(stage, places[0], spacing))
+    if "paths" in a.figures:
+        found["paths"] = design_paths.measure(stage, {"rnicd": RNICD, "port": PORT}, a.paths, n, s)
     return found
 
 
@@ -128,6 +133,8 @@ def tables(found):
             table(found[figure], what, titles, of)
     for size, by in found.get("computation", {}).items():
         table(by, "us of computation", BANDWIDTH, f", with computation between requests of {size} bytes")
+    if "paths" in found:
+        design_paths.table(found["paths"])
     for spacing, rows in found.get("nic", {}).items():
         print(f"\nmemory of an adapter, {spacing} bytes between markers\n")
         nic_model.table(rows)
@@ -160,11 +167,14 @@ def main():
         a.add_argument(name, type=numbers, default=numbers(values), help=f"{what} (default {values})")
     a.add_argument("--spacings", type=lambda t: t.split(","), default=SPACINGS.split(","),
                    help=f"bytes between markers (default {SPACINGS})")
+    a.add_argument("--paths", type=design_paths.points, default=design_paths.points(design_paths.POINTS),
+                   help=f"paths, and us from the fastest to the slowest (default {design_paths.POINTS})")
     a.add_argument("--dims", type=int, default=160, help="samples of the application's volume along an axis")
     a.add_argument("--rounds", type=int, default=3)
     a.add_argument("--seconds", type=float, default=0.3, help="of one run (default 0.3)")
     a.add_argument("--cachegrind", metavar="DESIGNS", nargs="?", const=",".join(DESIGNS), type=lambda t: t.split(","),
                    help="bytes that go between cores and caches, by valgrind's model (default: all designs)")
+    a.add_argument("--pictures", metavar="DIRECTORY", help="where the pictures of the figure paths are drawn")
     a.add_argument("--json", action="store_true", help="one JSON document in place of the tables")
     args = a.parse_args()
     try:
@@ -175,6 +185,8 @@ def main():
     except BenchError as e:
         print(f"designs.py: {e}", file=sys.stderr)
         return 1
+    if args.pictures and "paths" in found:
+        design_paths.pictures(found["paths"], args.pictures)
     if args.json:
         print(json.dumps(found))
     elif args.cachegrind:

@@ -80,16 +80,19 @@ class Daemon:
                     total += int(words[1]) * 1024
         return total
 
-    def counters(self):
-        """The counters of all workers, from the daemon's telemetry."""
+    def telemetry(self, command):
         with open(self.log, encoding="utf-8") as f:
             path = f.read().rsplit("telemetry ", 1)[1].split()[0]
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
             s.settimeout(10)
             s.connect(path)
             s.recv(4096)  # greeting
-            s.send(b"/rnic/counters")
-            return json.loads(s.recv(1 << 20))["/rnic/counters"]
+            s.send(command.encode())
+            return json.loads(s.recv(1 << 20))[command.split(",")[0]]
+
+    def counters(self):
+        """The counters of all workers."""
+        return self.telemetry("/rnic/counters")
 
 
 class Stage:
@@ -128,11 +131,15 @@ class Stage:
 
     @staticmethod
     def config(directory, name, keys, ports):
-        """Returns the text of a configuration. ports: (name, device, address) of each port."""
+        """
+        Returns the text of a configuration. ports: (name, device, address) of each port; a list of devices makes
+        several paths.
+        """
         text = (f"[rnicd]\nsocket = {directory}/{name}.sock\n" +
                 "".join(f"{k} = {v}\n" for k, v in keys["rnicd"].items()))
         for port, device, addr in ports:
-            text += (f"\n[port {port}]\ndevice = {device}\naddress = {addr}/24\n" +
+            line = f"device = {device}" if isinstance(device, str) else f"paths = {', '.join(device)}"
+            text += (f"\n[port {port}]\n{line}\naddress = {addr}/24\n" +
                      "".join(f"{k} = {v}\n" for k, v in keys["port"].items()))
         return text
 
@@ -173,9 +180,10 @@ class Stage:
             end(p)
 
     @contextlib.contextmanager
-    def pair(self, keys, serve=True):
-        """One daemon with two ports that are wired to each other and have the same keys."""
-        ports = (("left", "pair:right", self.ADDR[0]), ("right", "pair:left", self.ADDR[1]))
+    def pair(self, keys, serve=True, links=1):
+        """One daemon with two ports that are wired to each other, by one or more links, and have the same keys."""
+        device = lambda other: f"pair:{other}" if links == 1 else [f"pair:{other}"] * links
+        ports = (("left", device("right"), self.ADDR[0]), ("right", device("left"), self.ADDR[1]))
         with self.place(), self.one_daemon("rnicd", keys, ports) as self.d:
             self.env = self.env_of("rnicd")
             if not serve:

@@ -72,8 +72,8 @@ def two_builds_are_compared_in_turns():
 def the_designs_are_compared_in_one_run():
     p = subprocess.run([sys.executable, os.path.join(HERE, "designs.py"), "--build", BUILD, "--rounds", "1",
                         "--seconds", "0.05", "--sizes", "64,4k", "--computation", "0,100", "--compute-sizes", "4k",
-                        "--spacings", "512,none", "--units", "8k", "--dims", "40", "--json"], capture_output=True,
-                       text=True, timeout=PATIENCE * 5, check=False)
+                        "--spacings", "512,none", "--units", "8k", "--dims", "40", "--paths", "2:1000", "--json"],
+                       capture_output=True, text=True, timeout=PATIENCE * 5, check=False)
     assert p.returncode == 0, p.stdout + p.stderr
     found = json.loads(p.stdout)
     figures = {name: (found[name], 4) for name in ("cold", "markers")}
@@ -93,6 +93,9 @@ def the_designs_are_compared_in_one_run():
         row = found["nic"][spacing][0]  # the way contiguous, with CRC and SEND as two engines
         assert 4.9 < row["touched_per_byte"] <= 5 and row["payload"] >= 32 * 65536, found["nic"]
     assert found["nic"]["512"][2]["dmas"] > 4 * found["nic"]["none"][2]["dmas"], found["nic"]
+    for way, by in found["paths"].items():
+        for design, row in ((d, points["2 paths, 1000 us"]) for d, points in by.items()):
+            assert row[0] > 0 and (row[1] > 0 or way != "drop"), (way, design, row)
     assert list(found["cold"]["host"]) == ["4096"] and list(found["markers"]["host"]) == ["512", "none"], found
 
 
