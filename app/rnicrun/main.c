@@ -13,6 +13,7 @@
 #include "doctor.h"
 #include "library.h"
 #include "program.h"
+#include "ss.h"
 #include "version/version.h"
 
 #define DEFAULT_SOCKET "/run/rnicd/rnicd.sock"
@@ -27,6 +28,7 @@ static void help(void)
 	     "  rnicrun [--socket PATH | --with-daemon] --design WHERE PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun --with-daemon [--huge] PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun [--socket PATH | --with-daemon] --sockets PROGRAM [ARGUMENT ...]\n"
+	     "  rnicrun [--socket PATH] --ss [PID ...]\n"
 	     "  rnicrun [--socket PATH] --doctor [PROGRAM]\n\n"
 	     "DESCRIPTION\n"
 	     "  The program runs unmodified: librnic takes the place of libibverbs and librdmacm by\n"
@@ -49,6 +51,14 @@ static void help(void)
 	     "                     or assisted the program may switch a connection to iWARP (rnic/esock.h).\n"
 	     "                     RNIC_WIRE=iwarp in the environment has UDP sockets send and TCP sockets connect\n"
 	     "                     by iWARP to peers that take it (doc/datagram-sockets.md, stream-sockets.md)\n"
+	     "      --ss           list the TCP and UDP sockets of rnicd, as ss -tuanp lists the kernel's; with PID only\n"
+	     "                     those that one of these processes has open. Recv-Q and Send-Q are bytes: received\n"
+	     "                     ones that the program has not read, and sent ones that the peer has not\n"
+	     "                     acknowledged; of a listener: connections to accept, and its backlog. Wire is plain\n"
+	     "                     or iwarp, for UDP that of the last datagram; - if there was none yet. You see your\n"
+	     "                     own sockets and no other user's; root and rnicd's own user see all. Sockets that\n"
+	     "                     are only bound are not listed. ss itself lists the sockets of --embedded and the\n"
+	     "                     kernel's part of sockets at all addresses\n"
 	     "      --inject SPEC  make calls and completions of PROGRAM fail, to test how it handles failures:\n"
 	     "                     WHAT:N=RESULT, several with commas: reg_mr:2=ENOMEM,wc.write:10=RETRY_EXC_ERR,\n"
 	     "                     connect:1=REJECTED,async:100=PORT_ERR. With SPEC none, or failures, rnicctl inject\n"
@@ -65,7 +75,8 @@ static void help(void)
 	     "  -h, --help\n\n"
 	     "EXIT STATUS\n"
 	     "  That of the program; 66 if --sanitize has findings;\n"
-	     "  127 if the program cannot be started, 1 if the doctor found a problem, 2 for wrong options.");
+	     "  127 if the program cannot be started, 1 if the doctor found a problem or --ss cannot list,\n"
+	     "  2 for wrong options.");
 }
 
 /* Relative to the folder of this program: in a build, in an installation. */
@@ -120,12 +131,15 @@ static int tell(const char *variable, const char *value) { return value != NULL 
 
 struct options {
 	const char *sock, *design, *inject, *sanitize; /* NULL: not given */
-	int check, huge, sockets, companion, embedded;
+	int check, huge, sockets, companion, embedded, list;
 };
 
 /* Checks for options that cannot be combined: a sentence for the user, or NULL. */
 static const char *conflict(const struct options *o, int sock_given)
 {
+	if (o->list && (o->check || o->companion || o->embedded || o->sockets || o->huge || o->design != NULL ||
+			o->inject != NULL || o->sanitize != NULL))
+		return "--ss lists sockets and runs no program: only --socket can be combined with it";
 	if (o->sockets && o->check)
 		return "--doctor checks RDMA programs: leave --sockets out, see rnicrun --help";
 	if (o->companion && (o->check || sock_given))
@@ -147,14 +161,19 @@ static const char *conflict(const struct options *o, int sock_given)
 /* Returns -1 to continue; else the exit status. */
 static int read_options(int argc, char **argv, struct options *to)
 {
-	static const struct option options[] = {
-		{ "socket", required_argument, NULL, 's' },   { "huge", no_argument, NULL, 'u' },
-		{ "embedded", no_argument, NULL, 'e' },       { "design", required_argument, NULL, 'D' },
-		{ "with-daemon", no_argument, NULL, 'w' },    { "sockets", no_argument, NULL, 'S' },
-		{ "doctor", no_argument, NULL, 'd' },         { "inject", required_argument, NULL, 'i' },
-		{ "sanitize", optional_argument, NULL, 'z' }, { "version", no_argument, NULL, 'V' },
-		{ "help", no_argument, NULL, 'h' },           { NULL, 0, NULL, 0 }
-	};
+	static const struct option options[] = { { "socket", required_argument, NULL, 's' },
+						 { "huge", no_argument, NULL, 'u' },
+						 { "embedded", no_argument, NULL, 'e' },
+						 { "design", required_argument, NULL, 'D' },
+						 { "with-daemon", no_argument, NULL, 'w' },
+						 { "sockets", no_argument, NULL, 'S' },
+						 { "doctor", no_argument, NULL, 'd' },
+						 { "inject", required_argument, NULL, 'i' },
+						 { "sanitize", optional_argument, NULL, 'z' },
+						 { "version", no_argument, NULL, 'V' },
+						 { "help", no_argument, NULL, 'h' },
+						 { "ss", no_argument, NULL, 'l' },
+						 { NULL, 0, NULL, 0 } };
 	int o;
 
 	while ((o = getopt_long(argc, argv, "+s:Vh", options, NULL)) != -1) {
@@ -163,6 +182,7 @@ static int read_options(int argc, char **argv, struct options *to)
 		case 'u': to->huge = 1; break;
 		case 'S': to->sockets = 1; break;
 		case 'e': to->embedded = 1; break;
+		case 'l': to->list = 1; break;
 		case 'D': to->design = optarg; break;
 		case 'w': to->companion = 1; break;
 		case 'd': to->check = 1; break;
@@ -176,7 +196,7 @@ static int read_options(int argc, char **argv, struct options *to)
 	if (to->design != NULL && !is_design(to->design))
 		return 2;
 	const char *wrong = conflict(to, to->sock != NULL);
-	if (wrong == NULL && !to->check && optind == argc)
+	if (wrong == NULL && !to->check && !to->list && optind == argc)
 		wrong = "the program is missing: see rnicrun --help";
 	if (wrong != NULL)
 		fprintf(stderr, "rnicrun: %s\n", wrong);
@@ -194,6 +214,8 @@ int main(int argc, char **argv)
 		o.sock = getenv("RNICD_SOCKET");
 	if (o.sock == NULL || *o.sock == '\0')
 		o.sock = DEFAULT_SOCKET;
+	if (o.list)
+		return ss_print(o.sock, argv + optind);
 	const char *lib = o.sockets ? library_find("librnicsock", librnicsock, RNICRUN_SOCK_INSTALLED)
 				    : library_find("librnic", librnic, RNICRUN_INSTALLED);
 	/* a program that switches a socket to iWARP needs both */

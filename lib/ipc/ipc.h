@@ -92,6 +92,7 @@ enum ipc_type {
 	 * socket its memory
 	 */
 	IPC_SOCK_FIND,
+	IPC_SOCK_LIST, /* in place of HELLO: the sockets that the client's user may see */
 	IPC_TYPES
 };
 
@@ -492,6 +493,8 @@ struct ipc_msg {
 		struct ipc_sock_gram sock_gram;
 		struct ipc_sock_ok sock_ok;
 		struct ipc_sock_found sock_found;
+		struct ipc_sock_list sock_list;
+		struct ipc_sock_list_ok sock_list_ok;
 		char text[IPC_TEXT_MAX]; /* answers with status != 0: a NUL-terminated sentence */
 	};
 };

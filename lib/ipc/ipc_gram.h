@@ -93,6 +93,7 @@ struct ipc_gram {
 	uint32_t rx_tail RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t state;
 	uint32_t dropped; /* datagrams for which there was no room */
+	uint32_t wire; /* IPC_GRAM_PLAIN or IPC_GRAM_IWARP: by which wire the last datagram left or came; 0: none has */
 };
 _Static_assert(sizeof(struct ipc_gram) <= IPC_SOCK_KEPT_OFF, "in front of what programs keep there");
 _Static_assert(IPC_GRAM_SLOTS *IPC_GRAM_SLOT <= IPC_GRAM_RING, "what wraps around a ring does not in slots");

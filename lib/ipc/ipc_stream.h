@@ -92,6 +92,7 @@ struct ipc_stream {
 	int32_t error; /* 0 or a positive errno; valid with IPC_STREAM_ENDED. The program that reports it clears it */
 	uint32_t mss;  /* bytes of a segment's payload at most, at the start; valid with IPC_STREAM_CONNECTED */
 	uint32_t rx_summed; /* published before rx_tail; valid with IPC_STREAM_SUMS */
+	uint32_t tcp;       /* the connection's state, a number of tcpi_state in <netinet/tcp.h>; 0: not opened yet */
 };
 _Static_assert(sizeof(struct ipc_stream) <= IPC_STREAM_TX_OFF, "in front of the bytes");
 
@@ -159,6 +160,37 @@ struct ipc_sock_found {
 	struct ipc_sock_ok sock;
 	uint32_t kind;     /* IPC_SOCK_IS_* */
 	uint32_t families; /* a listener at all ports: IPC_SOCK_IP4, IPC_SOCK_IP6; else 0 */
+};
+
+/*
+ * SOCK_LIST, in place of HELLO, any number of times: the sockets that this client's user may see, a part of them in
+ * each answer. Users see their own sockets, and those whose descriptors they have shown; root and rnicd's user see all.
+ */
+struct ipc_sock_list {
+	uint32_t from; /* 0, then `next` of the answer before */
+	uint32_t rsv;
+};
+
+struct ipc_sock_row {
+	uint64_t
+		file; /* inode number of the descriptor, socket:[N] in /proc/PID/fd; 0: it is closed, or there is none */
+	struct ipc_addr local, remote;
+	uint32_t uid;
+	uint32_t
+		recv_q; /* received bytes that wait for the program; datagrams with their heads. LISTENS: connections */
+	uint32_t
+		send_q; /* bytes that the peer has not acknowledged, datagrams that have not left. LISTENS: the backlog */
+	uint8_t protocol; /* IPPROTO_TCP, IPPROTO_UDP */
+	uint8_t state;    /* a number of tcpi_state; of datagrams TCP_ESTABLISHED with a peer, else TCP_CLOSE */
+	uint8_t wire;     /* IPC_GRAM_PLAIN, IPC_GRAM_IWARP (of datagrams: the last one's); 0: not known yet */
+	uint8_t families; /* as ipc_sock_found.families */
+};
+
+#define IPC_SOCK_ROWS 14
+struct ipc_sock_list_ok {
+	uint32_t next; /* 0: these are the last rows */
+	uint32_t n;    /* rows that follow, perhaps none */
+	struct ipc_sock_row row[IPC_SOCK_ROWS];
 };
 
 /*

@@ -40,7 +40,7 @@ MAY_INCLUDE = {
     'control': BELOW_RNICD + ['border'],
     'rnicd': BELOW_RNICD + WINGS + ['version'],
     'testpmd-rdma': ['version'],
-    'rnicrun': ['version'],
+    'rnicrun': ['version', 'ipc'],
     'rnicctl': ['base', 'inject', 'iwarp', 'ipc', 'version'],
     'examples': [],
 }

@@ -236,7 +236,7 @@ static void the_messages_are_those_of_this_version(void **state)
 		size_t is, was;
 	} layout[] = {
 		{ "version", IPC_VERSION, 8 },
-		{ "types", IPC_TYPES, 58 },
+		{ "types", IPC_TYPES, 59 },
 		{ "header", IPC_MSG_HDR, 16 },
 		{ LEN(hello), 32 },
 		{ LEN(hello_ok), 16 },
@@ -283,6 +283,8 @@ static void the_messages_are_those_of_this_version(void **state)
 		{ LEN(sock_ok), 64 },
 		{ LEN(sock_gram), 64 },
 		{ LEN(sock_found), 72 },
+		{ LEN(sock_list), 8 },
+		{ LEN(sock_list_ok), 1016 },
 		{ "kept of a socket", sizeof(struct ipc_sock_kept), 80 },
 		{ "gram", sizeof(struct ipc_gram), 320 },
 		{ "stream", sizeof(struct ipc_stream), 320 },

@@ -92,6 +92,7 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_SOCK_GRAM] = R(sock_gram, about_sockets),
 	[IPC_SOCK_PEER] = R(sock_gram, about_sockets),
 	[IPC_SOCK_FIND] = { .len = IPC_MSG_HDR, .min_fds = 1, .max_fds = 1, .run_fds = about_a_descriptor },
+	[IPC_SOCK_LIST] = R(sock_list, about_sockets),
 	[IPC_TOKEN] = FD(handle, client_token),
 	[IPC_TOKEN_DEV] = FD(handle, client_token_dev),
 	[IPC_TOKEN_PD] = FD(handle, client_token_pd),
@@ -106,12 +107,13 @@ static bool other_version(const struct client *c)
 }
 
 /*
- * HELLO or SOCK_JOIN comes first and once. IPC_INJECT of another process comes before both. A client for sockets may
- * send only requests about sockets, since it has no memory that other requests could name.
+ * HELLO or SOCK_JOIN comes first and once. IPC_INJECT and SOCK_LIST of other processes come before both. A client for
+ * sockets may send only requests about sockets, since it has no memory that other requests could name.
  */
 static const char *out_of_turn(const struct client *c)
 {
-	bool first = c->req.type == IPC_HELLO || c->req.type == IPC_SOCK_JOIN || c->req.type == IPC_INJECT;
+	bool first = c->req.type == IPC_HELLO || c->req.type == IPC_SOCK_JOIN || c->req.type == IPC_INJECT ||
+		     c->req.type == IPC_SOCK_LIST;
 	bool sockets = c->req.type > IPC_SOCK_JOIN;
 
 	if (first != (c->state == CLIENT_NEW))

@@ -10,14 +10,17 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "border/bell.h"
 #include "control/cm.h"
+#include "control/table.h"
 
 #define LEFT_NS (60 * RN_NS_PER_S) /* time after which a closed socket gives up unsent data, as in Linux */
 
 static struct rn_list users;
+static struct table all;     /* of struct sk */
 static struct rn_list bound; /* struct sk that have a port reserved */
 static struct rn_list dead;  /* sockets to free at the end of the turn, when none of their events is being handled; by
 			      * link */
@@ -109,12 +112,19 @@ struct sk *sk_new(struct user *u, struct sk_user *su, uint64_t key)
 
 	if (s == NULL)
 		return NULL;
+	s->number = table_add(&all, s);
+	if (s->number == 0) {
+		free(s);
+		return NULL;
+	}
 	s->user = user_hold(u);
 	s->su = su;
 	s->src.fd = s->fd = s->mem_fd = -1;
 	owner_put(&s->owner, OWNER_SOCK, key != 0 ? key : owner_new());
 	return s;
 }
+
+const struct sk *sk_next(uint32_t *number) { return table_next(&all, number); }
 
 /* Another socket that shares the port of s (SO_REUSEPORT), and so keeps the port reserved. NULL: there is none. */
 static struct sk *sharer(const struct sk *s)
@@ -188,7 +198,10 @@ static void name_file(struct sk *s)
 {
 	uint64_t cookie = 0;
 	socklen_t len = sizeof(cookie);
+	struct stat st;
 
+	if (fstat(s->fd, &st) == 0)
+		s->ino = st.st_ino;
 	if (getsockopt(s->fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) == 0 && cookie != 0)
 		owner_put(&s->file, OWNER_SOCK_FD, cookie);
 }
@@ -346,6 +359,7 @@ static void sk_release(struct sk *s)
 		s->listener->n_pending--;
 	}
 	owner_del(&s->owner);
+	table_del(&all, s->number);
 	loop_timer_disarm(&s->timer);
 	sk_disarm(s);
 	drop_memory_fd(s);

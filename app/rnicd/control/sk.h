@@ -39,6 +39,8 @@ struct sk {
 	struct owner file;  /* OWNER_SOCK_FD: the kernel's number of the program's end of the socket pair */
 	bool is_shown;      /* a program of another user, which has shown the descriptor, has it too */
 	uid_t shown;
+	uint64_t ino;       /* inode number of the program's end; 0: it has never had one */
+	uint32_t number;    /* among all sockets */
 	struct loop_fd src; /* rnicd's end of the socket pair */
 	enum sk_state state;
 	struct user *user;
@@ -102,6 +104,8 @@ void sk_disarm(struct sk *s);
  * changed. */
 void sk_settle(struct sk *s);
 struct sk *sk_of(uint64_t key);
+/* The socket behind `number`, which becomes the number of that socket; 0: the first one. NULL: there is none. */
+const struct sk *sk_next(uint32_t *number);
 /* `done` of an allocated command whose answer nobody waits for: frees the command. */
 void sk_forget_cmd(struct cmd *cmd);
 /* Resets a connection for which there is no listener any more. */
@@ -119,6 +123,8 @@ void sk_hand_over(struct client *c, struct sk *s, bool with_memory);
 
 /* Finds the socket of a descriptor that the client has shown (sk_find.c). */
 void sk_show(struct client *c);
+/* Answers with a part of the list of sockets that the client may see (sk_list.c). */
+void sk_tell(struct client *c);
 
 /* ---- sk_gram.c ---- */
 void sk_gram_request(struct client *c);

@@ -384,6 +384,7 @@ void sk_request(struct client *c)
 	case IPC_SOCK_GRAM:
 	case IPC_SOCK_PEER: sk_gram_request(c); break;
 	case IPC_SOCK_FIND: sk_show(c); break;
+	case IPC_SOCK_LIST: sk_tell(c); break;
 	default: break;
 	}
 }

@@ -75,6 +75,11 @@ void command_gram(struct rnicd_worker *w, struct cmd *c);
 
 /* Notifies a program that waits. */
 void gram_answer(struct rnicd_worker *w, struct gram *g);
+/* Tells the program and IPC_SOCK_LIST by which wire a datagram has left or come. */
+static inline void gram_say_wire(const struct gram *g, uint32_t wire)
+{
+	__atomic_store_n(&g->mem->wire, wire, __ATOMIC_RELAXED);
+}
 /* Sends at most `share` datagrams. False: there is no room for more now. */
 bool gram_send(struct rnicd_worker *w, struct gram *g, uint32_t share, uint32_t *count);
 /* The next record's bytes from `at` on, where they lie in the ring; how many pieces. */

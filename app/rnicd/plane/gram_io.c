@@ -124,6 +124,7 @@ bool gram_send(struct rnicd_worker *w, struct gram *g, uint32_t share, uint32_t 
 			break;
 		g->tx_head += need;
 		*count += n;
+		gram_say_wire(g, peer != NULL ? IPC_GRAM_IWARP : IPC_GRAM_PLAIN);
 	}
 	if (g->tx_head != before) {
 		__atomic_store_n(&g->mem->tx_head, g->tx_head, __ATOMIC_RELEASE);

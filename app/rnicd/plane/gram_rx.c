@@ -130,6 +130,7 @@ bool gram_deliver(struct rnicd_worker *w, struct rnicd_port *port, struct gram *
 	}
 	g->rx_tail += ipc_gram_need(rec->len);
 	__atomic_store_n(&g->mem->rx_tail, g->rx_tail, __ATOMIC_RELEASE);
+	gram_say_wire(g, rec->wire);
 	st->gram_rx++;
 	gram_answer(w, g);
 	return true;
@@ -142,6 +143,7 @@ bool gram_put_slot(struct rnicd_worker *w, struct gram *g, const struct ipc_gram
 	gram_put(g, g->rx_tail, rec, sizeof(*rec));
 	g->rx_tail += (uint32_t)sizeof(*rec);
 	__atomic_store_n(&g->mem->rx_tail, g->rx_tail, __ATOMIC_RELEASE);
+	gram_say_wire(g, rec->wire);
 	gram_answer(w, g);
 	return true;
 }

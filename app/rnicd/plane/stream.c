@@ -230,6 +230,7 @@ static void open_stream(struct rnicd_worker *w, struct cmd_stream *c)
 	s->key = c->key;
 	own(s, c);
 	tcpl_connect(&s->qc.tcp, w->now, iss_of(w, s));
+	stream_say_state(s);
 	stream_ready(w, s);
 }
 
@@ -251,6 +252,7 @@ static void adopt(struct rnicd_worker *w, struct cmd_stream *c)
 	own(s, c);
 	c->mem->mss = tcpl_emss(&s->qc.tcp);
 	c->mem->state = IPC_STREAM_CONNECTED;
+	stream_say_state(s);
 	stream_ready(w, s);
 	if (s->iwarp != NULL) {
 		c->mem->state |= IPC_STREAM_IWARP;

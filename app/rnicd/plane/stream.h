@@ -181,6 +181,8 @@ bool stream_fpdus_out(struct stream *s, struct rnicd_port_stats *st, uint32_t ta
 void stream_show(struct stream *s, struct rnicd_port_stats *st, bool all);
 /* Appends received bytes to the program's ring, which has room for them. */
 void stream_put_in(struct stream *s, const uint8_t *p, uint32_t len);
+/* Writes TCP's state into the program's memory, for getsockopt(TCP_INFO) and IPC_SOCK_LIST. */
+void stream_say_state(const struct stream *s);
 /* Sets a bit of the state that the program sees. */
 void stream_flag(const struct stream *s, uint32_t bit);
 /* Tells the program that the stream has ended. error: an errno, or 0. An end that was told before stays. */

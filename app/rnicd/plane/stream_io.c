@@ -3,6 +3,8 @@
  * The bytes of streams, between the program's rings, tcp_lite and frames. What the program writes is copied and checked
  * before it is used. A program that breaks the rules of the rings has its connection reset.
  */
+#include <netinet/tcp.h>
+
 #include "base/rn_seq.h"
 #include "plane/frame.h"
 #include "plane/stream.h"
@@ -172,8 +174,34 @@ static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcp
 	stream_answer(w, s);
 }
 
+/* TCP's state, as Linux numbers it. With the wire iwarp a direction ends by a message, before TCP's own end. */
+static uint32_t state_of(const struct stream *s)
+{
+	static const uint8_t number[TCPL_S_COUNT] = {
+		[TCPL_S_CLOSED] = TCP_CLOSE,          [TCPL_S_SYN_SENT] = TCP_SYN_SENT,
+		[TCPL_S_SYN_RCVD] = TCP_SYN_RECV,     [TCPL_S_ESTABLISHED] = TCP_ESTABLISHED,
+		[TCPL_S_FIN_WAIT_1] = TCP_FIN_WAIT1,  [TCPL_S_FIN_WAIT_2] = TCP_FIN_WAIT2,
+		[TCPL_S_CLOSE_WAIT] = TCP_CLOSE_WAIT, [TCPL_S_CLOSING] = TCP_CLOSING,
+		[TCPL_S_LAST_ACK] = TCP_LAST_ACK,     [TCPL_S_TIME_WAIT] = TCP_TIME_WAIT,
+	};
+	const enum tcpl_state tcp = tcpl_get_state(&s->qc.tcp);
+
+	if (tcp != TCPL_S_ESTABLISHED || s->iwarp == NULL)
+		return number[tcp];
+	if (s->iwarp->in_told)
+		return s->fin ? TCP_LAST_ACK : TCP_CLOSE_WAIT;
+	return s->fin ? TCP_FIN_WAIT2 : TCP_ESTABLISHED;
+}
+
+void stream_say_state(const struct stream *s)
+{
+	if (s->mem != NULL)
+		__atomic_store_n(&s->mem->tcp, state_of(s), __ATOMIC_RELAXED);
+}
+
 void stream_flag(const struct stream *s, uint32_t bit)
 {
+	stream_say_state(s);
 	if (s->mem != NULL)
 		__atomic_store_n(&s->mem->state, s->mem->state | bit, __ATOMIC_RELEASE);
 }
@@ -500,6 +528,7 @@ uint32_t stream_transmit(struct rnicd_worker *w)
 		if (rn_unlikely(s->iwarp != NULL))
 			continue;
 		bool done = stream_send(w, s, &count);
+		stream_say_state(s);
 		if (!done) {
 			if (!rn_link_linked(&s->ready))
 				rn_list_push_back(&again, &s->ready);

@@ -325,6 +325,7 @@ uint32_t stream_iwarp_transmit(struct rnicd_worker *w)
 		struct stream *s = rn_container_of(qc, struct stream, qc);
 		const uint32_t before = count;
 		const bool done = iw_send(w, s, &count);
+		stream_say_state(s);
 		if (!done)
 			rc_ready_put(&ctx->rc, &qc->rc);
 		rn_wheel_arm(&w->streams.wheel, &s->timer, rc_tcp_next_wake(&s->qc));

@@ -98,10 +98,8 @@ static int get_tcp(const struct sock *s, int name, void *to, socklen_t *len)
 
 	switch (name) {
 	case TCP_INFO:
-		if (state & IPC_STREAM_CONNECTED)
-			info.tcpi_state = (state & IPC_STREAM_ENDED)      ? TCP_CLOSE
-					  : (state & IPC_STREAM_PEER_FIN) ? TCP_CLOSE_WAIT
-									  : TCP_ESTABLISHED;
+		if (s->mem != NULL && (state & IPC_STREAM_ENDED) == 0)
+			info.tcpi_state = (uint8_t)__atomic_load_n(&s->mem->tcp, __ATOMIC_RELAXED);
 		return give(to, len, &info, sizeof(info));
 	case TCP_CONGESTION: return give(to, len, "cubic", sizeof("cubic"));
 	case TCP_NODELAY: v = 1; break;
