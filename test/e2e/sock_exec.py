@@ -2,13 +2,14 @@
 """Rows of sock_table.py: sockets that a program inherits by exec, and descriptors that children of vfork change."""
 import ctypes
 import os
+import select
 import socket
 import struct
 import subprocess
 import sys
 
 from sock_case import events, listener, pair, read_all
-from sock_twice import ADDR, case, code
+from sock_twice import ADDR, case, code, epoll_of
 
 # The program that inherits the socket: argv[1] is the descriptor, argv[2] says what to do with it.
 NEXT = """
@@ -35,6 +36,40 @@ elif what == "datagrams":
         select.select([s], [], [])
         b, who = s.recvfrom(100)
         s.sendto(b"answer to " + b, who)
+"""
+
+# The program that inherits an epoll set, argv[1], and its members, the other arguments. For each line of input it waits
+# for an event, prints the member and takes what is there; then it takes the members out of the set.
+WAITS = """
+import select, socket, sys
+e = select.epoll.fromfd(int(sys.argv[1]))
+fds = list(map(int, sys.argv[2:]))
+m = {fd: socket.socket(fileno=fd) for fd in fds}
+print("ready", flush=True)
+for line in sys.stdin:
+    fd, what = e.poll(60)[0]
+    if m[fd].getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        m[fd].accept()[0].close()
+    else:
+        m[fd].recv(100)
+    print(fds.index(fd), what, e.poll(0), flush=True)
+e.modify(fds[0], select.EPOLLOUT)
+print(sorted(what for _, what in e.poll(0)), flush=True)
+for fd in fds:
+    e.unregister(fd)
+print(e.poll(0), flush=True)
+"""
+
+# Prints the wire of each socket, or the error that the kernel has for the option.
+WIRES = """
+import socket, sys
+out = []
+for fd in sys.argv[1:]:
+    try:
+        out.append(socket.socket(fileno=int(fd)).getsockopt(0x524e, 1))
+    except OSError:
+        out.append(None)
+print(out)
 """
 
 
@@ -206,6 +241,109 @@ def the_next_program_has_a_connected_socket_of_datagrams():
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 9, 0))
         p = next_program(s, "say", s.getsockname()[0])
         return [c.recv(1000).decode(), p.wait()]
+
+
+def datagrams_at(ip):
+    s = socket.socket(type=socket.SOCK_DGRAM)
+    s.bind((ip, free_port()))
+    return s
+
+
+def says(p, line=""):
+    p.stdin.write(line)
+    p.stdin.flush()
+    return p.stdout.readline()
+
+
+@case
+def the_next_program_waits_at_an_epoll_set():
+    c, s = pair()
+    u, wild, l = datagrams_at(ADDR), datagrams_at("0.0.0.0"), socket.socket()
+    l.bind(("0.0.0.0", 0))
+    l.listen(8)
+    members, e = [s, u, wild, l], select.epoll()
+    for m in members:
+        e.register(m, select.EPOLLIN)
+    os.set_inheritable(e.fileno(), True)
+    fds = [x.fileno() for x in [e, *members]]
+    p = subprocess.Popen([sys.executable, "-c", WAITS, *map(str, fds)], pass_fds=fds, stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, text=True)
+    at = [m.getsockname()[1] for m in members]
+    for x in [e, *members]:
+        x.close()
+    out = [says(p)]
+    with socket.socket(type=socket.SOCK_DGRAM) as sends:
+        def tell(i, to):
+            if i == 0:
+                c.sendall(b"some")
+            elif i == 3:
+                socket.create_connection((to, at[i])).close()
+            else:
+                sends.sendto(b"one", (ADDR if i == 1 else to, at[i]))
+        for to in (ADDR, "127.0.0.1", ADDR):
+            for i in range(4):
+                tell(i, to)
+                out.append(says(p, "next\n"))
+        tell(3, "127.0.0.1")
+        tell(2, "127.0.0.1")
+    return out + [p.communicate()[0], p.returncode]
+
+
+# The program that inherits an epoll set and a socket in it that has no address: it connects the socket.
+CONNECTS = """
+import select, socket, sys
+e, s = select.epoll.fromfd(int(sys.argv[1])), socket.socket(fileno=int(sys.argv[2]))
+e.poll(0)
+s.connect((sys.argv[3], int(sys.argv[4])))
+print([what for _, what in e.poll(60)])
+"""
+
+
+@case
+def the_next_program_connects_a_member_of_an_epoll_set():
+    with socket.socket() as c, listener() as l:
+        e = epoll_of(c, select.EPOLLIN)
+        os.set_inheritable(e.fileno(), True)
+        p = subprocess.Popen([sys.executable, "-c", CONNECTS, str(e.fileno()), str(c.fileno()), ADDR,
+                              str(l.getsockname()[1])], pass_fds=[e.fileno(), c.fileno()], stdout=subprocess.PIPE,
+                             text=True)
+        l.accept()[0].sendall(b"to be read")
+        return [p.communicate()[0], p.returncode]
+
+
+def wires(socks):
+    """The wires of these sockets in the next program."""
+    fds = [s.fileno() for s in socks]
+    p = subprocess.run([sys.executable, "-c", WIRES, *map(str, fds)], pass_fds=fds, capture_output=True, text=True,
+                       check=True)
+    return p.stdout.strip()
+
+
+def wire_of(s, wire=None):
+    """Chooses the wire, and tells it; None: the kernel has no such option."""
+    try:
+        if wire is not None:
+            s.setsockopt(0x524e, 1, wire)
+        return s.getsockopt(0x524e, 1)
+    except OSError:
+        return None
+
+
+@case
+def the_next_program_has_the_wire_that_was_chosen_for_each_socket():
+    out = []
+    for wire in (2, 1, 0):
+        socks = [socket.socket(), socket.socket(), socket.socket(), socket.socket(type=socket.SOCK_DGRAM),
+                 socket.socket(type=socket.SOCK_DGRAM), socket.socket(type=socket.SOCK_DGRAM)]
+        chosen = [wire_of(s, wire) for s in socks[:5]]  # not of the last one
+        for s in (socks[1], socks[2], socks[4]):
+            s.bind((ADDR, 0))
+        socks[2].listen(1)
+        want = str(chosen + [wire_of(socks[5])])
+        out += [wires(socks) == want, wires(socks) == want, os.environ.get("RNIC_SOCK_WIRES")]
+        for s in socks:
+            s.close()
+    return out
 
 
 @case

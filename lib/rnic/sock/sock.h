@@ -324,6 +324,8 @@ void sock_keep_true(struct sock *s, int fd);
 bool sock_epoll_out(int fd);
 /* Puts the descriptor back into that set, with the same events, as the file that it is now. */
 void sock_epoll_in(int fd);
+/* The descriptor is an epoll set of the program before exec: learns its members. */
+void sock_epoll_found(int ep);
 
 /* ---- sock_addr.c ---- */
 bool sock_addr_is_any(const struct ipc_addr *a);

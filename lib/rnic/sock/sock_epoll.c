@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* epoll sets of which descriptors of ours are members. */
 #include <errno.h>
+#include <stdio.h>
 
 #include "rnic/sock/sock.h"
 #include "rnic/sock/sock_gram.h"
@@ -67,6 +68,46 @@ void sock_epoll_in(int fd)
 
 	(void)epoll_ctl(member[fd].set - 1, EPOLL_CTL_ADD, fd, &ev);
 	errno = saved;
+}
+
+/* A descriptor of this process that is the file with this inode number, and one of our sockets; -1: none. */
+static int ours_of(uint64_t file)
+{
+	for (int fd = 0; fd < SOCK_FDS; fd++)
+		if (__atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) != NULL && sock_file_number(fd) == file)
+			return fd;
+	return -1;
+}
+
+/* A member that was added as the number fd; the socket may have another number by now. */
+static void found_member(int ep, int fd, const struct epoll_event *ev, uint64_t file)
+{
+	if (sock_file_number(fd) == file)
+		remember(ep, EPOLL_CTL_ADD, fd, ev);
+	else
+		fd = ours_of(file);
+	struct sock *s = fd >= 0 ? sock_get(fd) : NULL;
+	if (s == NULL)
+		return;
+	s->in_epoll = true;
+	sock_keep_true(s, fd);
+	sock_put(s);
+}
+
+void sock_epoll_found(int ep)
+{
+	char path[64], line[256];
+	unsigned long long data, file;
+	unsigned events;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", ep);
+	FILE *f = fopen(path, "re");
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+		if (sscanf(line, "tfd: %d events: %x data: %llx pos:%*d ino:%llx", &fd, &events, &data, &file) == 4)
+			found_member(ep, fd, &(struct epoll_event){ .events = events, .data.u64 = data }, file);
+	if (f != NULL)
+		fclose(f);
 }
 
 PUBLIC int epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "rnic/sock/sock.h"
+#include "rnic/sock/sock_gram.h"
 
 #define PUBLIC   __attribute__((visibility("default")))
 #define SELF     "librnicsock.so"
@@ -204,6 +205,40 @@ static const char *search(const char *file, char at[HEAD])
 	return NULL;
 }
 
+/* ---- the environment ---- */
+
+static size_t count_env(char *const env[])
+{
+	size_t n = 0;
+
+	while (env != NULL && env[n] != NULL)
+		n++;
+	return n;
+}
+
+/* Copies the environment, with the wires of sockets in place of those that it has. to: room for two more. */
+static void copy_env(char **to, char *const env[], char *wires)
+{
+	for (size_t i = 0; env != NULL && env[i] != NULL; i++)
+		if (!sock_wires_is(env[i]))
+			*to++ = env[i];
+	*to++ = wires;
+	*to = NULL;
+}
+
+/* env becomes an environment on the caller's stack that has the wires of sockets, if there are any. */
+#define CARRY_WIRES(env) \
+	do { \
+		const size_t many = env_preloads(env) ? sock_wires_say(NULL, 0) : 0; \
+		if (many != 0) { \
+			char *const text = alloca(many + 1); \
+			char **const all = alloca((count_env(env) + 2) * sizeof(*all)); \
+			sock_wires_say(text, many + 1); \
+			copy_env(all, env, text); \
+			(env) = all; \
+		} \
+	} while (0)
+
 /* ---- the calls ---- */
 
 PUBLIC int execve(const char *path, char *const argv[], char *const env[])
@@ -211,6 +246,7 @@ PUBLIC int execve(const char *path, char *const argv[], char *const env[])
 	struct dead d;
 
 	before(path, env, true, &d);
+	CARRY_WIRES(env);
 	int rc = sock_libc.execve(path, argv, env);
 	revive(&d);
 	return rc;
@@ -224,6 +260,7 @@ PUBLIC int execvpe(const char *file, char *const argv[], char *const env[])
 	struct dead d;
 
 	before(search(file, at), env, true, &d);
+	CARRY_WIRES(env);
 	int rc = sock_libc.execvpe(file, argv, env);
 	revive(&d);
 	return rc;
@@ -238,6 +275,7 @@ PUBLIC int execveat(int dir, const char *path, char *const argv[], char *const e
 
 	snprintf(at, sizeof(at), "/proc/self/fd/%d%s%s", dir, *path != '\0' ? "/" : "", path);
 	before(dir == AT_FDCWD || *path == '/' ? path : at, env, true, &d);
+	CARRY_WIRES(env);
 	int rc = sock_libc.execveat(dir, path, argv, env, flags);
 	revive(&d);
 	return rc;
@@ -250,6 +288,7 @@ PUBLIC int fexecve(int fd, char *const argv[], char *const env[])
 
 	snprintf(at, sizeof(at), "/proc/self/fd/%d", fd);
 	before(at, env, true, &d);
+	CARRY_WIRES(env);
 	int rc = sock_libc.fexecve(fd, argv, env);
 	revive(&d);
 	return rc;
@@ -315,6 +354,7 @@ PUBLIC int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_acti
 	struct dead d;
 
 	before(path, env, false, &d);
+	CARRY_WIRES(env);
 	return sock_libc.posix_spawn(pid, path, actions, attr, argv, env);
 }
 
@@ -325,6 +365,7 @@ PUBLIC int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_act
 	struct dead d;
 
 	before(search(file, at), env, false, &d);
+	CARRY_WIRES(env);
 	return sock_libc.posix_spawnp(pid, file, actions, attr, argv, env);
 }
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sockets that a program inherits by execve() from the program before it: it has their descriptors, and asks rnicd
- * which sockets they are. The socket's memory has the settings; the kernel's sockets below are inherited, too.
+ * which sockets they are. The socket's memory has the settings; the kernel's sockets below are inherited, too. So are
+ * epoll sets, whose members must be kept ready.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -119,8 +121,8 @@ static void found_below(struct sock *s)
 		sock_udp_learn_options(s);
 }
 
-/* Makes the socket, held; NULL: no memory. */
-static struct sock *found_new(const struct ipc_sock_found *f, int memory)
+/* Makes the socket of a descriptor, held; NULL: no memory. */
+static struct sock *found_new(const struct ipc_sock_found *f, int fd, int memory)
 {
 	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
 	bool four = f->families != 0 ? f->families == IPC_SOCK_IP4 : memcmp(f->sock.local.ip, v4, sizeof(v4)) == 0;
@@ -129,7 +131,7 @@ static struct sock *found_new(const struct ipc_sock_found *f, int memory)
 	if (s == NULL)
 		return NULL;
 	sock_learn(s, &f->sock);
-	s->wire = sock_wire_usual();
+	s->wire = sock_wire_of(fd);
 	s->kind = f->kind == IPC_SOCK_LISTENS ? SOCK_LISTENS : SOCK_BOUND;
 	if ((f->kind == IPC_SOCK_IS_STREAM || f->kind == IPC_SOCK_IS_GRAM) && !found_memory(s, f->kind, memory)) {
 		sock_put(s);
@@ -163,7 +165,7 @@ static bool look_at(int fd, void *arg)
 		return false;
 	struct sock *s = known(f.sock.sock);
 	if (s == NULL)
-		s = found_new(&f, memory);
+		s = found_new(&f, fd, memory);
 	if (s != NULL) {
 		s->bells = u;
 		sock_set(fd, s);
@@ -175,11 +177,24 @@ static bool look_at(int fd, void *arg)
 	return false;
 }
 
+static bool look_at_set(int fd, void *arg)
+{
+	char path[64], target[32] = "";
+
+	(void)arg;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (readlink(path, target, sizeof(target) - 1) > 0 && strcmp(target, "anon_inode:[eventpoll]") == 0)
+		sock_epoll_found(fd);
+	return false;
+}
+
 __attribute__((constructor)) static void find_inherited(void)
 {
 	int saved = errno;
 
 	sock_ready();
+	sock_wires_learn();
 	each_descriptor(look_at, NULL);
+	each_descriptor(look_at_set, NULL);
 	errno = saved;
 }

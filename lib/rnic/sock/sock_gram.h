@@ -42,6 +42,13 @@ int sock_wire_get(int fd, int name, void *to, socklen_t *len);
 /* By which wire a socket is to send, or to connect, whose kernel's socket this is: IPC_GRAM_*. */
 uint8_t sock_wire_of(int below);
 uint8_t sock_wire_usual(void); /* what the environment says of all sockets */
+/*
+ * Sockets that have no memory yet: their wires pass to the program that exec starts in a variable of its environment.
+ * Writes the variable, cut to `room`, and returns its length; 0: there is nothing to pass.
+ */
+size_t sock_wires_say(char *to, size_t room);
+bool sock_wires_is(const char *variable); /* whether it is that variable */
+void sock_wires_learn(void);              /* in the next program: reads the variable, and removes it */
 
 /* Binds the kernel's socket below to the port, if it is free there: a datagram is sent through it. */
 void sock_gram_below(struct sock *s);

@@ -10,6 +10,7 @@
 #include "rnic/sock/sock.h"
 
 enum { KEPT_WILD = 1, KEPT_NAMED = 2, KEPT_HAS_PEER = 4, KEPT_PEER_BELOW = 8, KEPT_BELOW_LIVE = 16 };
+#define KEPT_WIRE 8 /* the wire, in the bits from this one on */
 
 struct ipc_sock_kept *sock_kept_of(const struct sock *s)
 {
@@ -38,7 +39,8 @@ void sock_keep(const struct sock *s)
 		.linger_on = s->linger.l_onoff,
 		.linger_s = s->linger.l_linger,
 		.flags = (s->wild ? KEPT_WILD : 0) | (s->named ? KEPT_NAMED : 0) | (s->has_peer ? KEPT_HAS_PEER : 0) |
-			 (s->peer_below ? KEPT_PEER_BELOW : 0) | (s->below_live ? KEPT_BELOW_LIVE : 0),
+			 (s->peer_below ? KEPT_PEER_BELOW : 0) | (s->below_live ? KEPT_BELOW_LIVE : 0) |
+			 (uint32_t)s->wire << KEPT_WIRE,
 		.below = sock_file_number(s->below),
 		.local = s->local,
 		.remote = s->remote,
@@ -62,6 +64,8 @@ void sock_learn_kept(struct sock *s)
 	s->has_peer = (k.flags & KEPT_HAS_PEER) != 0;
 	s->peer_below = (k.flags & KEPT_PEER_BELOW) != 0;
 	s->below_live = (k.flags & KEPT_BELOW_LIVE) != 0;
+	if (k.flags >> KEPT_WIRE <= IPC_GRAM_IWARP)
+		s->wire = (uint8_t)(k.flags >> KEPT_WIRE);
 }
 
 void sock_below_follows(const struct sock *s)

@@ -56,7 +56,6 @@ void sock_udp_learn_options(struct sock *s)
 	s->ttl = (uint8_t)number(s->below, IPPROTO_IP, IP_TTL);
 	s->segment = (uint16_t)number(s->below, IPPROTO_UDP, UDP_SEGMENT);
 	int discover = number(s->below, IPPROTO_IP, IP_MTU_DISCOVER);
-	s->wire = sock_wire_of(s->below);
 	s->whole = discover == IP_PMTUDISC_DO || discover == IP_PMTUDISC_PROBE || discover == IP_PMTUDISC_INTERFACE;
 	__atomic_store_n(&s->gram->rx_room, (uint32_t)number(s->below, SOL_SOCKET, SO_RCVBUF), __ATOMIC_RELAXED);
 }
@@ -96,6 +95,7 @@ static bool take_place(int fd, int made, struct sock *s)
 		err = errno;
 		sock_libc.close(made);
 	} else {
+		s->wire = sock_wire_of(s->below);
 		sock_udp_learn_options(s);
 		err = sock_replace(fd, made, s);
 	}

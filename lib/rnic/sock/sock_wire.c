@@ -76,6 +76,52 @@ uint8_t sock_wire_of(int below)
 	return sock_wire_usual();
 }
 
+/* ---- exec ---- */
+
+#define CARRIED "RNIC_SOCK_WIRES" /* its value: NUMBER:WIRE,NUMBER:WIRE, */
+
+bool sock_wires_is(const char *variable) { return strncmp(variable, CARRIED "=", sizeof(CARRIED)) == 0; }
+
+static size_t say_one(char *to, size_t room, size_t len, uint64_t number, uint32_t wire)
+{
+	if (len == 0)
+		len = (size_t)snprintf(to, room, CARRIED "=");
+	return len + (size_t)snprintf(len < room ? to + len : NULL, len < room ? room - len : 0, "%llu:%u,",
+				      (unsigned long long)number, wire);
+}
+
+size_t sock_wires_say(char *to, size_t room)
+{
+	const uint8_t usual = sock_wire_usual();
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < SEATS; i++) {
+		uint64_t there = __atomic_load_n(&seat[i], __ATOMIC_RELAXED);
+		if (there != 0)
+			len = say_one(to, room, len, there >> 8, (uint32_t)(there & 0xff) - 1);
+	}
+	for (int fd = 0; fd < SOCK_FDS; fd++) {
+		const struct sock *s = __atomic_load_n(&sock_tab[fd], __ATOMIC_ACQUIRE);
+		if (s != NULL && (s->kind == SOCK_BOUND || s->kind == SOCK_LISTENS) && s->wire != usual)
+			len = say_one(to, room, len, sock_file_number(fd), s->wire);
+	}
+	return len;
+}
+
+void sock_wires_learn(void)
+{
+	const char *p = getenv(CARRIED);
+	unsigned long long number;
+	unsigned wire;
+
+	for (int n = 0; p != NULL && sscanf(p, "%llu:%u,%n", &number, &wire, &n) == 2 && n > 0; p += n, n = 0)
+		if (wire <= RNIC_WIRE_IWARP)
+			wire_keep(number << 8, (int)wire);
+	unsetenv(CARRIED);
+}
+
+/* ---- the option ---- */
+
 /* Of the kernel's. */
 static bool has_wire(int fd)
 {
@@ -113,8 +159,10 @@ int sock_wire_set(int fd, int name, const void *from, socklen_t len)
 		err = EISCONN;
 	if (err == 0 && some && (s == NULL || gram))
 		wire_keep(number, wire);
-	if (err == 0 && s != NULL)
+	if (err == 0 && s != NULL) {
 		s->wire = (uint8_t)wire;
+		sock_keep(s);
+	}
 	if (s != NULL)
 		sock_put(s);
 	return err != 0 ? wire_refuse(err) : 0;

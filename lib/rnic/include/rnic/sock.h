@@ -24,8 +24,9 @@
 
 /*
  * An int. EINVAL: none of the values below; EOPNOTSUPP: RNIC_WIRE_IWARP for a socket that is neither UDP's nor TCP's;
- * EISCONN: of a TCP socket that has connected, or has begun to. Counts for what is sent, or connected, afterwards; a
- * program that is started by exec() begins with the environment's.
+ * EISCONN: of a TCP socket that has connected, or has begun to. Counts for what is sent, or connected, afterwards, also by
+ * a program that exec() starts with the socket and under rnicrun; system() and popen() pass it for UDP sockets that have
+ * an address of rnicd.
  */
 #define RNIC_WIRE 1
 
