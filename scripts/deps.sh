@@ -16,6 +16,7 @@ lint="clang-format-14 clang-tidy-14 shellcheck codespell man-db groff-base git s
 apps="qemu-system-x86 ceph-mon ceph-osd ceph-common netpipe-openmpi netpipe-mpich2 hpcc"
 apps="$apps openmpi-bin libopenmpi-dev mpich libmpich-dev"
 apps="$apps openssh-server openssh-client rsync git postgresql postgresql-contrib libpq-dev unbound dnsperf sip-tester"
+apps="$apps lighttpd iproute2 ffmpeg vlc-bin vlc-plugin-base"
 
 # Systems without Debian packages: checks programs and libraries by the shell and pkg-config.
 elsewhere() {

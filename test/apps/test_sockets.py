@@ -5,70 +5,17 @@ Servers from Debian over `rnicrun --sockets` that fork, that execute a program f
 another user. Each test runs twice: with both ends over rnicd, and with the client on the kernel's sockets behind a tap.
 The data is compared.
 """
-import contextlib
-import filecmp
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 
-from nets import KERNEL, OURS, tap
-from rig import Daemon, case, main, need, pair_conf, until
-from sock_rig import kernels, ours
+from ends import LONG, answers, on_both, same, write
+from rig import case, main, need, until
 
-A, B = "10.77.0.1", "10.77.0.2"
-LARGE = 100_000_000  # seconds; only a test that hangs takes longer
-LONG = 300  # seconds: a hang
-
-
-@contextlib.contextmanager
-def folder():
-    with tempfile.TemporaryDirectory() as where:
-        os.chmod(where, 0o755)
-        yield where
-
-
-@contextlib.contextmanager
-def both_ends_ours():
-    """Yields a function that runs a server, one that runs a client, and the server's address."""
-    with Daemon(pair_conf(rnicd="socket-mode = 0666")) as d:
-        os.chmod(os.path.dirname(d.sock), 0o755)
-        yield (lambda *a: ours(d, *a)), (lambda *a: ours(d, *a)), A
-
-
-@contextlib.contextmanager
-def a_kernels_client():
-    with tap() as (ns, d):
-        os.chmod(os.path.dirname(d.sock), 0o755)  # servers that switch to another user must still reach the socket
-        os.chmod(d.sock, 0o666)
-        yield (lambda *a: ours(d, *a, netns=ns)), (lambda *a: kernels(d, *a, netns=ns)), OURS
-
-
-def write(path, size):
-    with open(path, "wb") as f:
-        f.write(os.urandom(size))
-
-
-def same(a, b):
-    assert filecmp.cmp(a, b, shallow=False), f"{a} and {b} differ"
-
-
-def answers(client, *ask):
-    """Runs the client until a server answers; returns the first successful client's output."""
-    def there():
-        p = client(*ask)
-        return p if p.wait() == 0 else None
-    return until(there, f"no answer: {ask}").stdout()
-
-
-def on_both(f):
-    """Runs f twice: with both ends over rnicd, and with the client on the kernel's sockets."""
-    for ends in (both_ends_ours, a_kernels_client):
-        with ends() as (server, client, at), folder() as where:
-            f(server, client, at, where)
+LARGE = 100_000_000  # bytes; only a test that hangs takes longer
 
 
 # ---- openssh, rsync ----
@@ -158,7 +105,11 @@ def rsync_over_ssh_and_by_its_own_daemon():
 
 # ---- git ----
 
-def git_both(server, client, at, where):
+NAMED = ["-c", "user.name=x", "-c", "user.email=x@y"]
+
+
+def repository(where):
+    """Makes work, a repository with files of many sizes, and bare.git, a copy of it to be served."""
     def git(*argv):
         subprocess.run(["git", "-C", where + "/work", *argv], check=True, capture_output=True)
     os.mkdir(where + "/work")
@@ -167,21 +118,69 @@ def git_both(server, client, at, where):
     for i in range(50):
         write(f"{where}/work/f{i}", 1000 * i)
     git("add", ".")
-    git("-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "all")
+    git(*NAMED, "commit", "-qm", "all")
     subprocess.run(["git", "clone", "-q", "--bare", where + "/work", where + "/bare.git"], check=True)
+
+
+def clone(client, url, where):
+    """Clones the repository, compares the files, and removes the clone."""
+    client("git", "clone", "-q", url, where + "/clone").ok(LONG)
+    shutil.rmtree(where + "/clone/.git")
+    assert sorted(os.listdir(where + "/clone")) == sorted(set(os.listdir(where + "/work")) - {".git"})
+    for name in os.listdir(where + "/clone"):
+        same(f"{where}/clone/{name}", f"{where}/work/{name}")
+    shutil.rmtree(where + "/clone")
+
+
+def git_both(server, client, at, where):
+    repository(where)
     subprocess.run(["git", "-C", where + "/bare.git", "update-server-info"], check=True)
     h = server(sys.executable, "-m", "http.server", "--directory", where, "--bind", at, "8080")
     g = server("git", "daemon", "--reuseaddr", "--export-all", f"--base-path={where}", f"--listen={at}", where)
     for url in (f"http://{at}:8080/bare.git", f"git://{at}/bare.git"):
         answers(client, "git", "ls-remote", url)
-        client("git", "clone", "-q", url, where + "/clone").ok(LONG)
-        shutil.rmtree(where + "/clone/.git")
-        assert sorted(os.listdir(where + "/clone")) == sorted(set(os.listdir(where + "/work")) - {".git"})
-        for name in os.listdir(where + "/clone"):
-            same(f"{where}/clone/{name}", f"{where}/work/{name}")
-        shutil.rmtree(where + "/clone")
+        clone(client, url, where)
     h.stop()
     g.stop()
+
+
+LIGHTTPD = """
+server.document-root = "{dir}"
+server.bind = "{at}"
+server.port = 8090
+server.modules = ("mod_alias", "mod_setenv", "mod_cgi")
+alias.url = ("/git" => "/usr/lib/git-core/git-http-backend")
+setenv.set-environment = ("GIT_PROJECT_ROOT" => "{dir}", "GIT_HTTP_EXPORT_ALL" => "1")
+cgi.assign = ("" => "")
+server.errorlog = "{dir}/errors"
+"""
+
+
+def git_backend(server, client, at, where):
+    """git-http-backend is a CGI program: it shares no socket with the server, which copies what it writes."""
+    repository(where)
+    subprocess.run(["git", "-C", where + "/bare.git", "config", "http.receivepack", "true"], check=True)
+    with open(where + "/lighttpd.conf", "w", encoding="utf-8") as f:
+        f.write(LIGHTTPD.format(dir=where, at=at))
+    s = server("lighttpd", "-D", "-f", where + "/lighttpd.conf")
+    url = f"http://{at}:8090/git/bare.git"
+    answers(client, "git", "ls-remote", url)
+    clone(client, url, where)
+    client("git", "clone", "-q", "--depth", "1", url, where + "/shallow").ok(LONG)
+    write(where + "/shallow/more", 3_000_000)
+    subprocess.run(["git", "-C", where + "/shallow", "add", "more"], check=True)
+    subprocess.run(["git", "-C", where + "/shallow", *NAMED, "commit", "-qm", "more"], check=True)
+    client("git", "-C", where + "/shallow", "push", "-q", "origin", "HEAD").ok(LONG)
+    client("git", "clone", "-q", url, where + "/again").ok(LONG)
+    same(where + "/again/more", where + "/shallow/more")
+    s.stop()
+
+
+@case
+def git_clones_and_pushes_by_http_through_its_cgi_program():
+    for p in ("git", "lighttpd"):
+        need(p)
+    on_both(git_backend)
 
 
 @case
@@ -260,22 +259,6 @@ def dnsperf_asks_unbound_by_udp_and_tcp():
     for p in ("unbound", "dnsperf"):
         need(p)
     on_both(unbound)
-
-
-# ---- sip ----
-
-def sip(server, client, at, where):
-    for mode in ("u1", "un", "t1", "tn"):  # UDP with one socket, UDP with a socket for each call, TCP likewise
-        s = server("sipp", "-sn", "uas", "-i", at, "-p", "5070", "-t", mode[0] + "1", "-nostdin")
-        answers(client, "sh", "-c", f"cd {where} && exec sipp -sn uac {at}:5070 -i {B if at == A else KERNEL} -t {mode} "
-                "-m 400 -r 200 -l 100 -max_socket 1000 -nostdin -timeout 60s -timeout_error")
-        s.stop()
-
-
-@case
-def sipp_makes_calls_by_udp_and_tcp():
-    need("sipp")
-    on_both(sip)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+SIPp makes 10,000 calls over `rnicrun --sockets`, by UDP and TCP, and calls with as many sockets at once as the machine
+has room for. Each call must succeed; SIPp's own statistics are read.
+"""
+import contextlib
+import csv
+import os
+import resource
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+
+from ends import LONG, both_ends_ours, on_each
+from rig import Skip, case, main, need, pair_conf, until
+from sock_rig import ours
+
+CALLS = 10_000
+RATE = 300    # calls a second: less than a minute where SIPp has the CPU time for them
+MANY = 4_000  # calls at once, each with a socket of its own; a user has 4,096 sockets of an rnicd
+PAUSE = 60    # seconds that each of those lasts
+
+
+def totals(where):
+    with open(where + "/stat", encoding="utf-8") as f:
+        return list(csv.DictReader(f, delimiter=";"))[-1]
+
+
+def calls(e, where, mode, n, *more, meanwhile=lambda: None):
+    """Makes n calls. mode: of SIPp's -t: UDP or TCP (u, t), with one socket or one for each call (1, n)."""
+    s = e.server("sipp", "-sn", "uas", "-i", e.at, "-p", "5070", "-t", mode[0] + "1", "-nostdin")
+    e.serves(5070)
+    p = e.client("sh", "-c", f"cd {where} && exec sipp -sn uac {e.at}:5070 -i {e.peer} -t {mode} -m {n} -r {RATE} "
+                 f"-nostdin -trace_stat -stf stat -timeout {LONG}s -timeout_error {' '.join(more)}")
+    meanwhile()
+    rc = p.wait(LONG + 60)
+    t = totals(where)
+    said = {k: t[k] for k in ("SuccessfulCall(C)", "FailedCall(C)", "Retransmissions(C)", "ElapsedTime(C)")}
+    print(f"# {mode}: {said}")
+    assert rc == 0 and said["SuccessfulCall(C)"] == str(n) and said["FailedCall(C)"] == "0", f"{said}\n{p.tail()}"
+    s.stop()
+
+
+def ten_thousand_by(mode):
+    need("sipp")
+    on_each(lambda e, where: calls(e, where, mode, CALLS, "-l", "1000"))
+
+
+@case
+def ten_thousand_calls_by_udp():
+    ten_thousand_by("u1")
+
+
+@case
+def ten_thousand_calls_by_tcp():
+    ten_thousand_by("t1")
+
+
+@case
+def a_socket_for_each_of_two_thousand_calls_by_udp_and_tcp():
+    need("sipp")
+    for mode in ("un", "tn"):
+        on_each(lambda e, where: calls(e, where, mode, 2_000, "-l", "500"))  # pylint: disable=cell-var-from-loop
+
+
+STRANGER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
+
+@contextlib.contextmanager
+def ends_of_two_users():
+    """Either end may have as many sockets as one user may."""
+    with both_ends_ours(pair_conf(rnicd=f"socket-mode = 0666\nflows = {4 * MANY}\nuser-share = 100")) as e:
+        e.client = lambda *a: ours(e.d, *STRANGER, *a)
+        yield e
+
+
+def at_once(e, where):
+    os.chmod(where, 0o777)
+    all_there = lambda: e.sockets().count(" ESTAB ") >= 2 * MANY
+    calls(e, where, "tn", MANY, "-l", str(MANY), "-d", str(1000 * PAUSE), "-max_socket", str(2 * MANY),
+          meanwhile=lambda: until(all_there, lambda: f"{e.sockets().count(' ESTAB ')} sockets", LONG))
+
+
+@case
+def four_thousand_calls_at_once_with_eight_thousand_tcp_sockets():
+    for p in ("sipp", "setpriv"):
+        need(p)
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit < 5 * MANY:
+        raise Skip(f"rnicd needs two descriptors for each of {2 * MANY} sockets, and may have {limit}: ulimit -n")
+    on_each(at_once, (ends_of_two_users,))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
