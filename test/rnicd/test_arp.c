@@ -90,7 +90,7 @@ static struct arp_entry *get(uint32_t ip, uint64_t now, struct arp_todo *todo)
 	return arp_get(t, &a, now, todo);
 }
 
-static void asks_parks_and_sends(void **state)
+static void asks_and_sends_what_has_waited_in_its_order(void **state)
 {
 	(void)state;
 	struct arp_todo todo;
@@ -108,16 +108,40 @@ static void asks_parks_and_sends(void **state)
 	hear(PKT_ARP_REPLY, peer_mac, 0x0a000009, OURS, 3000, &todo);
 	assert_true(arp_usable(e));
 	assert_ptr_equal(todo.told, e);
-	assert_int_equal(todo.n_out, ARP_PENDING_MAX);
-	for (uint32_t i = 0; i < todo.n_out; i++) {
-		assert_int_equal(frame_seq(todo.out[i]), i);
-		assert_memory_equal(rte_pktmbuf_mtod(todo.out[i], uint8_t *), peer_mac, 6);
-		rte_pktmbuf_free(todo.out[i]);
+	assert_int_equal(todo.n_out, 0);
+	assert_ptr_equal(todo.ready, e);
+	struct rte_mbuf *m;
+	for (uint32_t i = 0; i < ARP_PENDING_MAX; i++) {
+		m = arp_unpark(t, e);
+		assert_int_equal(frame_seq(m), i);
+		assert_memory_equal(rte_pktmbuf_mtod(m, uint8_t *), peer_mac, 6);
+		rte_pktmbuf_free(m);
 	}
-	struct rte_mbuf *m = frame_for_test(pool, 0, 10);
+	assert_null(arp_unpark(t, e));
+	m = frame_for_test(pool, 0, 10);
 	assert_false(arp_park(t, e, m));
 	assert_memory_equal(rte_pktmbuf_mtod(m, uint8_t *), peer_mac, 6);
 	rte_pktmbuf_free(m);
+}
+
+static void frames_for_some_neighbours_leave_room_for_those_of_others(void **state)
+{
+	(void)state;
+	struct arp_todo todo;
+	uint32_t n = 0;
+	for (uint32_t ip = 0x0a000010; n < ARP_PENDING_ALL; ip++) {
+		struct arp_entry *e = get(ip, 1000, &todo);
+		sent(&todo, 0, PKT_ARP_REQUEST, all, ip);
+		for (uint32_t i = 0; i < ARP_PENDING_MAX; i++, n++)
+			assert_true(arp_park(t, e, frame_for_test(pool, i, 10)));
+	}
+	assert_int_equal(st.tx_drops, 0);
+	struct arp_entry *last = get(0x0a000009, 1000, &todo);
+	sent(&todo, 0, PKT_ARP_REQUEST, all, 0x0a000009);
+	for (uint32_t i = 0; i < ARP_PENDING_MIN + 1; i++)
+		assert_true(arp_park(t, last, frame_for_test(pool, i, 10)));
+	assert_int_equal(st.tx_drops, 1);
+	assert_int_equal(last->n_pending, ARP_PENDING_MIN);
 }
 
 static void tries_then_fails_then_asks_again(void **state)
@@ -248,7 +272,9 @@ static void neighbours_spread(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(asks_parks_and_sends, setup, teardown),
+		cmocka_unit_test_setup_teardown(asks_and_sends_what_has_waited_in_its_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(frames_for_some_neighbours_leave_room_for_those_of_others, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(tries_then_fails_then_asks_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(old_news_is_probed_in_use, setup, teardown),
 		cmocka_unit_test_setup_teardown(answers_who_asks_for_us_and_learns, setup, teardown),

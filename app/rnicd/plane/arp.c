@@ -8,12 +8,22 @@
 static const uint8_t broadcast[PKT_MAC_LEN] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
 static const uint8_t nobody[PKT_MAC_LEN];
 
+/* A frame that waits for its neighbour. Places are counted from 1, and 0 is none. */
+struct parked {
+	struct rte_mbuf *m;
+	uint16_t next; /* of the same neighbour, or of the free places */
+};
+
 struct arp_table {
 	struct rnicd_port *port;
 	struct rnicd_port_stats *st;
 	uint64_t next; /* not later than the earliest due of the asking entries */
 	uint32_t n_asking;
-	uint32_t cursor; /* arp_timer goes on from here */
+	uint32_t cursor;    /* arp_timer goes on from here */
+	uint32_t n_pending; /* buffers of all frames that wait */
+	uint32_t used;      /* places of `parked` that have been in use */
+	uint16_t unused;    /* first of those that are free again */
+	struct parked parked[ARP_PENDING_ALL + ARP_ENTRIES * ARP_PENDING_MIN];
 	struct arp_entry entry[ARP_ENTRIES];
 };
 
@@ -29,10 +39,52 @@ struct arp_table *arp_create(struct rnicd_port *port, struct rnicd_port_stats *s
 	return t;
 }
 
-static void drop_pending(struct arp_entry *e)
+struct rte_mbuf *arp_unpark(struct arp_table *t, struct arp_entry *e)
 {
-	rte_pktmbuf_free_bulk(e->pending, e->n_pending);
-	e->n_pending = 0;
+	const uint16_t at = e->first;
+
+	if (at == 0)
+		return NULL;
+	struct parked *p = &t->parked[at - 1];
+	struct rte_mbuf *m = p->m;
+	e->first = p->next;
+	e->n_pending -= m->nb_segs;
+	t->n_pending -= m->nb_segs;
+	p->next = t->unused;
+	t->unused = at;
+	memcpy(rte_pktmbuf_mtod(m, uint8_t *), e->mac, PKT_MAC_LEN);
+	return m;
+}
+
+static bool has_room(const struct arp_table *t, const struct arp_entry *e, uint32_t n)
+{
+	return e->n_pending + n <= ARP_PENDING_MIN ||
+	       (e->n_pending + n <= ARP_PENDING_MAX && t->n_pending + n <= ARP_PENDING_ALL);
+}
+
+static void park(struct arp_table *t, struct arp_entry *e, struct rte_mbuf *m)
+{
+	const uint16_t at = t->unused != 0 ? t->unused : (uint16_t)++t->used;
+	struct parked *p = &t->parked[at - 1];
+
+	if (at == t->unused)
+		t->unused = p->next;
+	*p = (struct parked){ .m = m };
+	if (e->first == 0)
+		e->first = at;
+	else
+		t->parked[e->last - 1].next = at;
+	e->last = at;
+	e->n_pending += m->nb_segs;
+	t->n_pending += m->nb_segs;
+}
+
+static void drop_pending(struct arp_table *t, struct arp_entry *e)
+{
+	struct rte_mbuf *m;
+
+	while ((m = arp_unpark(t, e)) != NULL)
+		rte_pktmbuf_free(m);
 }
 
 void arp_destroy(struct arp_table *t)
@@ -40,7 +92,7 @@ void arp_destroy(struct arp_table *t)
 	if (t == NULL)
 		return;
 	for (uint32_t i = 0; i < ARP_ENTRIES; i++)
-		drop_pending(&t->entry[i]);
+		drop_pending(t, &t->entry[i]);
 	rte_free(t);
 }
 
@@ -125,7 +177,7 @@ static struct arp_entry *arp_take(struct arp_table *t, const struct pkt_addr *ip
 	}
 	if (best == NULL)
 		return NULL;
-	drop_pending(best);
+	drop_pending(t, best);
 	uint32_t gen = best->gen;
 	if (best->asking)
 		t->n_asking--;
@@ -171,8 +223,8 @@ bool arp_park(struct arp_table *t, struct arp_entry *e, struct rte_mbuf *m)
 		memcpy(rte_pktmbuf_mtod(m, uint8_t *), e->mac, PKT_MAC_LEN);
 		return false;
 	}
-	if (e->state == ARP_S_WAIT && e->n_pending < ARP_PENDING_MAX) {
-		e->pending[e->n_pending++] = m;
+	if (e->state == ARP_S_WAIT && has_room(t, e, m->nb_segs)) {
+		park(t, e, m);
 		return true;
 	}
 	t->st->tx_drops++;
@@ -187,11 +239,7 @@ static void heard(struct arp_table *t, struct arp_entry *e, const uint8_t *mac, 
 		e->gen++;
 	}
 	set_state(t, e, ARP_S_READY, now + ARP_FRESH_NS);
-	for (uint32_t i = 0; i < e->n_pending; i++) {
-		memcpy(rte_pktmbuf_mtod(e->pending[i], uint8_t *), mac, PKT_MAC_LEN);
-		todo->out[todo->n_out++] = e->pending[i];
-	}
-	e->n_pending = 0;
+	todo->ready = e;
 	if (e->notify)
 		todo->told = e;
 }
@@ -241,7 +289,7 @@ bool arp_timer(struct arp_table *t, uint64_t now, struct arp_todo *todo)
 		} else {
 			t->st->arp_failed++;
 			set_state(t, e, ARP_S_FAILED, now + ARP_FAILED_NS);
-			drop_pending(e);
+			drop_pending(t, e);
 			if (e->notify)
 				todo->told = e;
 		}

@@ -11,9 +11,12 @@
 
 #include "border/rnicd.h"
 
-#define ARP_ENTRIES     512u
-#define ARP_WAYS        8u
-#define ARP_PENDING_MAX 8u
+#define ARP_ENTRIES 512u
+#define ARP_WAYS    8u
+/* buffers of frames that wait for neighbours */
+#define ARP_PENDING_MIN 8u   /* for each, whatever waits for others */
+#define ARP_PENDING_MAX 128u /* for one at most: about as many as Linux keeps */
+#define ARP_PENDING_ALL 512u /* for all together, where one has more than ARP_PENDING_MIN */
 #define ARP_TRIES       4u
 #define ARP_RETRY_NS    (250 * RN_NS_PER_MS) /* pause before the first retry; doubles with each try */
 #define ARP_FRESH_NS \
@@ -41,17 +44,19 @@ struct arp_entry {
 	bool notify; /* the control thread waits for EVENT_NEIGH */
 	bool asking; /* on the list of entries with a due time: WAIT or PROBE */
 	uint8_t mac[PKT_MAC_LEN];
-	uint32_t n_pending;
-	struct rte_mbuf *pending[ARP_PENDING_MAX]; /* frames that are complete except for the destination MAC */
+	/* frames that are complete except for the destination MAC */
+	uint32_t n_pending;   /* their buffers */
+	uint16_t first, last; /* their places in the table, counted from 1; 0: there is none */
 };
 
 struct arp_table;
 
 /* What an arp call wants done; the worker does it. */
 struct arp_todo {
-	struct rte_mbuf *out[ARP_PENDING_MAX + 2]; /* frames to transmit */
+	struct rte_mbuf *out[2]; /* frames to transmit */
 	uint32_t n_out;
-	struct arp_entry *told; /* the entry whose result is to be reported to the control thread, or NULL */
+	struct arp_entry *ready; /* the entry whose frames are to be transmitted (arp_unpark), or NULL */
+	struct arp_entry *told;  /* the entry whose result is to be reported to the control thread, or NULL */
 };
 
 struct arp_table *arp_create(struct rnicd_port *port, struct rnicd_port_stats *st, int socket);
@@ -67,6 +72,8 @@ static inline bool arp_usable(const struct arp_entry *e) { return e->state == AR
  * the MAC is known and has been written into the frame, transmit it. Called for each frame only while !arp_usable().
  */
 bool arp_park(struct arp_table *t, struct arp_entry *e, struct rte_mbuf *m);
+/* The first frame that has waited for the neighbour, with its MAC; NULL: no more. */
+struct rte_mbuf *arp_unpark(struct arp_table *t, struct arp_entry *e);
 
 /* A received ARP frame. reply: this worker shall answer when it asks for us (one worker receives it from the wire). */
 void arp_input(struct arp_table *t, const struct rte_mbuf *m, const struct pkt *p, bool reply, uint64_t now,

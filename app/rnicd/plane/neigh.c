@@ -8,6 +8,8 @@ void worker_arp_todo(struct rnicd_worker *w, struct rnicd_port *port, const stru
 {
 	for (uint32_t i = 0; i < todo->n_out; i++)
 		frag_push(w, port, todo->out[i]);
+	for (struct rte_mbuf *m; todo->ready != NULL && (m = arp_unpark(w->arp[port->index], todo->ready)) != NULL;)
+		frag_push(w, port, m);
 	struct arp_entry *e = todo->told;
 	if (e == NULL)
 		return;
