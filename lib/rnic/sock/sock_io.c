@@ -17,6 +17,7 @@
 #define LOOKS    64u /* looks between two yields of the CPU */
 #define LOOK_NS  (50 * RN_NS_PER_US)
 #define OUT_ROOM (IPC_STREAM_RING / 4) /* rnicd reports writability when this much is free */
+#define PIECE    IPC_STREAM_TELL       /* bytes that are copied before rnicd is told: it works on them meanwhile */
 
 static uint32_t fin_of(const struct sock *s) { return __atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED); }
 
@@ -198,17 +199,25 @@ uint64_t sock_now(void)
 	return (uint64_t)ts.tv_sec * RN_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
+/* What a thread looks at before it sleeps. */
+static bool may_go_on(const struct sock *s, short events)
+{
+	if (events == POLLIN)
+		return sock_readable(s);
+	return room(s) >= OUT_ROOM || (state_of(s) & IPC_STREAM_ENDED) != 0;
+}
+
 /*
- * In a request/response dialogue the next bytes come within microseconds, and sleeping would cost more. The waiting
- * thread yields the CPU in between: the worker, or the peer, may need it.
+ * In a request/response dialogue the next bytes come within microseconds, and so does room for more in a bulk transfer;
+ * sleeping would cost more. The waiting thread yields the CPU in between: the worker, or the peer, may need it.
  */
-static bool look_for_bytes(const struct sock *s)
+static bool look_for(const struct sock *s, short events)
 {
 	uint64_t end = sock_now() + LOOK_NS;
 
 	do {
 		for (uint32_t i = 0; i < LOOKS; i++) {
-			if (sock_readable(s))
+			if (may_go_on(s, events))
 				return true;
 		}
 		sock_libc_yield();
@@ -294,6 +303,19 @@ void sock_took(struct sock *s, int fd, uint32_t n)
 	pthread_mutex_unlock(&s->rx);
 }
 
+/* Takes n unread bytes, or as many as iov has room for behind its first `skip` bytes; returns how many. */
+static size_t take_out(struct sock *s, uint32_t n, const struct iovec *iov, int count, size_t skip)
+{
+	size_t got = 0, more;
+
+	do {
+		more = copy_out(s, rn_min_u32(n - (uint32_t)got, PIECE), iov, count, skip + got);
+		give_back(s, (uint32_t)more);
+		got += more;
+	} while (more == PIECE && got < n);
+	return got;
+}
+
 /* Returns bytes, 0 at the end of the stream, -1 and errno. EAGAIN: nothing has come yet. */
 static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size_t skip, int flags)
 {
@@ -305,11 +327,14 @@ static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size
 		return -1;
 	}
 	if (there != 0) {
-		size_t got = (flags & MSG_TRUNC) != 0 ? fit(there, sock_bytes(iov, (size_t)n) - skip)
-						      : copy_out(s, there, iov, n, skip);
+		const bool drops = (flags & MSG_TRUNC) != 0;
+		size_t got = drops ? fit(there, sock_bytes(iov, (size_t)n) - skip) : 0;
 		if ((flags & MSG_PEEK) != 0)
-			return (ssize_t)got;
-		give_back(s, (uint32_t)got);
+			return (ssize_t)(drops ? got : copy_out(s, there, iov, n, skip));
+		if (drops)
+			give_back(s, (uint32_t)got);
+		else
+			got = take_out(s, there, iov, n, skip);
 		if (got == there && s->watched)
 			settle_in(s, fd);
 		return (ssize_t)got;
@@ -338,7 +363,7 @@ static bool wait_in(struct sock *s, int fd, int flags)
 		errno = EAGAIN;
 		return false;
 	}
-	if (look_for_bytes(s))
+	if (look_for(s, POLLIN))
 		return true;
 	settle_in(s, fd);
 	return wait_for(s, fd, POLLIN, s->rcv_ms);
@@ -454,13 +479,15 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 		if (empty && err != EAGAIN)
 			break;
 		if (err == 0) {
-			uint32_t may = room(s);
+			uint32_t may = rn_min_u32(room(s), PIECE);
 			put += copy_in(s, want - put < may ? (uint32_t)(want - put) : may, iov, n, put);
 			sock_bell(s);
 			continue;
 		}
 		if (err != EAGAIN)
 			break;
+		if (sock_is_connected(s) && !sock_does_not_block(fd, flags) && look_for(s, POLLOUT))
+			continue;
 		settle_out(s, fd);
 		if (sock_does_not_block(fd, flags))
 			break;
