@@ -50,9 +50,9 @@ def same_again(d, seed, expected):
     return False
 
 
-def walk(seeds):
+def walk(seeds, both=""):
     expected = kernels(seeds)
-    with Daemon(pair_conf()) as d, nothing_left(d):
+    with Daemon(pair_conf(both=both)) as d, nothing_left(d):
         for seed, text in different(d, seeds, expected).items():
             of_seed = [line for line in expected if line.startswith(f"[{seed},")]
             assert same_again(d, seed, of_seed), text
@@ -61,6 +61,11 @@ def walk(seeds):
 @case
 def random_calls_on_sockets_give_what_the_kernels_give():
     walk(f"{FIRST}-{FIRST + COUNT - 1}")
+
+
+@case
+def random_calls_on_sockets_over_iwarp_give_what_the_kernels_give():
+    walk(f"{FIRST}-{FIRST + COUNT - 1}", "stream-wire = iwarp")
 
 
 @case

@@ -8,16 +8,18 @@ Python speaks it, and breaks the rules.
 import hashlib
 import os
 import re
+import struct
 
 import wire
 import wire_check
 from nets import KERNEL, OURS, tap
 from rig import RNICRUN, Daemon, case, main, pair_conf, until
 from sock_rig import kernels, nothing_left, ours, port_of, python, same_as_the_kernel
-from wire_esock import CREDIT, DATA, END, Bytes, hello, message
+from wire_esock import CREDIT, DATA, END, WRITTEN, Bytes, Windows, hello, message, window_hello
 from wire_stream import ADDR, ASKS, TAKES, Tcp, option, options_of
 
 A, B = "10.77.0.1", "10.77.0.2"
+RING = 262144  # octets of rnicd's window
 HERE = os.path.dirname(os.path.abspath(__file__))
 TABLE = os.path.join(HERE, "sock_table.py")
 IWARP = ("env", "RNIC_WIRE=iwarp")
@@ -72,6 +74,18 @@ try:
 except OSError:
     wire = "kernel"
 print("wires", wire, got.decode().split()[2], flush=True)
+"""
+
+# Sends zeros in one call, and waits for the end of the stream.
+ONE = """
+import socket, sys
+c = socket.socket()
+c.connect((sys.argv[1], int(sys.argv[2])))
+c.sendall(bytes(int(sys.argv[3])))
+c.shutdown(socket.SHUT_WR)
+while c.recv(1000):
+    pass
+print("sent", flush=True)
 """
 
 HELLO = """
@@ -158,7 +172,7 @@ def a_kernel_that_does_not_speak_it_has_plain_tcp():
 def the_wire_is_iwarp_with_good_crcs_and_the_documents_vectors():
     v = vectors()
     assert v["asks"] == option(ASKS) and v["takes"] == option(TAKES), v
-    assert v["request"] == wire.mpa_request(ird=1, ord_=1, priv=hello(16, 16384)), v
+    assert v["request"] == wire.mpa_request(ird=1, ord_=1, priv=window_hello(0x0a0b0c0d, RING, 16, 16384)), v
     with Daemon(pair_conf(a="capture = {dir}/a.pcapng")) as d:
         s = ours(d, *python(SERVE, A))
         assert iwarp(d, *python(SEND, A, port_of(s), 4, 200_000)).ok() == "wires 2 2"
@@ -168,7 +182,9 @@ def the_wire_is_iwarp_with_good_crcs_and_the_documents_vectors():
         conn, = wire_check.check(path)  # raises when a header, a sum or a CRC is wrong
         assert conn.crc_good == conn.fpdus > 150 and conn.payload > 200_000 and not conn.terminates, conn
         assert set(conn.ops[0]) <= {0, 3} and set(conn.ops[1]) <= {0, 3}, conn
-        assert conn.req["priv"] == conn.rep["priv"] == hello(16, 16384) and conn.req["ird"] == 1, conn.req
+        for priv in (conn.req["priv"], conn.rep["priv"]):
+            assert priv == window_hello(int.from_bytes(priv[12:16], "big"), RING, 16, 16384), priv
+        assert conn.req["ird"] == 1, conn.req
         said = [options_of(f).get(253) for f in wire_check.frames(path)
                 if f[12:14] == b"\x08\x00" and f[23] == 6 and f[47] & 2]
         assert said == [v["asks"], v["takes"]], said
@@ -314,7 +330,8 @@ def a_peer_of_its_own_is_connected_to():
             t.close()
         t, p = meets(40404, option(TAKES))
         peer = wire.Peer(sock=t)
-        assert peer.take(36) == vectors()["request"]
+        request = peer.take(44)
+        assert request[:36] + bytes.fromhex("0a0b0c0d") + request[40:] == vectors()["request"], request
         peer.raw(wire.mpa_request(key=wire.REP, ird=1, ord_=1, priv=hello(8, 4096)))
         b = Bytes(peer, 8, hello(16, 16384))
         while not b.ended:
@@ -331,12 +348,151 @@ def a_peer_of_its_own_is_connected_to():
         for i, reply in enumerate((wire.mpa_request(key=wire.REP, ird=1, ord_=1), b"HTTP/1.1 200 OK\r\n\r\n" * 2,
                                    wire.mpa_request(key=wire.REP, flags=wire.C | wire.S | wire.R, ird=1, ord_=1))):
             t, p = meets(40410 + i, option(TAKES))
-            wire.Peer(sock=t).take(36)
+            wire.Peer(sock=t).take(44)
             t.sendall(reply)  # a Reply without hello, bytes that are no Reply, a Reply that rejects
             # ENOTCONN when the program has not read yet and shuts its side down
             assert p.wait_line("failed").split()[1] in ("ECONNRESET", "ENOTCONN"), p.tail()
             p.ok()
             t.close()
+
+
+# ---- windows ----
+
+def dial_window(ns, port, sport, window=20000):
+    """As dial(), with a window."""
+    t = Tcp(ns, sport).connect(port, option(ASKS))
+    p = wire.Peer(sock=t)
+    p.hello(ird=1, ord_=1, priv=window_hello(0x123456, window, 8, 4096))
+    b = Windows(p, 8, p.priv[4:], 0x123456, window)
+    b.put(CREDIT)
+    return t, p, b
+
+
+def wait_for(b, what):
+    while not what():
+        b.get()
+        b.credit_if_due()
+
+
+@case
+def a_peer_of_its_own_writes_into_the_window():
+    """Three windows full of bytes, by Writes and DATA in turns, so that some Writes go around the end of the ring."""
+    data = bytes(i % 251 for i in range(3 * RING))
+    with tap() as (ns, d), nothing_left(d):
+        s = ours(d, *python(SERVE, OURS), netns=ns)
+        t, _, b = dial_window(ns, port_of(s), 40501)
+        assert b.room == RING
+        while b.sent < len(data):
+            wait_for(b, lambda: b.credits >= 2 and b.room > 0)
+            n = min(b.room, len(data) - b.sent, 30011)
+            if b.msn % 3:
+                b.write(data[b.sent:b.sent + n // 2])
+                b.write(data[b.sent + n // 2:b.sent + n], b.sent + n // 2)  # two Writes, told by one message
+                b.written(n)
+            else:
+                b.put(DATA, data[b.sent:b.sent + min(n, 16372)])
+        wait_for(b, lambda: b.credits >= 2)
+        b.put(END)
+        wait_for(b, lambda: b.ended)
+        assert b.came.decode().split() == [str(len(data)), hashlib.sha256(data).hexdigest(), "2"], b.came
+        t.shutdown()
+        t.until(lambda: t.fin)
+        t.close()
+        s.stop()
+
+
+@case
+def rnicd_writes_into_the_window_of_a_peer_of_its_own():
+    """Windows checks that each Write names the next octets, stays in the window, and is told of."""
+    with tap("stream-wire = iwarp") as (ns, d), nothing_left(d):
+        t = Tcp(ns, 40511).answers(option(TAKES))
+        p = ours(d, *python(SEND, ADDR, 40511, 7, 900_000), netns=ns)
+        t.until(lambda: t.open)
+        peer = wire.Peer(sock=t)
+        request = peer.take(44)
+        peer.raw(wire.mpa_request(key=wire.REP, ird=1, ord_=1, priv=window_hello(0x654321, 20000, 8, 4096)))
+        b = Windows(peer, 8, request[24:], 0x654321, 20000)
+        wait_for(b, lambda: b.ended)
+        assert WRITTEN in b.kinds and len(b.came) >= 900_000, b.kinds
+        b.write(answer := f"{len(b.came)} {hashlib.sha256(b.came).hexdigest()} 2".encode())
+        b.written(len(answer))
+        b.put(END)
+        t.until(lambda: t.fin)
+        t.shutdown()
+        p.wait_line("wires 2 2")
+        p.ok()
+        t.close()
+
+
+@case
+def a_write_that_is_not_to_granted_room_ends_the_connection():
+    with tap() as (ns, d), nothing_left(d):
+        s = ours(d, *python(SERVE, OURS), netns=ns)
+        port, sport = port_of(s), 40600
+
+        def told(b, n):
+            b.write(bytes(n))
+            b.written(n)
+            wait_for(b, lambda: b.owed > 0)  # rnicd has taken the message when it answers
+        bad = [
+            lambda p, b: b.write(b"x", RING),  # behind the window
+            lambda p, b: b.write(bytes(2), RING - 1),  # across its end
+            lambda p, b: b.write(b"x", 2 ** 64 - 1),
+            lambda p, b: p.put(wire.tagged(wire.WRITE, b.their_stag ^ 0x100, 0, b"x")),  # another STag
+            lambda p, b: p.put(wire.tagged(wire.WRITE, b.their_stag ^ 1, 0, b"x")),
+            lambda p, b: p.put(wire.read_req(1, (1, 0), 8, (b.their_stag, 0))),
+            lambda p, b: (told(b, 70000), b.write(b"x", 69999)),  # bytes that the program has or may have
+            lambda p, b: b.written(RING + 1),  # more than there is room for
+            lambda p, b: b.segments(b.head(WRITTEN, bytes(4))),  # of nothing
+            lambda p, b: b.segments(b.head(WRITTEN, b"\0\0\1")),
+            lambda p, b: b.segments(b.head(WRITTEN)),
+            lambda p, b: b.segments(b.head(5)),
+            lambda p, b: b.segments(b.head(DATA)),
+            lambda p, b: b.segments(message(CREDIT)),  # a head without room
+            lambda p, b: b.segments(message(CREDIT, 0, b"\0\0\0\1")),  # more room than the window has
+        ]
+        for i, breaks in enumerate(bad):
+            t, p, b = dial_window(ns, port, sport := sport + 1)
+            if i == len(bad) - 1 or i == len(bad) - 2:
+                b.msn += 1
+            breaks(p, b)
+            t.until(lambda t=t: t.fin or t.reset)
+            until(lambda i=i: sum("ConnectionResetError" in x for x in list(s.out)) == i + 1,
+                  lambda i=i: f"case {i}: {s.tail()}")
+            t.close()
+        # a hello whose window is missing, is too small, is too large
+        for window in (b"", b"\0" * 8, struct.pack(">II", 1, 4095), struct.pack(">II", 1, 2 ** 30 + 1)):
+            with Tcp(ns, sport := sport + 1).connect(port, option(ASKS)) as t:
+                t.sendall(wire.mpa_request(ird=1, ord_=1, priv=hello(8, 4096, flags=1) + window))
+                t.until(lambda t=t: t.reset)
+        assert sum("ConnectionResetError" in x for x in list(s.out)) == len(bad), s.tail()
+        s.stop()
+
+
+@case
+def no_window_is_offered_or_open_to_a_peer_that_has_none():
+    with tap() as (ns, d), nothing_left(d):
+        s = ours(d, *python(SERVE, OURS), netns=ns)
+        t, p, b = dial(ns, port_of(s), 40701)
+        assert p.priv[4:] == hello(16, 16384), p.priv
+        b.segments(message(DATA, 0, b"x"))
+        t.close()
+        s.wait_line("ConnectionResetError")
+        s.stop()
+
+
+@case
+def long_sends_go_by_writes_and_short_ones_do_not():
+    def writes(size):
+        with Daemon(pair_conf(a="capture = {dir}/a.pcapng")) as d:
+            s = ours(d, *python(SERVE, A))
+            assert iwarp(d, *python(ONE, A, port_of(s), size)).ok() == "sent"
+            s.stop()
+            d.end()
+            conn, = wire_check.check(os.path.join(d.dir, "a.pcapng"))
+            return conn.ops[0][wire.WRITE]
+    assert writes(300_000) > 100  # segments
+    assert writes(1000) < 10, "only Writes of nothing, which ask for an acknowledgement"
 
 
 main()

@@ -450,11 +450,11 @@ void stream_look(struct rnicd_worker *w, struct stream *s)
 		broken(w, s);
 		return;
 	}
+	if (rn_unlikely(s->iwarp != NULL) && (s->iwarp->spares != 0 || head != s->rx_head))
+		stream_iwarp_touch(w, s); /* received bytes may have room now */
 	s->rx_head = head;
 	if (rn_likely(s->iwarp == NULL))
 		tcpl_set_rcv_space(&s->qc.tcp, IPC_STREAM_RING - (s->rx_tail - s->rx_head));
-	else if (s->iwarp->spares != 0)
-		stream_iwarp_touch(w, s); /* received bytes may have room now */
 	if (s->fin)
 		return;
 	bool last = (fin & IPC_STREAM_FIN) != 0 || s->state == STREAM_LEFT;

@@ -9,9 +9,34 @@
 #include "border/policy.h"
 #include "plane/worker_int.h"
 
-#define PD 1u /* each stream has a protection domain of its own: its index plus this */
+/* Each stream has a protection domain of its own. */
+static uint32_t iw_pd(const struct rnicd_worker *w, const struct stream *s)
+{
+	return (uint32_t)(s - w->streams.at) + 1;
+}
 
-static const struct esk_hello own_hello = { .version = ESK_VERSION, .slots = IWARP_SLOTS, .size = IWARP_SLOT };
+/* This end's hello; windows: it offers one. */
+static struct esk_hello own_hello(const struct stream_iwarp *i, bool windows)
+{
+	return (struct esk_hello){ .version = ESK_VERSION,
+				   .slots = IWARP_SLOTS,
+				   .size = IWARP_SLOT,
+				   .window = windows ? IPC_STREAM_RING : 0,
+				   .stag = i->window };
+}
+
+#define HELLO_MAX (ESK_HELLO_LEN + ESK_WINDOW_LEN)
+
+/* Writes this end's hello; returns its length. */
+static uint8_t iw_hello(const struct esk_hello *h, uint8_t out[HELLO_MAX])
+{
+	if (h->window == 0) {
+		esk_hello_build(out, h);
+		return ESK_HELLO_LEN;
+	}
+	esk_window_build(out, h);
+	return HELLO_MAX;
+}
 
 /* ---- the worker's context ---- */
 
@@ -110,12 +135,46 @@ static bool iw_region(struct stream_iwarp_ctx *x, struct stream_iwarp *i, struct
 	return qp_mr_reg(&x->dev, &a, &i->stag) == QP_MR_OK;
 }
 
+/* Registers the window as a region that the peer may not write to yet: stream_iwarp_lend() says what it may. */
+static bool iw_window(struct stream_iwarp_ctx *x, struct stream_iwarp *i, struct ipc_stream *mem, uint32_t pd)
+{
+	const struct qp_piece ring = { .base = (uint8_t *)mem + IPC_STREAM_RX_OFF, .len = IPC_STREAM_RING };
+	const struct qp_mr_attr a = {
+		.pd = pd, .rights = QP_ACC_LOCAL_WRITE, .len = ring.len, .pieces = &ring, .npieces = 1
+	};
+
+	return qp_mr_reg(&x->dev, &a, &i->window) == QP_MR_OK;
+}
+
+void stream_iwarp_lend(struct rnicd_worker *w, struct stream *s)
+{
+	struct stream_iwarp *i = s->iwarp;
+	const uint32_t at = (uint32_t)i->esk.got % IPC_STREAM_RING, n = i->esk.in_room;
+	const uint32_t first = rn_min_u32(n, IPC_STREAM_RING - at);
+	uint8_t *ring = (uint8_t *)s->mem + IPC_STREAM_RX_OFF;
+	struct qp_mr_attr a = { .pd = iw_pd(w, s),
+				.rights = QP_ACC_LOCAL_WRITE | QP_ACC_REMOTE_WRITE,
+				.iova = i->esk.got,
+				.len = n,
+				.pieces = i->lent,
+				.npieces = n > first ? 2 : 1 };
+
+	i->lent[0] = (struct qp_piece){ .base = ring + at, .len = first };
+	i->lent[1] = (struct qp_piece){ .base = ring, .len = n - first };
+	if (n == 0) { /* a region of no octet cannot be, but one without the right to write */
+		i->lent[0] = (struct qp_piece){ .base = ring, .len = 1 };
+		a.rights = QP_ACC_LOCAL_WRITE;
+		a.len = 1;
+	}
+	(void)qp_mr_change(&w->streams.iwarp->dev, i->window, &a);
+}
+
 /* Makes the queue pair of a stream that has the program's memory, and posts its receives. */
 static bool iw_make(struct rnicd_worker *w, struct stream *s)
 {
 	struct stream_iwarp_ctx *x = w->streams.iwarp;
 	struct stream_iwarp *i = s->iwarp;
-	const uint32_t pd = (uint32_t)(s - w->streams.at) + PD;
+	const uint32_t pd = iw_pd(w, s);
 
 	if (!iw_cq(i) || !iw_queues(i))
 		return false;
@@ -126,6 +185,7 @@ static bool iw_make(struct rnicd_worker *w, struct stream *s)
 				   .scq = &i->handle,
 				   .rcq = &i->handle,
 				   .sig_all = 1,
+				   .access = QP_ACC_REMOTE_WRITE,
 				   .region = i,
 				   .region_size = sizeof(*i),
 				   .shm_off = offsetof(struct stream_iwarp, qshm),
@@ -135,12 +195,24 @@ static bool iw_make(struct rnicd_worker *w, struct stream *s)
 				   .rq_slots = IWARP_SLOTS };
 	if (qp_init(&i->qp, &a) != QP_OK || !iw_region(x, i, s->mem, pd))
 		return false;
+	if (!iw_window(x, i, s->mem, pd)) {
+		(void)qp_mr_dereg(&x->dev, i->stag);
+		return false;
+	}
 	i->ready = true;
 	stream_iwarp_slots(i);
 	return rc_modify(&stream_iwarp_ctx(w)->rc, &i->qp, QP_S_INIT) == QP_OK;
 }
 
 /* ---- set-up ---- */
+
+/* Both hellos are known. */
+static void iw_agree(struct rnicd_worker *w, struct stream *s, const struct esk_hello *own)
+{
+	esk_init(&s->iwarp->esk, own, &s->iwarp->peer);
+	if (s->iwarp->esk.windows)
+		stream_iwarp_lend(w, s);
+}
 
 static struct mpa_policy iw_policy(const struct stream *s)
 {
@@ -167,14 +239,15 @@ bool stream_iwarp_syn(struct rnicd_worker *w, struct stream *s, const struct tcp
 
 bool stream_iwarp_begin(struct rnicd_worker *w, struct stream *s)
 {
-	uint8_t hello[ESK_HELLO_LEN];
-	struct rc_params p = { .policy = iw_policy(s), .priv = hello, .priv_len = sizeof(hello) };
+	uint8_t hello[HELLO_MAX];
+	struct rc_params p = { .policy = iw_policy(s), .priv = hello };
 
-	esk_hello_build(hello, &own_hello);
 	s->iwarp = iw_of(w, s);
 	iw_reset(s->iwarp);
 	if (!iw_make(w, s))
 		return false;
+	const struct esk_hello own = own_hello(s->iwarp, true);
+	p.priv_len = iw_hello(&own, hello);
 	p.qp = &s->iwarp->qp;
 	if (rc_tcp_take(stream_iwarp_ctx(w), &s->qc, &p) != QP_OK)
 		return false;
@@ -185,13 +258,16 @@ bool stream_iwarp_begin(struct rnicd_worker *w, struct stream *s)
 void stream_iwarp_adopt(struct rnicd_worker *w, struct stream *s)
 {
 	struct stream_iwarp *i = s->iwarp;
-	uint8_t hello[ESK_HELLO_LEN];
-	struct rc_accept a = { .qp = &i->qp, .ird = 1, .ord = 1, .priv = hello, .priv_len = sizeof(hello) };
+	uint8_t hello[HELLO_MAX];
+	struct rc_accept a = { .qp = &i->qp, .ird = 1, .ord = 1, .priv = hello };
+	const bool made = iw_make(w, s);
+	const struct esk_hello own = own_hello(i, i->peer.window != 0);
 
-	esk_hello_build(hello, &own_hello);
-	esk_init(&i->esk, &own_hello, &i->peer);
+	a.priv_len = iw_hello(&own, hello);
+	if (made)
+		iw_agree(w, s, &own);
 	/* a connection that has ended meanwhile is told as any other end */
-	if (iw_make(w, s) && rc_accept(&stream_iwarp_ctx(w)->rc, &s->qc.rc, &a) == QP_OK)
+	if (made && rc_accept(&stream_iwarp_ctx(w)->rc, &s->qc.rc, &a) == QP_OK)
 		i->open = true;
 	else
 		stream_iwarp_abort(w, s);
@@ -221,7 +297,8 @@ static void iw_up(struct rnicd_worker *w, struct stream *s, uint32_t marks)
 		stream_iwarp_abort(w, s);
 		return;
 	}
-	esk_init(&s->iwarp->esk, &own_hello, &s->iwarp->peer);
+	const struct esk_hello own = own_hello(s->iwarp, true);
+	iw_agree(w, s, &own);
 	s->iwarp->open = true;
 	stream_iwarp_greet(w, s);
 	stream_ready(w, s);
@@ -249,6 +326,7 @@ void stream_iwarp_free(struct rnicd_worker *w, struct stream *s)
 	if (i->ready) {
 		rc_destroy(&x->tcp.rc, &i->qp);
 		(void)qp_mr_dereg(&x->dev, i->stag);
+		(void)qp_mr_dereg(&x->dev, i->window);
 	}
 	i->ready = false;
 	s->iwarp = NULL;
@@ -300,7 +378,7 @@ static uint32_t iw_mark_of(struct stream_iwarp *i, const struct qp_fx *fx)
 		return (fx->type == QP_FX_CONNECT_REQUEST ? IWARP_ASKED
 			: rc_is_passive(fx->conn)         ? 0
 							  : IWARP_UP) |
-		       (fx->priv_len != 0 && esk_hello_parse(fx->priv, fx->priv_len, &i->peer) == ESK_HELLO_OK
+		       (fx->priv_len != 0 && esk_window_parse(fx->priv, fx->priv_len, &i->peer) == ESK_HELLO_OK
 				? IWARP_HELLO
 				: 0);
 	case QP_FX_REJECTED:

@@ -3,8 +3,12 @@
  * The wire iwarp of stream sockets (doc/stream-sockets.md): a reliable connection (lib/conn) whose queue pair is the
  * worker's own. Worker thread.
  *
- *	program's bytes → tx ring → Send of a head and the bytes in place → FPDUs, summed while they are copied
- *	FPDUs → the slot posted for the message → rx ring → program; the slot is reposted while the ring has room
+ *	few bytes → tx ring → Send of a head and the bytes in place → FPDUs → posted slot → copied to the rx ring
+ *	many bytes → tx ring → RDMA Writes of the bytes in place → FPDUs → the rx ring of the other end; a Send tells
+ *
+ * The free part of the program's rx ring is the window: a memory region that begins at the next byte's position and
+ * ends where the grants end. So the peer can change no byte that the program may read already. With a peer that knows
+ * no windows all bytes go by slots, and a slot is reposted only while the ring has room.
  *
  * The connecting end asks for the wire in its SYN. Where the other end's SYN-ACK does not take it, the stream is plain.
  * Queues, heads and slots of a stream lie in one piece of memory that is untouched until the stream needs it.
@@ -22,7 +26,7 @@
 
 #define IWARP_SLOTS   16u    /* slots, each a posted receive */
 #define IWARP_SLOT    16384u /* bytes of a slot */
-#define IWARP_SQ      64u    /* entries of the send queue; a DATA message takes two */
+#define IWARP_SQ      64u    /* entries of the send queue; a message takes two at most */
 #define IWARP_CQ      128u
 #define IWARP_SETUPS  1024u
 #define IWARP_WR_SIZE 128u /* bytes of the largest work request */
@@ -57,11 +61,12 @@ struct stream_iwarp {
 	struct spsc_prod post_send, post_recv;
 	struct spsc_cons done;
 	struct qp_piece piece[2]; /* pieces of the region: this struct, and the program's memory */
-	uint32_t stag;
-	bool ready;   /* the queue pair and the memory region exist */
-	bool open;    /* messages may be sent */
-	bool fails;   /* the connection has been aborted, or is being aborted */
-	bool in_told; /* the program knows that the peer's direction has ended */
+	struct qp_piece lent[2];  /* pieces of the window: the ring up to its end, and from its begin on */
+	uint32_t stag, window;    /* STags of the region and of the window */
+	bool ready;               /* the queue pair and the memory region exist */
+	bool open;                /* messages may be sent */
+	bool fails;               /* the connection has been aborted, or is being aborted */
+	bool in_told;             /* the program knows that the peer's direction has ended */
 	uint32_t marks;
 	int error; /* errno of the end for the program */
 	struct esk esk;
@@ -69,7 +74,7 @@ struct stream_iwarp {
 	uint32_t n_sent; /* messages posted, wraps: names the next one's head */
 	uint32_t spares; /* slots that are not posted, since the program's ring has too little room */
 	uint8_t spare[IWARP_SLOTS];
-	uint8_t head[IWARP_SQ][ESK_HEAD_LEN];
+	uint8_t head[IWARP_SQ][ESK_WINDOW_HEAD];
 	uint8_t slot[IWARP_SLOTS][IWARP_SLOT];
 };
 
@@ -111,6 +116,8 @@ void stream_iwarp_touch(struct rnicd_worker *w, struct stream *s);
  * that became due meanwhile apart.
  */
 uint32_t stream_iwarp_settle(struct rnicd_worker *w);
+/* Lets the peer write to the part of the program's ring that has been granted to it, and to no other. */
+void stream_iwarp_lend(struct rnicd_worker *w, struct stream *s);
 /* The engine's context for one call: with the worker's time, and with room for the effects of the call. */
 struct rc_tcp_ctx *stream_iwarp_ctx(struct rnicd_worker *w);
 

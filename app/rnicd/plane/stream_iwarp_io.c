@@ -10,6 +10,8 @@
 
 #define MASK       (IPC_STREAM_RING - 1)
 #define DATA_MAX   65536u /* bytes of the largest message, even where the peer takes larger ones */
+#define WRITE_MIN  8192u  /* bytes; for fewer, a copy costs less than a second message (measured by ping-pong) */
+#define WRITE_MAX  32768u /* bytes of a Write: the program at the other end reads one while the next is on the way */
 #define SHARE      32u    /* segments that one stream may send before the next one's turn */
 #define TURN_SHARE 64u
 /* Offset of the program's ring of bytes to send in the stream's memory region. */
@@ -17,57 +19,98 @@
 
 /* ---- messages out ---- */
 
-/*
- * Lists what a message consists of: its head, then n bytes of the ring from place `at` on. Returns the number of SGEs.
- */
+/* Lists n bytes of the ring from place `at` on; returns the number of SGEs. */
 static uint8_t iw_refer(const struct stream_iwarp *i, struct qp_sge *sge, uint32_t at, uint32_t n)
 {
-	const uint32_t first = rn_min_u32(n, IPC_STREAM_RING - at), head = i->n_sent % IWARP_SQ;
+	const uint32_t first = rn_min_u32(n, IPC_STREAM_RING - at);
 
-	sge[0] = (struct qp_sge){ .addr = offsetof(struct stream_iwarp, head) + (uint64_t)head * ESK_HEAD_LEN,
-				  .len = ESK_HEAD_LEN,
-				  .lkey = i->stag };
 	if (n == 0)
-		return 1;
-	sge[1] = (struct qp_sge){ .addr = TX_AT + at, .len = first, .lkey = i->stag };
+		return 0;
+	sge[0] = (struct qp_sge){ .addr = TX_AT + at, .len = first, .lkey = i->stag };
 	if (rn_likely(first == n))
-		return 2;
-	sge[2] = (struct qp_sge){ .addr = TX_AT, .len = n - first, .lkey = i->stag };
-	return 3;
+		return 1;
+	sge[1] = (struct qp_sge){ .addr = TX_AT, .len = n - first, .lkey = i->stag };
+	return 2;
 }
 
-/* Posts a message with n of the program's bytes; the queue must have room. */
-static void iw_post(struct rnicd_worker *w, struct stream *s, enum esk_kind kind, uint32_t n)
+/* Posts a work request; the queue must have room. Its completion frees the program's bytes before tx_put. */
+static void iw_put(struct stream *s, const struct qp_wqe *with, const struct qp_sge *sge, uint8_t n)
 {
-	struct stream_iwarp *i = s->iwarp;
 	union {
 		struct qp_wqe w;
 		uint8_t bytes[IWARP_WR_SIZE];
 	} u = { .bytes = { 0 } };
+
+	u.w = *with;
+	u.w.wr_id = s->tx_put;
+	u.w.num_sge = n;
+	u.w.slots = (uint8_t)qp_wqe_slots(n * (uint32_t)sizeof(sge[0]));
+	memcpy(u.bytes + QP_WQE_FIXED, sge, n * sizeof(sge[0]));
+	spsc_prod_copy(&s->iwarp->post_send, 0, u.bytes, u.w.slots * (size_t)QP_SLOT_SIZE);
+	spsc_prod_publish(&s->iwarp->post_send, u.w.slots);
+}
+
+/* Posts a message with n of the program's bytes: a DATA names them, a WRITTEN says how many have been written. */
+static void iw_post(struct rnicd_worker *w, struct stream *s, enum esk_kind kind, uint32_t n)
+{
+	struct stream_iwarp *i = s->iwarp;
+	const uint32_t at = s->tx_put & MASK, head = i->n_sent++ % IWARP_SQ;
+	const struct qp_wqe send = { .op = QP_WR_SEND };
+	struct qp_wqe write = { .op = QP_WR_WRITE, .rkey = i->peer.stag, .raddr = i->esk.sent };
+	const bool grants = i->esk.room_owed != 0;
 	struct qp_sge sge[3];
 
-	u.w.wr_id = s->tx_put + n;
-	u.w.op = QP_WR_SEND;
-	u.w.num_sge = iw_refer(i, sge, s->tx_put & MASK, n);
-	u.w.slots = (uint8_t)qp_wqe_slots(u.w.num_sge * (uint32_t)sizeof(sge[0]));
-	memcpy(u.bytes + QP_WQE_FIXED, sge, u.w.num_sge * sizeof(sge[0]));
-	esk_out(&i->esk, kind, i->head[i->n_sent++ % IWARP_SQ]);
-	spsc_prod_copy(&i->post_send, 0, u.bytes, u.w.slots * (size_t)QP_SLOT_SIZE);
-	spsc_prod_publish(&i->post_send, u.w.slots);
 	s->tx_put += n;
+	if (kind == ESK_WRITTEN)
+		iw_put(s, &write, sge, iw_refer(i, sge, at, n));
+	sge[0] = (struct qp_sge){ .addr = offsetof(struct stream_iwarp, head) + (uint64_t)head * ESK_WINDOW_HEAD,
+				  .len = esk_window_out(&i->esk, kind, n, i->head[head]),
+				  .lkey = i->stag };
+	iw_put(s, &send, sge, (uint8_t)(1 + (kind == ESK_DATA ? iw_refer(i, sge + 1, at, n) : 0)));
+	if (grants)
+		stream_iwarp_lend(w, s);
 	rc_doorbell(&stream_iwarp_ctx(w)->rc, &i->qp);
 }
 
 /* True: the send queue has room for a message of any kind. */
 static bool iw_room(struct stream_iwarp *i) { return i->open && spsc_prod_free(&i->post_send, 2) >= 2; }
 
-void stream_iwarp_feed(struct rnicd_worker *w, struct stream *s, uint32_t tail)
+/*
+ * With windows. Few bytes, and what fits a segment of the path, go by a DATA, which the other end copies once more.
+ * More bytes go by a Write, which takes a second message to tell.
+ */
+static bool iw_feed_window(struct rnicd_worker *w, struct stream *s, uint32_t n)
 {
 	struct stream_iwarp *i = s->iwarp;
-	uint32_t most;
+	const uint32_t few = rn_max_u32(WRITE_MIN, tcpl_emss(&s->qc.tcp));
 
-	while (s->tx_put != tail && iw_room(i) && (most = esk_room(&i->esk)) != 0)
-		iw_post(w, s, ESK_DATA, rn_min_u32(rn_min_u32(tail - s->tx_put, most), DATA_MAX));
+	n = rn_min_u32(n, esk_window_room(&i->esk));
+	if (n == 0)
+		return false;
+	if (n > few)
+		iw_post(w, s, ESK_WRITTEN, rn_min_u32(n, WRITE_MAX));
+	else
+		iw_post(w, s, ESK_DATA, rn_min_u32(n, esk_window_data(&i->esk)));
+	return true;
+}
+
+static bool iw_feed_slots(struct rnicd_worker *w, struct stream *s, uint32_t n)
+{
+	const uint32_t most = esk_room(&s->iwarp->esk);
+
+	if (most == 0)
+		return false;
+	iw_post(w, s, ESK_DATA, rn_min_u32(rn_min_u32(n, most), DATA_MAX));
+	return true;
+}
+
+void stream_iwarp_feed(struct rnicd_worker *w, struct stream *s, uint32_t tail)
+{
+	const bool windows = s->iwarp->esk.windows;
+
+	while (s->tx_put != tail && iw_room(s->iwarp) &&
+	       (windows ? iw_feed_window : iw_feed_slots)(w, s, tail - s->tx_put))
+		;
 }
 
 /* Closes the connection. The end whose END came second leaves that to the other end, as in TCP's passive close. */
@@ -90,10 +133,12 @@ void stream_iwarp_greet(struct rnicd_worker *w, struct stream *s) { iw_post(w, s
 /* Some slots may wait for room in the program's ring: a CREDIT is sent when half of the others are owed to the peer. */
 static void iw_credit(struct rnicd_worker *w, struct stream *s)
 {
-	const struct stream_iwarp *i = s->iwarp;
+	struct stream_iwarp *i = s->iwarp;
 	const uint32_t enough = rn_max_u32((IWARP_SLOTS - i->spares) / 2, 2);
 
-	if (i->esk.owed >= enough && i->esk.credits >= 1 && iw_room(s->iwarp))
+	if (i->esk.windows)
+		i->esk.room_owed = IPC_STREAM_RING - (s->rx_tail - s->rx_head) - i->esk.in_room;
+	if (((i->esk.owed >= enough && i->esk.credits >= 1) || esk_room_due(&i->esk)) && iw_room(i))
 		iw_post(w, s, ESK_CREDIT, 0);
 }
 
@@ -158,13 +203,16 @@ static void iw_message(struct rnicd_worker *w, struct stream *s, uint32_t slot, 
 		iw_violated(w, s);
 		return;
 	}
-	if (kind == ESK_DATA && stream_unheard(s)) {
+	if (i->esk.bytes != 0 && stream_unheard(s)) {
 		stream_iwarp_abort(w, s); /* nobody will read the bytes (RFC 9293, 3.10.4; RFC 2525, 2.17) */
 		return;
 	}
 	stream_ready(w, s); /* the message may have brought credits */
-	if (kind == ESK_DATA) {
-		stream_put_in(s, i->slot[slot] + ESK_HEAD_LEN, len - ESK_HEAD_LEN);
+	if (kind == ESK_DATA)
+		stream_put_in(s, i->slot[slot] + esk_head_len(&i->esk), i->esk.bytes);
+	else if (kind == ESK_WRITTEN)
+		s->rx_tail += i->esk.bytes;
+	if (kind == ESK_DATA && !i->esk.windows) {
 		i->spare[i->spares++] = (uint8_t)slot;
 		return;
 	}
@@ -201,6 +249,8 @@ void stream_iwarp_take(struct rnicd_worker *w, struct stream *s)
 	const uint32_t head = s->tx_head, tail = s->rx_tail;
 
 	iw_completions(w, s);
+	if (s->rx_tail != tail && s->iwarp->esk.windows)
+		stream_iwarp_lend(w, s); /* before the program may read */
 	if (s->tx_head != head) {
 		__atomic_store_n(&s->mem->tx_head, s->tx_head, __ATOMIC_RELEASE);
 		stream_ready(w, s); /* the send queue has room again */

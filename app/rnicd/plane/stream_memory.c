@@ -58,7 +58,7 @@ static bool iwarp_memory(struct rnicd_worker *w, uint32_t flows, uint32_t mtu)
 	x->cfg.rc.reply_ns = x->cfg.rc.accept_ns = RN_NEVER; /* a program may take any time to accept */
 	x->cfg.rc.close_ns = 10 * RN_NS_PER_S;
 	x->size = rc_tcp_ctx_size(&x->cfg);
-	x->n_mr = flows + 2;
+	x->n_mr = 2 * flows + 2;
 	x->mem = x->size != 0 ? untouched(x->size) : NULL;
 	x->mr = untouched(x->n_mr * sizeof(x->mr[0]));
 	x->at = untouched(flows * sizeof(x->at[0]));
