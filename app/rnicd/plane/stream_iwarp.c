@@ -421,7 +421,6 @@ static void iw_effects(struct rnicd_worker *w)
 	for (uint32_t i = 0; i < ctx->n_refs; i++)
 		rte_pktmbuf_free(mbuf_of_ref(ctx->refs[i]));
 	rc_tcp_drained(ctx);
-	iw_count(w, &ctx->rc.qp.stats);
 }
 
 struct rc_tcp_ctx *stream_iwarp_ctx(struct rnicd_worker *w)
@@ -443,6 +442,8 @@ uint32_t stream_iwarp_settle(struct rnicd_worker *w)
 	if (rn_likely(!x->on))
 		return 0;
 	iw_effects(w);
+	if (!rn_list_empty(&x->touched))
+		iw_count(w, &x->tcp.rc.qp.stats);
 	for (; (s = rn_list_pop(&x->touched, struct stream, touched)) != NULL; n++)
 		iw_look(w, s);
 	return n;

@@ -366,7 +366,7 @@ static bool iw_send(struct rnicd_worker *w, struct stream *s, uint32_t *count)
 uint32_t stream_iwarp_transmit(struct rnicd_worker *w)
 {
 	struct rc_tcp_ctx *ctx = &w->streams.iwarp->tcp;
-	struct rc_tcp *qc;
+	struct rc_tcp *qc, *stuck = NULL; /* stuck: the first one whose port has no room */
 	uint32_t count = 0;
 
 	if (rn_likely(!w->streams.iwarp->on))
@@ -376,12 +376,16 @@ uint32_t stream_iwarp_transmit(struct rnicd_worker *w)
 		const uint32_t before = count;
 		const bool done = iw_send(w, s, &count);
 		stream_say_state(s);
+		rn_wheel_arm(&w->streams.wheel, &s->timer, rc_tcp_next_wake(&s->qc));
 		if (!done)
 			rc_ready_put(&ctx->rc, &qc->rc);
-		rn_wheel_arm(&w->streams.wheel, &s->timer, rc_tcp_next_wake(&s->qc));
-		/* otherwise the port has no room, and nothing has changed */
-		if (s->iwarp != NULL && (done || count != before))
+		if (!done && count == before) { /* the port has no room, and nothing has changed */
+			if (qc == stuck)
+				break;
+			stuck = stuck != NULL ? stuck : qc;
+		} else if (s->iwarp != NULL) {
 			stream_iwarp_touch(w, s);
+		}
 	}
 	count += stream_iwarp_settle(w);
 	return count + !rn_list_empty(&ctx->rc.qp.flushing);
