@@ -247,6 +247,8 @@ const struct counter counters[] = {
 	GAUGE(CONN, "markers_tx", "0 or 1", "sent FPDUs carry markers"),
 
 	/* reliable datagrams to and from one other device */
+	GAUGE(FLOW, "worker", "number", "this device's worker, as packets number it"),
+	GAUGE(FLOW, "peer_worker", "number", "the other device's worker"),
 	GAUGE(FLOW, "in_flight", "packets", "sent, and neither acknowledged nor found lost"),
 	GAUGE(FLOW, "waiting", "packets", "waiting to be sent, for the first time or again"),
 	GAUGE(FLOW, "cwnd", "packets", "congestion window"),

@@ -81,6 +81,9 @@ struct udpr_hdr {
 	uint32_t body_len; /* parsed only */
 };
 
+/* The destination worker in a datagram of UDPR_HDR_LEN octets or more; any bits may stand there. */
+static inline uint32_t udpr_dst_worker(const uint8_t *p) { return (uint32_t)p[6] << 8 | p[7]; }
+
 /* Reads a datagram of len octets, its CRC included. The CRC is checked with udpl_crc_good(). */
 RN_NODISCARD enum udpr_verdict udpr_parse(const uint8_t *p, uint32_t len, struct udpr_hdr *h);
 
@@ -215,6 +218,12 @@ void udpr_tx_open(struct udpr_tx *t, const struct udpr_cfg *cfg, struct udpr_pkt
  * it.
  */
 RN_NODISCARD bool udpr_tx_send(struct udpr_tx *t, uint64_t user, uint64_t now);
+
+/*
+ * Takes back a packet, when none of the flow's packets has been sent yet: the caller gives it to another flow. *user:
+ * the packet's. False: there is none left, and the flow is closed; or a packet has been sent.
+ */
+RN_NODISCARD bool udpr_tx_back(struct udpr_tx *t, uint64_t *user);
 
 /*
  * The next packet to send. True: *out is the header; for DATA *user is the packet's, and the caller appends the

@@ -51,6 +51,18 @@ bool udpr_tx_send(struct udpr_tx *t, uint64_t user, uint64_t now)
 	return true;
 }
 
+bool udpr_tx_back(struct udpr_tx *t, uint64_t *user)
+{
+	if (t->nxt != t->una)
+		return false;
+	if (!udpr_tx_busy(t)) {
+		set_state(t, UDPR_CLOSED);
+		return false;
+	}
+	*user = pkt(t, --t->end)->user;
+	return true;
+}
+
 static void lose_flow(struct udpr_tx *t)
 {
 	set_state(t, UDPR_LOST);

@@ -16,7 +16,7 @@ from wire_world import daemon
 # ---- the transport: rnicd receives ----
 
 @rule("16 octets; MUST be sent as 0, a receiver ignores them",
-      "an answer MUST have the two of the packet that it answers",
+      "An answer MUST have the two of the packet that it answers",
       "A receiver MUST NOT keep anything for a HELLO, and its answer MUST NOT be longer than the HELLO")
 @scene()
 def a_hello_is_answered_by_a_cookie_as_long_and_nothing_is_kept(x):
@@ -162,7 +162,7 @@ def datagrams_that_cannot_be_are_dropped(x):
     good = lambda **how: packet(**{"kind": DATA, "flow": x.d.flow, "token": x.d.token, "number": x.d.number, "body":
                                    x.pair.segment(x.attack(), number=x.pair.number), **how})
     held = x.pair.number
-    for wrong in (good(first=0x20), good(first=0), good(kind=37), good(kind=47), good()[:20], good(src=1), good(dst=1),
+    for wrong in (good(first=0x20), good(first=0), good(kind=37), good(kind=47), good()[:20], good(src=16), good(dst=1),
                   good(kind=HELLO), good(kind=COOKIE), good(kind=UNKNOWN), good(kind=ACK, ranges=1),
                   good(kind=ACK, ranges=5, body=bytes(40)), good(flags=1, body=bytes(15))):
         x.pair.number = held

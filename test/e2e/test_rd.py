@@ -5,9 +5,11 @@ Reliable datagrams between processes of one daemon and of two daemons: Send, Wri
 size, verified, over wires that lose, repeat, reorder and corrupt; a store without receives; a process and a daemon that
 end in the middle and start again.
 """
+import os
 import signal
 
-from rig import PATIENCE, Daemon, case, helper, main, nothing_is_left, pair_conf, until
+import wire
+from rig import PATIENCE, Daemon, Skip, case, helper, main, nothing_is_left, pair_conf, until
 
 A, B = "10.77.0.1", "10.77.0.2"
 SUCCESS = 0
@@ -92,7 +94,7 @@ def flow_of(d, device, peer):
 
 @case
 def flows_are_told_with_what_they_have_carried():
-    with Daemon(pair_conf(rnicd="workers = 0,0", both="loss = 2%")) as d:
+    with Daemon(pair_conf(rnicd="workers = 0,0\nrd-workers = 1", both="loss = 2%")) as d:
         assert d.telemetry("/rnic/flows") == [] and flow_of(d, "a", B) is None
         verified(d, 20000, 30)
         said = sorted(line.split()[0] for line in d.telemetry("/rnic/flows"))
@@ -110,7 +112,8 @@ def flows_are_told_with_what_they_have_carried():
 
 @case
 def a_flow_that_carries_nothing_is_forgotten_and_the_next_message_makes_another():
-    with Daemon(pair_conf(rnicd="workers = 0,0\nrd-idle = 1s", both=LOSSY)) as d:  # 8 s are waited at least
+    # 8 s are waited at least
+    with Daemon(pair_conf(rnicd="workers = 0,0\nrd-workers = 1\nrd-idle = 1s", both=LOSSY)) as d:
         store, client = Store(d, B, 20000), Client(d, A, 20000)
         client.to(store)
         for n in (1, 2):
@@ -133,6 +136,64 @@ def a_flow_whose_message_waits_for_a_receive_is_not_forgotten():
             until(lambda: flow_of(d, "a", B)["packets_out"] >= asked + 10, lambda: d.telemetry("/rnic/flows"))
         late_receive(d, idles)
         assert counters(d)["rd_idle"] == 0 and flow_of(d, "b", A)["lost"] == 0
+
+
+def of_each_worker(d, workers, make):
+    """Ends with queue pairs until each worker has one, by QPN; the QPN tells the queue pair's worker."""
+    ends, told = {}, {}
+
+    def another():
+        words = [line.split() for line in d.telemetry("/rnic/qps")]
+        told.update((int(w[0]), int(w[w.index("worker") + 1])) for w in words)
+        return told.keys() - ends.keys()
+
+    while {q % workers for q in ends} != set(range(workers)):
+        end = make()
+        until(another, end.p.tail)
+        ends[another().pop()] = end
+    assert all(w == q % workers for q, w in told.items()), told
+    return ends
+
+
+def bridged(workers):
+    """Two daemons on taps that the kernel bridges. workers: how many each has."""
+    daemons = []
+    wire.own_network()
+    if not os.path.exists("/dev/net/tun"):
+        raise Skip("no /dev/net/tun")
+    wire.run("ip", "link", "add", "name", "br0", "type", "bridge")
+    wire.run("ip", "link", "set", "br0", "up")
+    for i, (address, n) in enumerate(zip((A, B), workers)):
+        conf = f"[rnicd]\nsocket = {{dir}}/rnicd.sock\nworkers = {','.join('0' * n)}\n[port m]\ndevice = tap:t{i}\n"
+        daemons.append(Daemon(f"{conf}mac = 02:00:00:00:0d:0{i}\naddress = {address}/24\nloss = 2%\n"))
+        wire.run("ip", "link", "set", f"t{i}", "master", "br0", "up")
+    return daemons
+
+
+@case
+def queue_pairs_of_different_workers_use_different_flows():
+    for here, there in ((1, 1), (2, 1), (2, 3)):
+        d, e = bridged((here, there))
+        with d, e:
+            clients = of_each_worker(d, here, lambda d=d: Client(d, A, 5000, ANY_ORDER))
+            stores = of_each_worker(e, there, lambda e=e: Store(e, B, 5000, how=ANY_ORDER))
+            for client in clients.values():
+                for store in stores.values():
+                    client.to(store)
+                    client.say("ask 10")
+                    client.say("told")
+                    assert client.answer() == (10, SUCCESS)
+            flows = [d.telemetry(f"/rnic/flows,{line.split()[0]}") for line in d.telemetry("/rnic/flows")]
+            used = {(f["worker"], f["peer_worker"]) for f in flows if f["packets_out"] > 0}
+            assert used == {(i, k) for i in range(here) for k in range(there)}, flows
+            assert all(f["lost"] == 0 for f in flows), flows
+            client, store = next(iter(clients.values())), next(iter(stores.values()))
+            client.to(store)
+            assert client.go(10) == (10, SUCCESS) and store.came() == (10, 10)
+            for x in (*clients.values(), *stores.values()):
+                x.end()
+            nothing_is_left(d)
+            nothing_is_left(e)
 
 
 @case

@@ -59,7 +59,7 @@ def decode(data):
     assert first == 0x10 and p.flow != 0, p
     assert p.flags & ~{DATA: F_COOKIE, ACK: F_TWICE | F_LATE}.get(p.kind, 0) == 0, p
     assert p.ranges <= 4 if p.kind == ACK else p.ranges == 0, p
-    assert p.kind in (DATA, ACK) or p.number == 0, p
+    assert p.kind in (COOKIE, DATA, ACK) or p.number == 0, p
     assert p.kind == ACK or p.hold == 0, p
     if p.kind == HELLO:
         assert p.token == 0 and p.body == bytes(16), p
@@ -120,6 +120,9 @@ class Device:
         self.answer = lambda p: True  # whether to answer a HELLO or to take a DATA packet
         self.flow = self.token = self.number = 0
         self.cookie, self.opened, self.had = b"", False, set()
+        self.way = {}           # the workers of our own flow, if they are not 0: src, dst
+        self.numbers = 1        # how many workers this device has
+        self.ports = set()      # (UDP source port, source worker, destination worker) of what has come
 
     # ---- what comes ----
 
@@ -131,8 +134,10 @@ class Device:
         if not select.select([self.s], [], [], timeout)[0]:
             return None
         data, peer = self.s.recvfrom(4000)
-        assert peer == self.to, peer
+        assert peer[0] == self.to[0], peer
         p = decode(data)
+        assert peer[1] == PORT or (p.src, p.dst) != (0, 0), peer
+        self.ports.add((peer[1], p.src, p.dst))
         if p.kind == HELLO:
             self.hello(p)
         elif p.kind == DATA:
@@ -149,7 +154,8 @@ class Device:
         self.hellos.append(p)
         if self.answer(p):
             f = self.incoming.setdefault(p.flow, Incoming())
-            self.put(packet(COOKIE, src=p.dst, dst=p.src, flow=p.flow, token=f.token, stamp=p.stamp, body=f.cookie))
+            self.put(packet(COOKIE, src=p.dst, dst=p.src, flow=p.flow, token=f.token, stamp=p.stamp, body=f.cookie,
+                            number=self.numbers if self.numbers > 1 else 0))
 
     def take(self, p):
         self.data.append(p)
@@ -170,7 +176,9 @@ class Device:
             return
         if p.number not in f.seen:
             f.seen.add(p.number)
-            self.carried.append(decode_carried(body))
+            c = decode_carried(body)
+            assert c.dst % self.numbers == p.dst, ("not the queue pair's worker", p, c)
+            self.carried.append(c)
         missing = min(n for n in range(len(f.seen) + 1) if n not in f.seen)
         spans = []
         for n in sorted(x for x in f.seen if x > missing):
@@ -204,14 +212,15 @@ class Device:
         got = lambda: [p for p in self.answers if p.kind == COOKIE and p.flow == self.flow]
         self.answers.clear()
         self.until(got, "no COOKIE", lambda: self.put(packet(HELLO, flow=self.flow, stamp=now_us(), body=bytes(16),
-                                                              **other)))
+                                                              **self.way, **other)))
         p = got()[0]
         self.answers.clear()
         self.cookie, self.token = p.body, p.token
         return p
 
     def put_data(self, body, number, **other):
-        how = {"flow": self.flow, "token": self.token, "cookie": None if self.opened else self.cookie, **other}
+        how = {"flow": self.flow, "token": self.token, "cookie": None if self.opened else self.cookie, **self.way,
+               **other}
         cookie = how.pop("cookie")
         self.put(packet(DATA, flags=F_COOKIE if cookie is not None else 0, number=number, stamp=now_us(),
                         body=(cookie or b"") + body, **how))

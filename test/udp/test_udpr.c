@@ -404,6 +404,30 @@ static void nothing_is_forgotten_while_a_packet_or_an_ack_is_owed(void **state)
 	assert_true(udpr_rest_due(&tx, &rx, 0) == tx.last_sent + UDPR_IDLE_MIN);
 }
 
+static void packets_come_back_only_from_a_flow_that_has_sent_none(void **state)
+{
+	struct udpr_hdr h, c;
+	uint64_t user;
+
+	(void)state;
+	udpr_tx_open(&tx, &cfg, ring, UDPR_WINDOW, 7);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_true(udpr_tx_send(&tx, i, start));
+	assert_true(udpr_tx_next(&tx, start, &h, &user)); /* the HELLO */
+	udpr_cookie_make(key, "a", 1, &h, start, &c);
+	assert_int_equal(udpr_tx_in(&tx, &c, start + rtt), UDPR_OK);
+	for (uint32_t i = 3; i-- > 0;) {
+		assert_true(udpr_tx_back(&tx, &user));
+		assert_int_equal(user, i);
+	}
+	assert_false(udpr_tx_back(&tx, &user));
+	assert_true(tx.state == UDPR_CLOSED && !udpr_tx_busy(&tx));
+	assert_false(udpr_tx_send(&tx, 0, start));
+	assert_int_equal(open_flow(2), 2);
+	assert_false(udpr_tx_back(&tx, &user));
+	assert_true(udpr_tx_busy(&tx) && tx.state == UDPR_OPENING);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -419,6 +443,7 @@ int main(void)
 		cmocka_unit_test(a_restarted_receiver_ends_the_flow_at_once),
 		cmocka_unit_test(a_flow_ends_at_its_sender_before_a_receiver_forgets_it),
 		cmocka_unit_test(nothing_is_forgotten_while_a_packet_or_an_ack_is_owed),
+		cmocka_unit_test(packets_come_back_only_from_a_flow_that_has_sent_none),
 		cmocka_unit_test(delay_above_the_target_makes_the_window_smaller),
 		cmocka_unit_test(delay_of_an_end_that_did_not_run_is_no_congestion),
 		cmocka_unit_test(a_receiver_that_did_not_run_says_so_once),

@@ -280,8 +280,8 @@ struct cmd_look_conns {
 
 /* Each worker writes what belongs to its devices. */
 struct cmd_look_flows {
-	struct look_flow *f; /* [device][RD_PEERS] */
-	uint32_t *n;         /* [device]: results */
+	struct look_flow *f; /* [worker][device][RD_PEERS] */
+	uint32_t *n;         /* [worker][device]: results */
 };
 
 struct cmd_look_records {

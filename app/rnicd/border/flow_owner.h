@@ -96,8 +96,19 @@ static inline uint32_t flow_owner_of(const struct rnicd_port *port, const struct
 
 /* The same, for callers that have no key and no hash yet. */
 uint32_t conn_owner(const struct conn_addr *a);
-/* The worker that owns all reliable-datagram QPs of a device: its flows to other devices are one worker's. */
-static inline uint32_t rd_owner(uint32_t port) { return port % rnicd.cfg.n_workers; }
+/*
+ * The workers that share the reliable-datagram QPs of a device, by their numbers in packets (udpr.h). Other devices
+ * find a QP's number by the QPN and by how many numbers there are.
+ */
+static inline uint32_t rd_numbers(void)
+{
+	const uint32_t n = rnicd.cfg.n_workers;
+
+	return rnicd.cfg.rd_workers == 0 ? n : rn_min_u32(rnicd.cfg.rd_workers, n);
+}
+static inline uint32_t rd_number(uint32_t qpn, uint32_t numbers) { return qpn % numbers; }
+/* The worker with a number. Number 0 of each device is another worker, as one number may be all that there is. */
+static inline uint32_t rd_owner(uint32_t port, uint32_t number) { return (port + number) % rnicd.cfg.n_workers; }
 /* The worker that owns the datagram sockets with a UDP port, at whatever address: a socket may have all of them. */
 static inline uint32_t gram_owner(uint16_t lport)
 {

@@ -59,9 +59,10 @@ struct look_conn {
 	bool crc, rx_markers, tx_markers;
 };
 
-/* Another device with which reliable datagrams are exchanged, over a flow in each direction. */
+/* A worker of another device with which reliable datagrams are exchanged, over a flow in each direction. */
 struct look_flow {
 	struct pkt_addr peer;
+	uint32_t worker, peer_worker;   /* the numbers of the two in packets */
 	enum udpr_state state;          /* of the flow to it */
 	bool from;                      /* a flow from it is open */
 	uint32_t in_flight;             /* packets that wait for an ACK */

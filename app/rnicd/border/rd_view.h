@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The reliable datagrams of a device: its flows to other devices and its pairs of queue pairs. The control thread makes
- * the memory with the device's first such queue pair, and keeps it; the worker that rd_owner() names alone writes it
- * from then on.
+ * The reliable datagrams of a device at a worker: its flows to workers of other devices, and its pairs of queue pairs.
+ * The control thread makes the memory with the first such queue pair, and keeps it; the worker that rd_owner() names
+ * alone writes it from then on.
  */
 #ifndef RD_VIEW_H
 #define RD_VIEW_H
 
 #include "base/rn_wheel.h"
+#include "border/rnicd.h"
 #include "border/ud_view.h"
 #include "dgram/rd.h"
 #include "udp/udpl.h"
 #include "udp/udpr.h"
 
-#define RD_PEERS 512u /* other devices with which a device has flows, at most; a power of two */
-#define RD_PAIRS 512u /* pairs of queue pairs of a device */
-#define RD_RING  64u  /* packets on the way to a peer */
+#define RD_PEERS   512u /* workers of other devices with which a worker has flows, at most; a power of two */
+#define RD_PAIRS   512u /* pairs of queue pairs of a device's worker */
+#define RD_RING    64u  /* packets on the way to a peer */
+#define RD_NUMBERS RNICD_MAX_WORKERS /* numbers that a peer's workers may have: a device takes no more places */
 
 /* Each pair has one peer, so a tenant that uses its whole share of the pairs takes at most the same share of the
  * peers. */
@@ -50,9 +52,11 @@ struct rd_drops {
 	uint64_t idle;    /* peers whose flows carried nothing for rd-idle */
 };
 
-/* Another device: a flow each way, which all queue pairs of both devices share. */
+/* A worker of another device: a flow each way, which all queue pairs of both workers share. */
 struct rd_peer {
 	struct pkt_addr addr;
+	uint16_t number;       /* the worker's */
+	uint16_t numbers;      /* how many the device has, as its last COOKIE said; 0: not known */
 	bool used;             /* in a chain of rd_port */
 	bool touched;          /* in the list of rd_port.touched */
 	struct rd_peer *next;  /* in its chain */
@@ -68,7 +72,8 @@ struct rd_peer {
 };
 
 struct rd_port {
-	uint32_t port; /* index of the device */
+	uint32_t port;   /* index of the device */
+	uint16_t number; /* of the worker, in packets */
 	struct rd_ctx d;
 	struct rn_wheel wheel;
 	struct rn_pool free;     /* struct rd_peer, by link */

@@ -204,6 +204,7 @@ struct rnicd_cfg {
 	uint32_t quota_mrs;
 	uint64_t record_timeout_ns; /* time that an incomplete datagram message waits for its next segment */
 	uint64_t record_linger_ns;  /* time that a finished or incomplete message is remembered */
+	uint32_t rd_workers;        /* workers that share a device's reliable datagrams at most; 0: all */
 	uint64_t rd_idle_ns; /* time after which a flow of reliable datagrams without packets is forgotten; 0: never */
 	uint32_t quota_wrs;  /* slots of all its send and receive queues together: requests outstanding */
 };

@@ -77,7 +77,7 @@ bool client_gram_begin(struct client_qp *q, const struct ipc_create_qp *r)
 
 	if (r->datagram == IPC_UD_LONG)
 		return begin_long(q, r);
-	return r->datagram != IPC_RD || rd_qp_init(q->qp, rd_memory(q->pd->dev), manner) == QP_OK;
+	return r->datagram != IPC_RD || rd_qp_init(q->qp, rd_memory(q->pd->dev, q->qpn), manner) == QP_OK;
 }
 
 void client_gram_end(struct client_qp *q)

@@ -290,7 +290,7 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	*v = QP_OK;
 	const uint32_t qpn = r->udp_port != 0 ? UDPL_QPN_PORTS | r->udp_port
 					      : client_qp_number(port, r->datagram != IPC_UD_NONE);
-	if (q == NULL || qp == NULL || qpn == 0 || (r->datagram == IPC_RD && rd_memory(port->index) == NULL))
+	if (q == NULL || qp == NULL || qpn == 0 || (r->datagram == IPC_RD && rd_memory(port->index, qpn) == NULL))
 		goto fail;
 	memset(qp, 0, size);
 	*q = (struct client_qp){ .c = c,

@@ -133,7 +133,7 @@ static void belongs_to(struct client_qp *q, uint32_t worker)
 uint32_t client_qp_home(const struct client_qp *q)
 {
 	if (q->reliable)
-		return rd_owner(q->pd->dev);
+		return rd_owner(q->pd->dev, rd_number(q->qpn, rd_numbers()));
 	return q->datagram ? ud_owner(q->pd->dev, q->qpn) : idlest_worker();
 }
 

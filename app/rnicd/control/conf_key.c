@@ -184,6 +184,10 @@ const struct conf_key conf_keys_rnicd[] = {
 	  "how long the flow of reliable datagrams to another device is kept when it carries nothing, 8 s at least; "
 	  "0: always",
 	  CONF_TIME, GLOBAL(d.rd_idle_ns), RANGE(0, 86400 * RN_NS_PER_S) },
+	{ "rd-workers", "0",
+	  "how many workers share a device's reliable datagrams, 0: all; 1 where other devices know one worker only, "
+	  "as those of an rnicd without this key",
+	  CONF_UINT, GLOBAL(d.rd_workers), RANGE(0, RNICD_MAX_WORKERS) },
 	{ "quota-memory", "16G", "registered memory of one client", CONF_BYTES, GLOBAL(d.quota_memory),
 	  RANGE(4 * KIB, UINT64_C(1) << 46) },
 	{ "quota-qps", "2048", "queue pairs of one client", CONF_UINT, GLOBAL(d.quota_qps), RANGE(1, IPC_MAX_QPS) },

@@ -4,29 +4,33 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "border/rnicd.h"
+#include "border/flow_owner.h"
 
 #define RUNS_PER_S \
 	64u /* for rd_init: run numbers grow by the clock, so they are later than all runs before a
 		        * restart */
 
-static struct rd_port *of[RNICD_MAX_PORTS];
+static struct rd_port *of[RNICD_MAX_PORTS][RNICD_MAX_WORKERS]; /* by the worker's number in packets */
 
-struct rd_port *rd_memory(uint32_t port)
+struct rd_port *rd_memory(uint32_t port, uint32_t qpn)
 {
-	if (of[port] != NULL)
-		return of[port];
-	struct rd_port *r = calloc(1, sizeof(*r));
+	const uint32_t number = rd_number(qpn, rd_numbers());
+	struct rd_port *r = of[port][number];
+
+	if (r != NULL)
+		return r;
+	r = calloc(1, sizeof(*r));
 	if (r == NULL)
 		return NULL;
 	r->port = port;
+	r->number = (uint16_t)number;
 	rd_init(&r->d, NULL, r->pair, RD_PAIRS, (uint32_t)((uint64_t)time(NULL) * RUNS_PER_S));
 	rd_share(&r->d, RD_PAIRS * rnicd.cfg.user_share / 100);
 	rd_give_holds(&r->d, r->hold, RD_PAIRS * RD_WIN);
 	rd_give_chains(&r->d, r->aside, RD_PAIRS * RD_WIN);
 	rd_give_buckets(&r->d, r->bucket, RD_PAIRS, rnicd.secret);
 	r->free = rn_pool_of(r->peer, RD_PEERS, link);
-	of[port] = r;
+	of[port][number] = r;
 	return r;
 }
 

@@ -5,8 +5,11 @@
 
 #include "border/rd_view.h"
 
-/* The device's; made when it is first asked for, and kept as long as the daemon runs. NULL: no memory. */
-struct rd_port *rd_memory(uint32_t port);
+/*
+ * Of the device, at the worker that owns the QPN; made when it is first asked for, and kept as long as the daemon runs.
+ * NULL: no memory.
+ */
+struct rd_port *rd_memory(uint32_t port, uint32_t qpn);
 
 /* A queue pair of QP_RD, which lies in a struct rd_qp, after qp_init. Returns what rd_attach returns. */
 RN_NODISCARD enum qp_verdict rd_qp_init(struct qp *qp, struct rd_port *of, struct rd_manner manner);

@@ -24,7 +24,7 @@ struct ask {
 	bool done, abandoned; /* under lock */
 	void *list;           /* the list of answers, freed with the command; or NULL */
 	union {
-		uint32_t n[RNICD_MAX_PORTS + RNICD_MAX_WORKERS]; /* number of entries of each device or worker */
+		uint32_t n[RNICD_MAX_PORTS * RNICD_MAX_WORKERS]; /* number of entries of each part of the list */
 		struct look_worker worker[RNICD_MAX_WORKERS];
 		struct look_listener listener[LOOK_LISTENERS];
 		struct {
@@ -204,14 +204,15 @@ static void *listed(struct ask *a, uint32_t *n, uint32_t parts)
 	return list;
 }
 
-struct look_flow *tele_flows(uint32_t n[RNICD_MAX_PORTS])
+struct look_flow *tele_flows(uint32_t n[RNICD_MAX_PORTS * RNICD_MAX_WORKERS])
 {
-	struct ask *a = ask_list(CMD_LOOK_FLOWS, (size_t)rnicd.n_ports * RD_PEERS, sizeof(struct look_flow));
+	const uint32_t parts = rnicd.n_workers * rnicd.n_ports;
+	struct ask *a = ask_list(CMD_LOOK_FLOWS, (size_t)parts * RD_PEERS, sizeof(struct look_flow));
 
 	if (a == NULL)
 		return NULL;
 	a->cmd.look_flows = (struct cmd_look_flows){ .f = a->list, .n = a->n };
-	return listed(a, n, rnicd.n_ports);
+	return listed(a, n, parts);
 }
 
 struct look_record *tele_records(uint32_t n[RNICD_MAX_WORKERS])

@@ -11,7 +11,7 @@
 #include "control/tele_ask.h"
 #include "control/tele_page.h"
 
-#define FLOW_NAME (RNICD_NAME_MAX + 1 + INET6_ADDRSTRLEN)
+#define FLOW_NAME (RNICD_NAME_MAX + 1 + INET6_ADDRSTRLEN + sizeof("/4294967295-4294967295"))
 
 static const char *state_name(enum udpr_state s)
 {
@@ -25,13 +25,16 @@ static const char *state_name(enum udpr_state s)
 	return "?";
 }
 
-/* Parses the name of a flow: "rnic0/192.0.2.1". */
+/* The name of a flow: "rnic0/192.0.2.1", and "rnic0/192.0.2.1/1-2" from worker 1 to the other device's worker 2. */
 static void flow_name(uint32_t port, const struct look_flow *f, char name[FLOW_NAME])
 {
 	char addr[INET6_ADDRSTRLEN];
 
 	addr_text(f->peer.b, addr, sizeof(addr));
-	snprintf(name, FLOW_NAME, "%s/%s", rnicd.port[port]->cfg->name, addr);
+	if (f->worker == 0 && f->peer_worker == 0)
+		snprintf(name, FLOW_NAME, "%s/%s", rnicd.port[port]->cfg->name, addr);
+	else
+		snprintf(name, FLOW_NAME, "%s/%s/%u-%u", rnicd.port[port]->cfg->name, addr, f->worker, f->peer_worker);
 }
 
 static void tell_flow(struct rte_tel_data *d, const char *name, const struct look_flow *f)
@@ -41,7 +44,7 @@ static void tell_flow(struct rte_tel_data *d, const char *name, const struct loo
 	rte_tel_data_add_dict_string(d, "state", state_name(f->state));
 	rte_tel_data_add_dict_string(d, "from", f->from ? "open" : "closed");
 #define T(name) rte_tel_data_add_dict_u64(d, #name, f->name)
-	T(in_flight), T(waiting), T(cwnd);
+	T(worker), T(peer_worker), T(in_flight), T(waiting), T(cwnd);
 #undef T
 #define T(name) rte_tel_data_add_dict_u64(d, #name "_ns", f->name)
 	T(srtt), T(rttvar), T(min_rtt);
@@ -55,7 +58,7 @@ int tele_tell_flows(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	struct tele_page page = tele_page_of(params);
 	const bool list = tele_list_wanted(params);
-	uint32_t n[RNICD_MAX_PORTS];
+	uint32_t n[RNICD_MAX_PORTS * RNICD_MAX_WORKERS];
 	struct look_flow *flows = tele_flows(n);
 	char name[FLOW_NAME];
 	bool found = list;
@@ -65,11 +68,11 @@ int tele_tell_flows(const char *cmd, const char *params, struct rte_tel_data *d)
 		return -ENOMEM;
 	if (list)
 		rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
-	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+	for (uint32_t i = 0; i < rnicd.n_workers * rnicd.n_ports; i++)
 		for (uint32_t k = 0; k < n[i]; k++) {
 			const struct look_flow *f = &flows[i * RD_PEERS + k];
 
-			flow_name(i, f, name);
+			flow_name(i % rnicd.n_ports, f, name);
 			if (list) {
 				tele_add_line(d, &page, "%s %s cwnd %u srtt %uus again %llu", name,
 					      state_name(f->state), f->cwnd, f->srtt / 1000,

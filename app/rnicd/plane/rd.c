@@ -11,7 +11,8 @@
 #define ACK_DELAY (50 * RN_NS_PER_US)
 /* A peer that is silent for this long may be replaced: by then no cookie of a forgotten flow is valid. */
 #define PEER_REST_NS UDPR_IDLE_MIN
-#define PEER_LOOKS   8u /* peers that are checked to find an idle one */
+#define PEER_LOOKS   8u      /* peers that are checked to find an idle one */
+#define RD_SPORTS    0xc000u /* UDP source ports of flows begin behind this one: RFC 6335's dynamic ports */
 #define TURN_SHARE   WORKER_BURST
 #define TURN_BLOCKED 16u /* pairs with a full flow that are checked in a turn */
 
@@ -26,13 +27,30 @@ static struct rd_peer **peer_chain(struct rd_port *r, const struct pkt_addr *add
 	return &r->chain[flow_endpoint(rnicd.secret, addr, 0) % RD_PEERS];
 }
 
-static struct rd_peer *peer_find(struct rd_port *r, const struct pkt_addr *addr)
+static struct rd_peer *peer_find(struct rd_port *r, const struct pkt_addr *addr, uint32_t number)
 {
 	struct rd_peer *p = *peer_chain(r, addr);
 
-	while (p != NULL && !pkt_addr_eq(&p->addr, addr))
+	while (p != NULL && (p->number != number || !pkt_addr_eq(&p->addr, addr)))
 		p = p->next;
 	return p;
+}
+
+/* How many workers the device has, as far as it has told; 0: it has not. */
+static uint32_t peer_numbers(struct rd_port *r, const struct pkt_addr *addr)
+{
+	const struct rd_peer *p = *peer_chain(r, addr);
+
+	while (p != NULL && (p->numbers == 0 || !pkt_addr_eq(&p->addr, addr)))
+		p = p->next;
+	return p != NULL ? p->numbers : 0;
+}
+
+static void peer_set_numbers(struct rd_port *r, const struct pkt_addr *addr, uint32_t numbers)
+{
+	for (struct rd_peer *p = *peer_chain(r, addr); p != NULL; p = p->next)
+		if (pkt_addr_eq(&p->addr, addr))
+			p->numbers = (uint16_t)numbers;
 }
 
 static void peer_touch(struct rd_port *r, struct rd_peer *p)
@@ -61,7 +79,7 @@ static void peer_drop(struct rd_port *r, struct rd_peer *p)
 }
 
 /* NULL: all places are in use. */
-static struct rd_peer *peer_take(struct rd_port *r, const struct pkt_addr *addr, uint64_t now)
+static struct rd_peer *peer_take(struct rd_port *r, const struct pkt_addr *addr, uint32_t number, uint64_t now)
 {
 	for (uint32_t i = 0; i < PEER_LOOKS && rn_pool_empty(&r->free); i++) {
 		struct rd_peer *old = &r->peer[r->hand++ % RD_PEERS];
@@ -74,6 +92,8 @@ static struct rd_peer *peer_take(struct rd_port *r, const struct pkt_addr *addr,
 		return NULL;
 	}
 	p->addr = *addr;
+	p->number = (uint16_t)number;
+	p->numbers = (uint16_t)peer_numbers(r, addr);
 	p->used = true;
 	p->touched = false;
 	memset(&p->tx, 0, sizeof(p->tx));
@@ -88,14 +108,28 @@ static struct rd_peer *peer_take(struct rd_port *r, const struct pkt_addr *addr,
 	return p;
 }
 
+static struct rd_peer *peer_get(struct rd_port *r, const struct pkt_addr *addr, uint32_t number, uint64_t now)
+{
+	struct rd_peer *p = peer_find(r, addr, number);
+
+	return p != NULL ? p : peer_take(r, addr, number, now);
+}
+
 /* ---- frames ---- */
 
-static void send_packet(struct rnicd_worker *w, const struct rd_port *r, const struct pkt_addr *to,
+/* Each flow has a source port of its own: an adapter's RSS and a network with several paths tell flows apart by it. */
+static uint16_t flow_sport(const struct rnicd_port *port, const struct udpr_hdr *h)
+{
+	const uint32_t pair = h->src_worker % RD_NUMBERS * RD_NUMBERS + h->dst_worker % RD_NUMBERS;
+
+	return pair == 0 ? port->cfg->ud_port : (uint16_t)(RD_SPORTS + pair);
+}
+
+static void send_packet(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to,
 			const struct udpr_hdr *h, const struct rd_packet *body)
 {
-	struct rnicd_port *port = rnicd.port[r->port];
+	struct pkt_flow f = { .dst = *to, .sport = flow_sport(port, h), .dport = port->cfg->ud_port };
 	struct rte_mbuf *m = rte_pktmbuf_alloc(port->pool);
-	struct dgram_to dst = { .hop_limit = 0 };
 
 	if (m == NULL) { /* as if the network had lost it */
 		port->stats[w->index].no_buffer++;
@@ -108,8 +142,7 @@ static void send_packet(struct rnicd_worker *w, const struct rd_port *r, const s
 		len += body->len;
 	}
 	udpl_crc_put(b, len, crc32c(0, b, len));
-	memcpy(dst.addr, to->b, sizeof(dst.addr));
-	ud_launch(w, port, m, &dst, len + UDPL_CRC_LEN);
+	ud_launch_flow(w, port, m, &f, len + UDPL_CRC_LEN);
 }
 
 /* A packet that is made, to its flow. */
@@ -125,9 +158,60 @@ static void flow_give(struct rd_port *r, struct rd_peer *p, uint32_t packet, uin
 	do
 		flow = (uint32_t)rte_rand();
 	while (flow == 0);
+	p->tx.src_worker = r->number;
+	p->tx.dst_worker = p->number;
 	udpr_tx_open(&p->tx, &flow_cfg, p->ring, RD_RING, flow);
 	if (!udpr_tx_send(&p->tx, packet, now))
 		p->n_spare++;
+}
+
+/* The worker of the peer's device to which a packet goes. */
+static uint32_t number_of(const struct rd_packet *packet, uint32_t numbers)
+{
+	struct rd_hdr h;
+
+	return rd_parse(packet->b, packet->len, &h) ? rd_number(h.dst_qpn, numbers) : 0;
+}
+
+static bool all_are_for(const struct rd_peer *p)
+{
+	for (uint32_t n = p->tx.una; n != p->tx.end; n++)
+		if (number_of(&p->packet[p->ring[n % RD_RING].user], p->numbers) != p->number)
+			return false;
+	return true;
+}
+
+/*
+ * The device has told how many workers it has. The flow has sent no packet yet: those that are for other workers go to
+ * the flows to these.
+ */
+static void numbers_in(struct rd_port *r, struct rd_peer *p, uint32_t numbers, uint64_t now)
+{
+	uint64_t back[RD_RING];
+	uint32_t n = 0;
+	bool lost = false;
+
+	peer_set_numbers(r, &p->addr, rn_min_u32(rn_max_u32(numbers, 1), RD_NUMBERS));
+	if (all_are_for(p))
+		return;
+	while (udpr_tx_back(&p->tx, &back[n]))
+		n++;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct rd_packet *packet = &p->packet[back[i]];
+		struct rd_peer *to = peer_get(r, &p->addr, number_of(packet, p->numbers), now);
+
+		p->spare[p->n_spare++] = (uint8_t)back[i]; /* flow_give() takes the last one: the same, if it stays */
+		if (to == NULL || to->n_spare == 0 || udpr_tx_room(&to->tx, RD_RING) == 0) {
+			lost = true;
+			continue;
+		}
+		const uint32_t spare = to->spare[to->n_spare - 1];
+		if (to != p)
+			to->packet[spare] = *packet;
+		flow_give(r, to, spare, now);
+	}
+	if (lost)
+		rd_lost(&r->d, p->addr.b);
 }
 
 /* ---- receiving ---- */
@@ -150,7 +234,7 @@ static bool data_taken(struct rd_port *r, struct rd_peer *p, const struct udpr_h
 static void data_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_addr *from, const uint8_t *b,
 		    const struct udpr_hdr *h)
 {
-	struct rd_peer *p = peer_find(r, from);
+	struct rd_peer *p = peer_find(r, from, h->src_worker);
 	struct udpr_rx fresh = { 0 };
 	struct udpr_hdr out;
 	struct rd_hdr rh;
@@ -159,11 +243,11 @@ static void data_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_
 		r->drops.unknown++;
 		if (conn_answer_allowed(w, rnicd.port[r->port])) {
 			udpr_unknown(h, &out);
-			send_packet(w, r, from, &out, NULL);
+			send_packet(w, rnicd.port[r->port], from, &out, NULL);
 		}
 		return;
 	}
-	if (p == NULL && (p = peer_take(r, from, w->now)) == NULL)
+	if (p == NULL && (p = peer_take(r, from, h->src_worker, w->now)) == NULL)
 		return;
 	if (fresh.open)
 		p->rx = fresh;
@@ -185,63 +269,87 @@ static void data_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_
 		flow_give(r, p, spare, w->now);
 }
 
+static void answer_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_addr *from, struct udpr_hdr *h)
+{
+	struct rd_peer *p = peer_find(r, from, h->src_worker);
+
+	h->flags |= w->late ? UDPR_F_LATE : 0;
+	if (p == NULL || udpr_tx_in(&p->tx, h, w->now) != UDPR_OK) {
+		r->drops.strange++;
+		return;
+	}
+	w->ud_wanted++;
+	peer_touch(r, p);
+	if (h->kind == UDPR_COOKIE)
+		numbers_in(r, p, h->number, w->now);
+}
+
+/* The answer is that of any worker, which may have no such queue pair: it tells how many workers there are. */
+static void hello_in(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *from,
+		     const struct udpr_hdr *h)
+{
+	struct udpr_hdr out;
+
+	if (!conn_answer_allowed(w, port))
+		return;
+	udpr_cookie_make(rnicd.secret, from->b, sizeof(from->b), h, w->now, &out);
+	out.number = rd_numbers() > 1 ? rd_numbers() : 0;
+	send_packet(w, port, from, &out, NULL);
+}
+
 /* A packet whose checksum is good. */
-static void packet_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_addr *from, const uint8_t *b,
+static void packet_in(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *from, const uint8_t *b,
 		      uint32_t len)
 {
-	struct udpr_hdr h, out;
-	struct rd_peer *p;
+	struct rd_port *r = w->rd[port->index];
+	struct udpr_hdr h;
 
-	if (udpr_parse(b, len, &h) != UDPR_OK || h.src_worker != 0 || h.dst_worker != 0) {
+	if (r == NULL && rd_numbers() == 1) {
+		w->tcp.rc.qp.stats.ud_no_qp++;
+	} else if (udpr_parse(b, len, &h) != UDPR_OK || h.src_worker >= RD_NUMBERS ||
+		   (h.kind != UDPR_HELLO && h.dst_worker >= rd_numbers())) {
 		w->tcp.rc.qp.stats.ud_bad++;
-		return;
-	}
-	if (!udpl_crc_good(b, len)) {
+	} else if (!udpl_crc_good(b, len)) {
 		w->tcp.rc.qp.stats.ud_crc++;
-		return;
-	}
-	switch ((enum udpr_kind)h.kind) {
-	case UDPR_HELLO:
-		if (!conn_answer_allowed(w, rnicd.port[r->port]))
-			return;
-		udpr_cookie_make(rnicd.secret, from->b, sizeof(from->b), &h, w->now, &out);
-		send_packet(w, r, from, &out, NULL);
-		return;
-	case UDPR_DATA: data_in(w, r, from, b, &h); return;
-	case UDPR_COOKIE:
-	case UDPR_ACK:
-	case UDPR_UNKNOWN:
-		p = peer_find(r, from);
-		h.flags |= w->late ? UDPR_F_LATE : 0;
-		if (p == NULL || udpr_tx_in(&p->tx, &h, w->now) != UDPR_OK) {
-			r->drops.strange++;
-			return;
-		}
-		w->ud_wanted++;
-		peer_touch(r, p);
-		return;
+	} else if (h.kind == UDPR_HELLO) {
+		hello_in(w, port, from, &h);
+	} else if (r == NULL) {
+		w->tcp.rc.qp.stats.ud_no_qp++;
+	} else if (h.kind == UDPR_DATA) {
+		data_in(w, r, from, b, &h);
+	} else {
+		answer_in(w, r, from, &h);
 	}
 }
 
 void rd_port_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p)
 {
+	const uint8_t *b = rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off);
+	/* too short to have a number: any worker drops it */
+	const uint32_t number = p->payload_len < UDPR_HDR_LEN ? 0 : udpr_dst_worker(b) % rd_numbers();
 	struct rnicd_port_stats *st = &port->stats[w->index];
-	struct rd_port *r = w->rd[port->index];
 
-	if (rd_owner(port->index) != w->index) {
-		worker_move(w, port, m, rd_owner(port->index));
+	if (rd_owner(port->index, number) != w->index) {
+		worker_move(w, port, m, rd_owner(port->index, number));
 		return;
 	}
 	if (!worker_csum_good(port, m, p) || (rte_pktmbuf_mtod(m, uint8_t *)[0] & 1) != 0 || pkt_addr_is_group(&p->dst))
 		st->rx_bad_csum++;
-	else if (r == NULL)
-		w->tcp.rc.qp.stats.ud_no_qp++;
 	else if (worker_space(w))
-		packet_in(w, r, &p->src, rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off), p->payload_len);
+		packet_in(w, port, &p->src, b, p->payload_len);
 	rte_pktmbuf_free(m);
 }
 
 /* ---- a turn ---- */
+
+/* Whether a flow to the device has been opened and is not lost. */
+static bool any_lives(struct rd_port *r, const struct pkt_addr *addr)
+{
+	for (const struct rd_peer *p = *peer_chain(r, addr); p != NULL; p = p->next)
+		if (pkt_addr_eq(&p->addr, addr) && (p->tx.state == UDPR_OPENING || p->tx.state == UDPR_OPEN))
+			return true;
+	return false;
+}
 
 /* Handles results of packets; if a flow is lost, the runs to that peer end. False: no room for effects. */
 static bool flow_fates(struct rnicd_worker *w, struct rd_port *r, struct rd_peer *p)
@@ -256,6 +364,8 @@ static bool flow_fates(struct rnicd_worker *w, struct rd_port *r, struct rd_peer
 		p->spare[p->n_spare++] = (uint8_t)packet;
 	if (lost) {
 		p->stats.lost++;
+		if (!any_lives(r, &p->addr)) /* it may have restarted, with another number of workers */
+			peer_set_numbers(r, &p->addr, 0);
 		p->tx = (struct udpr_tx){ .last_sent = p->tx.last_sent };
 		rd_lost(&r->d, p->addr.b);
 	}
@@ -280,10 +390,12 @@ static bool pair_give(struct rnicd_worker *w, struct rd_port *r, struct rd_pair 
 {
 	struct pkt_addr to;
 	struct rd_peer *p;
+	uint32_t numbers;
 
 	memcpy(to.b, x->addr, sizeof(to.b));
-	p = peer_find(r, &to);
-	if (p == NULL && (p = peer_take(r, &to, w->now)) == NULL) {
+	numbers = peer_numbers(r, &to); /* not known: its first worker's COOKIE tells, and numbers_in() goes on */
+	p = peer_get(r, &to, numbers != 0 ? rd_number(x->peer_qpn, numbers) : 0, w->now);
+	if (p == NULL) {
 		rd_lost(&r->d, to.b);
 		return true;
 	}
@@ -323,14 +435,14 @@ static bool flow_send(struct rnicd_worker *w, struct rd_port *r, struct rd_peer 
 	while (ud_room(w, port) && udpr_tx_next(&p->tx, w->now, &h, &packet)) {
 		const bool data = h.kind == UDPR_DATA, again = data && p->ring[h.number % RD_RING].again;
 
-		send_packet(w, r, &p->addr, &h, data ? &p->packet[packet] : NULL);
+		send_packet(w, rnicd.port[r->port], &p->addr, &h, data ? &p->packet[packet] : NULL);
 		p->stats.again += again;
 		p->stats.packets_out += data && !again;
 		(*n)++;
 	}
 	if (udpr_rx_due(&p->rx, ACK_DELAY) <= w->now && ud_room(w, port)) {
 		udpr_rx_ack(&p->rx, w->now, &h);
-		send_packet(w, r, &p->addr, &h, NULL);
+		send_packet(w, rnicd.port[r->port], &p->addr, &h, NULL);
 		(*n)++;
 	}
 	return ud_room(w, port);
@@ -443,13 +555,15 @@ void rd_port_look(const struct rnicd_worker *w, struct look_worker *l)
 void rd_port_flows(const struct rnicd_worker *w, const struct cmd_look_flows *l)
 {
 	for (uint32_t i = 0; has_rd(w) && i < rnicd.n_ports; i++)
-		for (uint32_t k = 0; w->rd[i] != NULL && k < RD_PEERS; k++) {
+		for (uint32_t k = 0, part = w->index * rnicd.n_ports + i; w->rd[i] != NULL && k < RD_PEERS; k++) {
 			const struct rd_peer *p = &w->rd[i]->peer[k];
 
 			if (!p->used)
 				continue;
-			l->f[i * RD_PEERS + l->n[i]++] = (struct look_flow){
+			l->f[part * RD_PEERS + l->n[part]++] = (struct look_flow){
 				.peer = p->addr,
+				.worker = w->rd[i]->number,
+				.peer_worker = p->number,
 				.state = (enum udpr_state)p->tx.state,
 				.from = p->rx.open,
 				.in_flight = p->tx.flight,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reliable datagrams on a worker: joins the carrier (dgram/rd.h) to the flows (udp/udpr.h) and the flows to frames. All
- * of a device's are one worker's (rd_owner), so two devices have one flow each way, and the workers' numbers in its
- * packets are 0. Worker thread.
+ * Reliable datagrams on a worker: joins the carrier (dgram/rd.h) to the flows (udp/udpr.h) and the flows to frames. A
+ * queue pair's worker follows from its QPN (rd_owner), so that other devices know which flow leads to it: each pair of
+ * workers has one each way. Worker thread.
  */
 #ifndef RNICD_RD_H
 #define RNICD_RD_H
