@@ -76,7 +76,7 @@ class Rnicd:
     def __init__(self):
         wire.own_network()
         if not os.path.exists("/dev/net/tun"):
-            raise Skip("no /dev/net/tun here")
+            raise Skip("there is no /dev/net/tun here")
         self.boot()
 
     def boot(self):

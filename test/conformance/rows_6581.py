@@ -48,22 +48,22 @@ def refused(x):
 
 
 row("words-missing-refused", "6581 6", "R",
-    "S with less than four octets of private data is no valid Request: no connection", short_words(), refused())
+    "A Request with S and less than four octets of private data is not valid: no connection", short_words(), refused())
 row("ord-within-ird", "6581 9.1", "R",
-    "The Reply's ORD is not above the initiator's IRD, so that it is not asked for more than it can",
+    "The Reply's ORD is not above the initiator's IRD: the initiator gets no more Reads than it can serve",
     request(ird=2, ord_=DEPTH), reply(ord_=AT_MOST[2], ird=range(0x4000)))
 row("ord-zero", "6581 9.1", "R", "To an initiator that can serve no Reads the Reply says ORD 0",
     request(ird=0, ord_=DEPTH), reply(ord_=AT_MOST[0], ird=range(0x4000)))
 row("ird-for-ord", "6581 9.1", "R", "The Reply's IRD covers the initiator's ORD where the responder can",
     request(ird=DEPTH, ord_=3), reply(ird=range(3, 0x4000)),
     level="SHOULD")
-row("depths-not-negotiated", "6581 9.1", "R", "IRD and ORD 0x3FFF: the initiator does not negotiate, and is served",
+row("depths-not-negotiated", "6581 9.1", "R", "A Request with IRD and ORD 0x3FFF, no negotiation, is served",
     request(ird=0x3FFF, ord_=0x3FFF), reply(ird=range(0x4000)), known(), settled(), put(send(1, b"ok")),
     delivered(b"ok"))
-row("depths-enormous", "6581 9.1", "R", "IRD and ORD of 16382 are taken, the Reply says what there is",
+row("depths-enormous", "6581 9.1", "R", "A Request with IRD and ORD 16382 is taken, the Reply has the device's",
     request(ird=0x3FFE, ord_=0x3FFE), reply(ird=range(0x3FFF), ord_=range(0x3FFF)), known(), settled(),
     put(send(1, b"ok")), delivered(b"ok"))
-row("client-server-reply", "6581 9.2", "R", "Without A in the Request there is neither A nor an RTR kind in the Reply",
+row("client-server-reply", "6581 9.2", "R", "A Request without A gets a Reply with neither A nor an RTR kind",
     request(), reply(a=0, kinds=(0,)))
 
 
@@ -90,20 +90,20 @@ def selected(x, *kinds):
 
 for kind, letter, what in ((2, "C", "Write"), (1, "D", "Read"), (4, "B", "FPDU")):
     row(f"p2p-reply-{what.lower()}", "6581 9.2", "R",
-    f"A and {letter} offered: the Reply has A and selects the zero-length {what}",
+    f"A Request with A and {letter} gets a Reply with A that selects the zero-length {what}",
         request(p2p=1, rtr=kind), reply(a=1), rtr(), selected(kind))
     row(f"p2p-opened-by-{what.lower()}", "6581 9.2", "R",
         f"After an RTR that is a zero-length {what} the application is told, and either side may send",
         request(p2p=1, rtr=kind), reply(a=1, kinds=(kind,)), rtr(), do("send {n} 16"),
         expects(lambda x: SEND_HEAD + x.content("rw", 0, 16)))
-row("p2p-reply-offered", "6581 9.2", "R", "Of several kinds the Reply selects what was offered",
+row("p2p-reply-offered", "6581 9.2", "R", "The Reply selects one of the RTR kinds that are offered",
     request(p2p=1, rtr=3), reply(a=1), rtr(), selected(1, 2, 3))
 row("p2p-waits-for-rtr", "6581 9.2", "R",
-    "The responder sends nothing before the RTR, also when the application has posted",
+    "The responder sends nothing before the RTR, even if the application has posted Sends",
     request(p2p=1, rtr=2), reply(a=1), known(), settled(), tries("send {n} 16"), silent(), put(tagged(WRITE, 1, 0)),
     expects(lambda x: SEND_HEAD + x.content("rw", 0, 16)))
 row("p2p-rtr-is-no-message", "6581 9.2", "R",
-    "The RTR takes no receive: the first Send has MSN 1 and the first receive",
+    "The RTR takes no receive: the first Send has MSN 1 and gets the first receive",
     request(p2p=1, rtr=2), reply(a=1), known(), settled(), put(tagged(WRITE, 1, 0), send(1, b"first")),
     delivered(b"first"))
 row("p2p-no-rtr", "6581 9.2", "R", "A stream that ends before the RTR is an error for the application",
@@ -119,19 +119,19 @@ row("enhanced-request", "6581 6", "I",
 
 def check_s(x):
     if not x.flags & S or len(x.words) < 4:
-        raise Differs(f"requests revision 2 with flags {x.flags:#04x} and {len(x.words)} octets")
+        raise Differs(f"requests in revision 2 with flags {x.flags:#04x} and {len(x.words)} octets")
 
 
 row("client-server-request", "6581 9.2", "I",
     "An initiator that does not want the peer-to-peer model has neither A nor RTR kinds",
     called(), requested(clear=R, rev=(1, 2), a=0), answer(), established())
 row("reply-of-revision-1", "6581 10", "I",
-    "A responder of RFC 5044 answers in revision 1: the connection works without negotiation",
+    "A Reply in revision 1, from a responder of RFC 5044: the connection works without negotiation",
     called(), answer(rev=1, plain=True, priv=b"old"), established(), do("send {n} 16"),
     expects(lambda x: SEND_HEAD + x.content("rw", 0, 16)),
     level="SHOULD")
 row("reply-ord-above-ird", "6581 9.1", "I",
-    "A Reply whose ORD is more than the initiator can serve: Terminate \"insufficient IRD resources\"",
+    "A Reply whose ORD is above the initiator's IRD: Terminate \"insufficient IRD resources\"",
     called(), answer(ord_=0x3FFE), terminated(LLP, 0, 6), told(*SOME))
 row("reply-ird-below-ord", "6581 9.1", "I", "A Reply with IRD 1: no second Read Request before the first is answered",
     called(), answer(ird=1), established(), do("read {n} 8 77 4096"), do("read {n} 8 78 4096"),
@@ -148,7 +148,7 @@ def one_read(x, msn, stag):
 
 
 row("p2p-request", "6581 9.2", "I",
-    "An initiator that wants the peer-to-peer model says A and offers at least one RTR kind",
+    "An initiator that wants the peer-to-peer model sets A and offers at least one RTR kind",
     called(), requested(clear=R, rev=(2,), a=1), step(lambda x: offers(x))(), answer(rtr=2), variant="p2p")
 
 
@@ -174,14 +174,14 @@ row("p2p-refused-by-reply", "6581 9.3", "I", "A Reply without A: the client-serv
 def rtr_write(x):
     u = x.p.get()
     if len(u) != 14 or u[0] & 0xC3 != 0xC1 or u[1] != 0x40 | WRITE:
-        raise Differs(f"sends {u.hex()}; a Write of nothing was due")
+        raise Differs(f"sends {u.hex()}; a zero-length Write was due")
 
 
 def rtr_read(x):
     u = x.p.get()
     if len(u) != 46 or u[1] != 0x41 or struct.unpack_from(">IIII", u, 6)[:3] != (1, 1, 0) or struct.unpack_from(">I",
     u, 30)[0] != 0:
-        raise Differs(f"sends {u.hex()}; a Read Request of nothing was due")
+        raise Differs(f"sends {u.hex()}; a zero-length Read Request was due")
 
 
 def after_nothing(x):

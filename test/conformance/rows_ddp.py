@@ -65,19 +65,21 @@ row("msn-gap", "5041 7.1", "R", "A gap in the MSNs is out of range", accepted(),
     delivered(b"one"), put(send(3, b"three")),
     terminated(DDP, 2, 3, copies="ddp"), undelivered())
 row("no-buffer", "5041 7.1", "R",
-    "A message without a buffer: Terminate \"no buffer available\", those before are delivered",
+    "A message without a buffer: Terminate \"no buffer available\"; earlier messages are delivered",
     accepted(), put(*[send(i, b"%d" % i) for i in range(1, RECEIVES + 2)]),
     *[delivered(b"%d" % i) for i in range(1, RECEIVES + 1)],
     terminated(DDP, 2, 2, copies="ddp"))
-row("message-in-segments", "5041 5.2", "R", "Segments of a message: MO goes on, L on the last; one delivery",
+row("message-in-segments", "5041 5.2", "R", "Segments of a message, with growing MO and L on the last: one delivery",
     accepted(), put(send(1, b"a" * 100, last=False), send(1, b"b" * 33, mo=100, last=False), send(1, b"c", mo=133)),
     delivered(b"a" * 100 + b"b" * 33 + b"c"))
 row("message-not-finished", "5041 5.4", "R", "A message is not delivered before its last segment",
     accepted(), put(send(1, b"a" * 100, last=False)), pause(), undelivered(), put(send(1, b"b", mo=100)),
     delivered(b"a" * 100 + b"b"))
-refuse("mo-first-not-0", "5041 7.1", "The first segment of a message has MO 0", (DDP, 2, 4), send(1, b"x", mo=4))
-refuse("mo-gap", "5041 7.1", "MO must not leave a gap", (DDP, 2, 4), send(1, b"abcd", last=False), send(1, b"x", mo=5))
-refuse("mo-overlap", "5041 7.1", "MO must not go back", (DDP, 2, 4), send(1, b"abcd", last=False), send(1, b"x", mo=0))
+refuse("mo-first-not-0", "5041 7.1", "A message whose first segment has another MO than 0 is refused", (DDP, 2, 4),
+    send(1, b"x", mo=4))
+refuse("mo-gap", "5041 7.1", "A gap in MO is refused", (DDP, 2, 4), send(1, b"abcd", last=False), send(1, b"x", mo=5))
+refuse("mo-overlap", "5041 7.1", "An MO that goes back is refused", (DDP, 2, 4), send(1, b"abcd", last=False),
+    send(1, b"x", mo=0))
 row("message-fills-buffer", "5041 5.1.2", "R", "A message as long as its buffer is delivered",
     accepted(), put(*[send(1, b"f" * 1024, mo=i, last=i + 1024 == RECV_LEN) for i in range(0, RECV_LEN, 1024)]),
     delivered(b"f" * RECV_LEN))
@@ -91,32 +93,35 @@ row("message-of-nothing", "5041 5.1.2", "R", "A message of length 0 takes a buff
 row("write-placed", "5041 5.1.1", "R", "A tagged segment is placed where STag and TO say",
     accepted(), put(lambda x: x.write("rw", FREE, b"0123456789"), lambda x: x.write("rw", FREE + 3, b"XY")),
     holds("rw", FREE, b"012XY56789"))
-row("write-in-segments", "5041 5.2", "R", "Segments of a tagged message, L on the last only",
+row("write-in-segments", "5041 5.2", "R", "All segments of a tagged message, with L on the last only, are placed",
     accepted(), put(*[lambda x, i=i: x.write("rw", FREE + 500 * i, bytes([i]) * 500, last=i == 3) for i in range(4)]),
     holds("rw", FREE, b"".join(bytes([i]) * 500 for i in range(4))))
 row("write-to-the-ends", "5041 5.1.1", "R", "The first and the last byte of a region can be written",
     accepted(), put(lambda x: x.write("wo", 0, b"<"), lambda x: x.write("wo", 65535, b">"), send(1, b"ok")),
     delivered(b"ok"))
-row("write-of-nothing", "5041 5.1.1", "R", "For a tagged message of length 0 STag and TO are not checked",
+row("write-of-nothing", "5041 5.1.1", "R", "STag and TO of a tagged message of length 0 are not checked",
     accepted(), put(tagged(WRITE, 0xDEADBEEF, 1 << 63), tagged(WRITE, 0, 0), send(1, b"ok")), delivered(b"ok"))
 refuse("stag-unknown", "5041 7.1", "A STag that does not exist: Terminate \"invalid STag\"", (DDP, 1, 0),
     lambda x: tagged(WRITE, x.mr("rw")[0] ^ 0x40000000, x.mr("rw")[1], b"x" * 8))
 refuse("stag-key", "5041 7.1", "The key octet is part of the STag: Terminate \"invalid STag\"", (DDP, 1, 0),
     lambda x: tagged(WRITE, x.mr("rw")[0] ^ 0x55, x.mr("rw")[1], b"x" * 8))
-refuse("stag-0", "5041 7.1", "STag 0 names no memory of an application", (DDP, 1, 0),
+refuse("stag-0", "5041 7.1", "A Write to STag 0, which names no memory of an application, is refused", (DDP, 1, 0),
     lambda x: tagged(WRITE, 0, x.mr("rw")[1], b"x" * 8))
-refuse("stag-deregistered", "5041 7.1", "A STag ends with its registration", (DDP, 1, 0),
+refuse("stag-deregistered", "5041 7.1", "A STag whose registration has ended is refused", (DDP, 1, 0),
     lambda x: x.write("gone", 0, b"x" * 8))
 refuse("stag-of-another-pd", "5041 7.1",
     "A STag of another protection domain: Terminate \"STag not associated with DDP Stream\"", (DDP, 1, 2),
     lambda x: x.write("other", 0, b"x" * 8), also=((DDP, 1, 0),))
-refuse("write-before-region", "5041 7.1", "Before the region: Terminate \"base or bounds violation\"", (DDP, 1, 1),
+refuse("write-before-region", "5041 7.1", "A Write before the region: Terminate \"base or bounds violation\"", (DDP, 1,
+    1),
     lambda x: x.write("rw", -1, b"x" * 8))
-refuse("write-over-end", "5041 7.1", "Over the region's end: Terminate \"base or bounds violation\"", (DDP, 1, 1),
+refuse("write-over-end", "5041 7.1", "A Write over the region's end: Terminate \"base or bounds violation\"", (DDP, 1,
+    1),
     lambda x: x.write("rw", 65529, b"x" * 8))
-refuse("write-behind-region", "5041 7.1", "Behind the region: Terminate \"base or bounds violation\"", (DDP, 1, 1),
+refuse("write-behind-region", "5041 7.1", "A Write behind the region: Terminate \"base or bounds violation\"", (DDP, 1,
+    1),
     lambda x: x.write("rw", 65536, b"x"))
-refuse("write-wraps", "5041 7.1", "TO and length beyond 2^64: Terminate \"TO wrap\"", (DDP, 1, 3),
+refuse("write-wraps", "5041 7.1", "A Write whose TO plus length passes 2^64: Terminate \"TO wrap\"", (DDP, 1, 3),
     lambda x: tagged(WRITE, x.mr("rw")[0], (1 << 64) - 8, b"x" * 16))
 row("write-second-segment-bad", "5041 7.1", "R", "Each segment is checked, not only a message's first",
     accepted(), OPEN,
@@ -125,12 +130,12 @@ row("write-second-segment-bad", "5041 7.1", "R", "Each segment is checked, not o
 
 # ---- segmentation of what the device sends ----
 
-row("send-segmented", "5041 5.2", "R", "A Send of 20000 bytes: same QN and MSN, MO without gap, L on the last only",
+row("send-segmented", "5041 5.2", "R", "The segments of a Send: same QN and MSN, MO without gap, L on the last only",
     accepted(), OPEN, do("send {n} 20000"), message(SEND_HEAD, lambda x: x.content("rw", 0, 20000)))
-row("write-segmented", "5041 5.2", "R", "A Write of 20000 bytes: TO without gap, L on the last only",
+row("write-segmented", "5041 5.2", "R", "The segments of a Write: TO without gap, L on the last only",
     accepted(), OPEN, do("write {n} 20000 77 18446744069414584320"),
     message(tagged(WRITE, 77, 0xFFFFFFFF00000000), lambda x: x.content("rw", 0, 20000)))
-row("messages-not-mixed", "5041 5.2", "R", "Segments of two messages are not mixed; MSNs go on",
+row("messages-not-mixed", "5041 5.2", "R", "The segments of two messages are not mixed; their MSNs follow each other",
     accepted(), OPEN, do("send {n} 5000"), do("write {n} 5000 77 4096"), do("send {n} 5000"),
     message(SEND_HEAD, lambda x: x.content("rw", 0, 5000)), message(tagged(WRITE, 77, 4096), lambda x: x.content("rw",
     0, 5000)),

@@ -15,12 +15,12 @@ SEND_HEAD = untagged(SEND, 0, 1)
 row("request-accepted", "5044 7.1.2", "R",
     "A valid Request is answered by a Reply with the Reply key, and Full Operation begins",
     request(), reply(clear=R), known(), settled(), put(send(1, b"first")), delivered(b"first"))
-row("request-wrong-key", "5044 7.1.2", "R", "A frame with another key ends the connection, nothing is sent",
+row("request-wrong-key", "5044 7.1.2", "R", "A frame with an unknown key ends the connection, nothing is sent",
     request(key=b"MPA ID Req FramE"), closes())
 row("request-with-reply-key", "5044 7.1.2", "R",
-    "A Reply where the Request is due ends the connection: both think they are responders",
+    "A Reply in place of the Request ends the connection: both ends act as responder",
     request(key=wire.REP), closes())
-row("request-not-mpa", "5044 7.1.2", "R", "What is no MPA frame at all ends the connection, nothing is sent",
+row("request-not-mpa", "5044 7.1.2", "R", "Octets that are no MPA frame end the connection, nothing is sent",
     request(key=b"GET / HTTP/1.1\r\n"), closes())
 row("request-revision-3", "5044 7.1.1", "R", "A revision the receiver cannot work with ends the connection",
     request(rev=3), closes())
@@ -38,23 +38,23 @@ row("request-reserved-bits", "5044 7.1.1", "R", "Reserved bits of a Request are 
     request(rev=1, flags=C | 0x0F), reply(), known(), settled(), put(send(1, b"ok")), delivered(b"ok"))
 row("reply-reserved-bits", "5044 7.1.1", "R", "Reserved bits of the Reply are zero, whatever the Request has there",
     request(rev=1, flags=C | 0x0F), reply(clear=R | 0x1F))
-row("request-reject-bit", "5044 7.1.1", "R", "R is meaningless in a Request; the Reply has R only when it rejects",
+row("request-reject-bit", "5044 7.1.1", "R", "R in a Request means nothing; a Reply has R only if it rejects",
     request(rev=1, flags=C | R), reply(clear=R), known(), settled(), put(send(1, b"ok")), delivered(b"ok"))
 row("reply-revision-1", "5044 7.1.1", "R",
-    "A Request of revision 1 is answered in revision 1, without flags that it does not have",
+    "A Request of revision 1 is answered in revision 1, without the flags of revision 2",
     request(rev=1, flags=C), reply(rev=1, clear=R | 0x1F))
 row("reply-rejects", "5044 7.1.2", "R",
-    "When the application rejects, the Reply has R and its private data, then the stream ends",
+    "A Reply by which the application rejects has R and its private data, then the stream ends",
     listens("reject"), request(rev=1, flags=C), reply(set_=R, clear=0, priv=b"no"), closes(reset=False))
 row("responder-waits-for-first-fpdu", "5044 7.1.2", "R",
-    "A responder sends no FPDU before the initiator's first one, then what was posted",
+    "A responder sends no FPDU before the initiator's first FPDU, then sends what was posted",
     request(), reply(), known(), settled(), do("send {n} 32"), silent(),
     put(send(1, b"go")), expects(lambda x: SEND_HEAD + x.content("rw", 0, 32)))
-row("responder-waits-for-application", "5044 7.1.2", "R", "No Reply before the application has accepted",
+row("responder-waits-for-application", "5044 7.1.2", "R", "A Reply is not sent before the application has accepted",
     listens("hold"), request(), known(), silent(), do("accept {n}"), reply(), settled(), put(send(1, b"ok")),
     delivered(b"ok"))
 row("first-fpdu-broken", "5044 7.1.2", "R",
-    "A first FPDU with a bad CRC is no valid FPDU: the responder ends the stream, it may not send",
+    "A first FPDU with a bad CRC is not valid: the responder ends the stream and sends no FPDU",
     accepted(), raw(fpdu(send(1, b"x"))[:-1] + b"\xAA"), closes(), undelivered(), note="siw sends a Terminate here")
 
 # ---- set-up, the device as initiator ----
@@ -64,7 +64,7 @@ row("request-form", "5044 7.1.1", "I",
     called(priv=100), requested(clear=R | 0x0F, rev=(1, 2), priv=100), answer(), established())
 row("initiator-waits-for-reply", "5044 7.1.2", "I", "An initiator sends nothing between its Request and the Reply",
     called(), silent(), answer(), established())
-row("initiator-first-fpdu", "5044 7.1.2", "I", "After the Reply the initiator's FPDUs come",
+row("initiator-first-fpdu", "5044 7.1.2", "I", "An initiator sends its FPDUs after the Reply",
     connected(), do("send {n} 32"), expects(lambda x: SEND_HEAD + x.content("rw", 0, 32)))
 row("reply-in-pieces", "5044 7.1.2", "I", "A Reply may come in any number of TCP segments",
     called(), answer(priv=b"slowly", pieces=1), established(), do("send {n} 5"),
@@ -72,10 +72,10 @@ row("reply-in-pieces", "5044 7.1.2", "I", "A Reply may come in any number of TCP
 row("reply-private-data", "5044 7.1.4", "I", "The Reply's private data go to the application",
     called(), answer(priv=b"for the application"), told("ESTABLISHED", priv=b"for the application"))
 row("reply-rejected", "5044 7.1.2", "I",
-    "A Reply with R: the application hears REJECTED and the private data; no FPDU is sent",
+    "A Reply with R: the application gets REJECTED with the private data; no FPDU is sent",
     called(), answer(set_=R, priv=b"because"), told("REJECTED", priv=b"because"), closes())
 row("reply-wrong-key", "5044 7.1.2", "I",
-    "A Request where the Reply is due ends the connection: both think they are initiators",
+    "A Request in place of the Reply ends the connection: both ends act as initiator",
     called(), answer(key=wire.REQ), told("REJECTED", "CONNECT_ERROR", "UNREACHABLE"), closes_or_says(LLP, 0, 4))
 row("reply-revision-3", "5044 7.1.1", "I", "A revision the receiver cannot work with ends the connection",
     called(), answer(rev=3), told("REJECTED", "CONNECT_ERROR", "UNREACHABLE"), closes())
@@ -100,39 +100,39 @@ def bad(at, bit=1):
 
 
 OPEN = put(tagged(WRITE, 0, 0))  # an empty Write as the first FPDU, after which a responder may send
-row("crc-asked-by-initiator", "5044 7.1.1", "R", "C in the Request: C in the Reply, and CRC is used both ways",
+row("crc-asked-by-initiator", "5044 7.1.1", "R", "A Request with C gets a Reply with C, and CRC is used both ways",
     request(flags=C | S), reply(set_=C), known(), settled(), put(send(1, b"sum")), delivered(b"sum"),
     do("send {n} 9"), expects(lambda x: SEND_HEAD + x.content("rw", 0, 9)))
-row("crc-asked-by-responder-only", "5044 7.1.1", "R", "No C in the Request: what the Reply says is used",
+row("crc-asked-by-responder-only", "5044 7.1.1", "R", "A Request without C: CRC is used if the Reply has C",
     request(flags=S), reply(), known(), settled(), put(send(1, b"sum")), delivered(b"sum"),
     do("send {n} 9"), expects(lambda x: SEND_HEAD + x.content("rw", 0, 9)))
-row("crc-asked-by-nobody", "5044 4.4", "R", "Neither side has C: the CRC field is there and is not checked",
+row("crc-asked-by-nobody", "5044 4.4", "R", "No side sets C: the CRC field is there and is not checked",
     request(flags=S), reply(clear=R | C), known(), settled(), raw(fpdu(send(1, b"no sum"))[:-4] + b"\x12\x34\x56\x78"),
     delivered(b"no sum"),
     do("send {n} 9"), expects(lambda x: SEND_HEAD + x.content("rw", 0, 9)), variant="nocrc")
-row("crc-asked-though-not-wanted", "5044 7.1.1", "R", "A responder that wants no CRC uses it when the initiator asks",
+row("crc-asked-though-not-wanted", "5044 7.1.1", "R", "A responder that wants no CRC uses CRC if the initiator asks",
     request(flags=C | S), reply(set_=C), known(), settled(), OPEN, raw(bad(20)), terminated(LLP, 0, 2), variant="nocrc")
-row("crc-asked-by-reply", "5044 7.1.1", "I", "C in the Reply only: the initiator computes CRCs",
+row("crc-asked-by-reply", "5044 7.1.1", "I", "A Reply with C, asked for or not: the initiator computes CRCs",
     called(), answer(set_=C), established(), do("send {n} 9"), expects(lambda x: SEND_HEAD + x.content("rw", 0, 9)),
     variant="nocrc")
-row("crc-checked-by-initiator", "5044 7.1.1", "I", "C in the Reply only: the initiator checks CRCs",
+row("crc-checked-by-initiator", "5044 7.1.1", "I", "A Reply with C, asked for or not: the initiator checks CRCs",
     called(), answer(set_=C), established(), do("send {n} 9"), expects(lambda x: SEND_HEAD + x.content("rw", 0, 9)),
     put(send(1, b"ok")), delivered(b"ok"), raw(fpdu(send(2, b"bad"))[:-1] + b"\xAA"), terminated(LLP, 0, 2),
     variant="nocrc")
-row("crc-bad-data", "5044 8", "R", "A bad CRC, wrong in the data: Terminate, nothing is placed", accepted(), OPEN,
+row("crc-bad-data", "5044 8", "R", "A bit error in the data: Terminate, nothing is placed", accepted(), OPEN,
     raw(bad(20)), terminated(LLP, 0, 2))
-row("crc-bad-header", "5044 8", "R", "A bad CRC, wrong in the DDP header: Terminate, nothing is placed", accepted(),
+row("crc-bad-header", "5044 8", "R", "A bit error in the DDP header: Terminate, nothing is placed", accepted(),
     OPEN, raw(bad(9)), terminated(LLP, 0, 2))
-row("crc-bad-pad", "5044 4.4", "R", "The pad is covered by the CRC", accepted(), OPEN, raw(bad(-5)),
+row("crc-bad-pad", "5044 4.4", "R", "A bit error in the pad: Terminate", accepted(), OPEN, raw(bad(-5)),
     terminated(LLP, 0, 2))
-row("crc-bad-field", "5044 8", "R", "A bad CRC, wrong in itself: Terminate, nothing is placed", accepted(), OPEN,
+row("crc-bad-field", "5044 8", "R", "A bit error in the CRC: Terminate, nothing is placed", accepted(), OPEN,
     raw(bad(-1, 0x80)), terminated(LLP, 0, 2))
-row("crc-bad-length", "5044 4.4", "R", "The length is covered by the CRC", accepted(), OPEN, raw(bad(1)),
+row("crc-bad-length", "5044 4.4", "R", "A bit error in the length: Terminate", accepted(), OPEN, raw(bad(1)),
     raw(b"\0" * 64), terminated(LLP, 0, 2))
-row("crc-order-of-octets", "5044 4.4", "R", "The CRC goes out with its least significant octet first, and is taken so",
+row("crc-order-of-octets", "5044 4.4", "R", "The CRC is sent, and taken, with its least significant octet first",
     accepted(), OPEN, raw(lambda x: fpdu(x.write("rw", FREE, b"x" * 12))[:-4] + fpdu(x.write("rw", FREE,
     b"x" * 12))[:-5:-1]), terminated(LLP, 0, 2))
-row("crc-bad-after-good", "5044 8", "R", "FPDUs before a bad one count, those after it do not",
+row("crc-bad-after-good", "5044 8", "R", "FPDUs before one with a bad CRC count, later FPDUs do not",
     accepted(), put(send(1, b"good")), delivered(b"good"),
     raw(lambda x: bad(20)(x) + fpdu(send(2, b"after"))), terminated(LLP, 0, 2), undelivered())
 
@@ -154,7 +154,7 @@ for n in range(5):
     f"A Send of {n} bytes: FPDUs are padded to 4 octets, both ways",
         accepted(), put(send(1, b"abcd"[:n])), delivered(b"abcd"[:n]), do(f"send {{n}} {n}"),
         expects(lambda x, n=n: SEND_HEAD + x.content("rw", 0, n)))
-row("pad-not-zero", "5044 4.1", "R", "The pad's content is not checked (but its CRC)",
+row("pad-not-zero", "5044 4.1", "R", "The pad's content is not checked beyond the CRC",
     accepted(), raw(lambda x: padded(send(1, b"p"))), delivered(b"p"))
 
 
@@ -186,7 +186,7 @@ row("ulpdu-shorter-than-header", "5044 8", "R",
     accepted(), OPEN, put(lambda x: x.write("rw", FREE, b"")[:13]), ends_somehow(LLP, DDP))
 row("ulpdu-empty", "5044 4.1", "R", "A ULPDU of length 0 is no DDP segment: the stream ends with a Terminate",
     accepted(), OPEN, put(b""), ends_somehow(LLP, DDP))
-row("fin-inside-fpdu", "5044 7.2", "R", "A stream that ends inside an FPDU delivers nothing of it",
+row("fin-inside-fpdu", "5044 7.2", "R", "An FPDU in which the stream ends is not delivered",
     accepted(), put(send(1, b"whole")), delivered(b"whole"), raw(fpdu(send(2, b"half"))[:-3]),
     step(lambda x: x.p.s.shutdown(1))(),
     closes(), told("DISCONNECTED"), undelivered())
@@ -243,18 +243,18 @@ def marks(x, u):
 
 
 row("markers-asked-by-initiator", "5044 4.3", "R",
-    "M in the Request: FPDUs to the initiator have markers at 0, 512, 1024 ... of the stream",
+    "A Request with M: FPDUs to the initiator have markers at 0, 512, 1024 ... of the stream",
     request(flags=M | C | S), reply(clear=R | M), known(), settled(), put(send(1, b"no markers this way")),
     delivered(b"no markers this way"),
     do("send {n} 1200"), marks(lambda x: SEND_HEAD + x.content("rw", 0, 1200)))
-row("markers-asked-by-reply", "5044 4.3", "I", "M in the Reply: FPDUs to the responder have markers",
+row("markers-asked-by-reply", "5044 4.3", "I", "A Reply with M: FPDUs to the responder have markers",
     called(), answer(set_=M), established(), do("send {n} 600"), marks(lambda x: SEND_HEAD + x.content("rw", 0, 600)))
 row("markers-asked-by-device", "5044 7.1.1", "R",
-    "A receiver that wants markers says M and takes them out wherever they fall",
+    "A receiver that wants markers sets M, and removes the markers wherever they fall",
     request(), reply(set_=M), known(), settled(),
     with_markers(send(1, b"s" * 400), send(2, b"t" * 83), send(3, b"u" * 1024), send(4, b"end")),
     delivered(b"s" * 400), delivered(b"t" * 83), delivered(b"u" * 1024), delivered(b"end"), variant="markers")
-row("markers-everywhere", "5044 4.3", "R", "A marker may fall into header, data, pad, and between pad and CRC", *(
+row("markers-everywhere", "5044 4.3", "R", "A marker may fall into the header, data, pad, and between pad and CRC", *(
     request(), reply(set_=M), known(), settled(),
     with_markers(*[send(i + 1, bytes([i]) * n) for i, n in enumerate((468, 487, 469, 453))]),
     *[delivered(bytes([i]) * n) for i, n in enumerate((468, 487, 469, 453))]), variant="markers")

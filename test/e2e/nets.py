@@ -55,7 +55,7 @@ class In:
         t = threading.Thread(target=work)
         t.start()
         t.join(PATIENCE)
-        assert result, "no answer from the namespace"
+        assert result, "the process in the namespace does not answer"
         if isinstance(result[0], BaseException):
             raise result[0]
         return result[0]
@@ -78,7 +78,7 @@ def tap(extra=""):
     """A daemon with a tap in a namespace of its own; the kernel's end of the tap has an address and is up."""
     with netns() as ns:
         if not os.path.exists("/dev/net/tun"):
-            raise Skip("this kernel has no tun")
+            raise Skip("this kernel has no tun device")
         with Daemon(conf("tap:rt0", extra), netns=ns) as d:
             sh("ip", "-n", ns, "addr", "add", f"{KERNEL}/24", "dev", "rt0")
             sh("ip", "-n", ns, "link", "set", "rt0", "up")
@@ -105,7 +105,7 @@ def wait_for(what, text):
         if what():
             return
         time.sleep(0.02)
-    raise AssertionError(f"did not come: {text}")
+    raise AssertionError(f"has not happened in time: {text}")
 
 
 def said(d, text):

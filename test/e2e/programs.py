@@ -186,7 +186,7 @@ ADAPTERS_ONLY = (("ib_send_bw", "-n 500 -e"),)
 
 def figures(out, sizes=1):
     rows = re.findall(r"^\s*\d+\s+\d+\s+[\d.]+\s+[\d.]+", out, re.M)
-    assert len(rows) == sizes, f"{len(rows)} lines of figures:\n{out}"
+    assert len(rows) == sizes, f"{len(rows)} lines of figures, {sizes} expected:\n{out}"
 
 
 def perftest(ends, managed, table=PERFTEST, devices=APART, **env):

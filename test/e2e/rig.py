@@ -52,11 +52,11 @@ def need(program):
 
 
 def until(true, what="", patience=PATIENCE):
-    """Waits until true() is true, and returns its value. `what` says what did not come: a text, or a function that
-    makes one."""
+    """Waits until true() is true, and returns its value. `what` is the failure's message: a text, or a function that
+    returns a text."""
     end = time.monotonic() + patience
     while not (is_so := true()):
-        assert time.monotonic() < end, (what() if callable(what) else what) or "what was waited for has not come"
+        assert time.monotonic() < end, (what() if callable(what) else what) or "the awaited event has not come"
         time.sleep(0.01)
     return is_so
 
@@ -103,9 +103,9 @@ class Process:
                 for line in self.out:
                     if text in line:
                         return line
-                raise AssertionError(f"{self.name} ended ({self.p.returncode}) before '{text}':\n{self.tail()}")
+                raise AssertionError(f"{self.name} ended ({self.p.returncode}) before printing '{text}':\n{self.tail()}")
             time.sleep(0.01)
-        raise AssertionError(f"{self.name}: no '{text}':\n{self.tail()}")
+        raise AssertionError(f"{self.name} printed no line with '{text}':\n{self.tail()}")
 
     def join(self):
         for t in self._threads:
@@ -307,14 +307,14 @@ class Soak:
 def nothing_is_left(d, kinds=("/rnic/clients", "/rnic/qps", "/rnic/conns")):
     """Waits until the daemon holds nothing of the clients that have ended."""
     left = lambda: {k: d.telemetry(k) for k in kinds if d.telemetry(k)}
-    until(lambda: not left(), lambda: f"left in the daemon: {left()}")
+    until(lambda: not left(), lambda: f"rnicd still holds: {left()}")
 
 
 def said(d, *words):
     """Waits for a line of the daemon's log that contains all these words; returns it."""
     def line():
         return next((s for s in d.stderr().splitlines() if all(w in s for w in words)), None)
-    until(line, lambda: f"the log has no line with {words}:\n{d.tail()}")
+    until(line, lambda: f"rnicd's log has no line with {words}:\n{d.tail()}")
     return line()
 
 

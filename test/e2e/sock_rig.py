@@ -42,7 +42,7 @@ def nothing_left(d):
         r.join()
     before = until(lambda: descriptors(d))
     yield
-    until(lambda: descriptors(d) <= before, lambda: f"{descriptors(d)} descriptors, {before} before")
+    until(lambda: descriptors(d) <= before, lambda: f"rnicd has {descriptors(d)} open descriptors, {before} before")
 
 
 # Prints the length, the CRC and the sender of each datagram. A datagram that asks for it is sent back, its last byte

@@ -69,7 +69,7 @@ def pair(*args, **how):
 
 def figures(out, sizes=1):
     rows = re.findall(r"^\s*\d+\s+\d+\s+[\d.]+\s+[\d.]+", out, re.M)
-    assert len(rows) == sizes, f"{len(rows)} lines of figures:\n{out}"
+    assert len(rows) == sizes, f"{len(rows)} lines of figures, {sizes} expected:\n{out}"
 
 
 def perftest(program, *args, on=ONE, personality="iwarp"):

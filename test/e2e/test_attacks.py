@@ -67,7 +67,7 @@ class World(Daemon):
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and text not in self.stderr():
             time.sleep(0.01)
-        assert text in self.stderr(), f"the log does not have: {text}"
+        assert text in self.stderr(), f"rnicd's log has no line with: {text}"
 
     def counter(self, name):
         return self.telemetry("/rnic/counters")[name]
@@ -94,7 +94,7 @@ def a_socket_that_lingers_holds_up_nobody_else():
         p = d.attack("lingering")
         d.held_up(1)
         d.others_are_served()
-        assert "answered" not in p.stdout(), "the attack was over before others were served"
+        assert "answered" not in p.stdout(), "the attack ended before the other client was served"
         p.wait_line("answered")  # the helper that serves this request ends after a while
 
 
@@ -105,7 +105,7 @@ def descriptors_left_in_a_closed_socket_hold_up_nobody_else():
         p.wait_line("closed")
         d.held_up(1)
         d.others_are_served()
-        assert d.counter("helper_jobs_running") > 0, "the attack was over before others were served"
+        assert d.counter("helper_jobs_running") > 0, "the attack ended before the other client was served"
 
 
 @case
@@ -116,7 +116,7 @@ def a_user_who_holds_up_helpers_leaves_some_to_others():
         held.append(d.attack("lingering"))  # all helpers are busy: even this client's first request waits
         d.held_up(1, "waiting")
         d.others_are_served()
-        assert any("answered" not in p.stdout() for p in held), "the attack was over before others were served"
+        assert any("answered" not in p.stdout() for p in held), "the attack ended before the other client was served"
 
 
 @case
@@ -156,7 +156,7 @@ def a_group_of_the_daemon_opens_nothing_to_a_client():
     finally:
         os.setgroups(before)
     if "to read: 0" not in out:
-        raise Skip("rnicd may not look into processes of other users here")
+        raise Skip("rnicd may not read /proc of other users' processes here")
 
 
 @case
@@ -233,10 +233,10 @@ def queues_full_of_flushes_hold_up_nobody_else():
         p = stays(d, "flushing", "flushing")
         for _ in range(5):
             before = d.counter("flushed")
-            rig.until(lambda at=before: d.counter("flushed") > at, "the attack is over")
+            rig.until(lambda at=before: d.counter("flushed") > at, "the attack ended too early: flushed stands still")
             d.run(helper("attack"), "work", N="100").ok()
         before = d.counter("flushed")
-        rig.until(lambda: d.counter("flushed") > before, "the attack was over before others were served")
+        rig.until(lambda: d.counter("flushed") > before, "the attack ended before the other client was served")
         most = [d.telemetry(f"/rnic/workers,{w}")["flushed_most"] for w in range(2)]
         assert 0 < max(most) <= FLUSHED_IN_A_TURN, most
         goes(p)
@@ -287,7 +287,8 @@ def one_user_leaves_connections_to_others():
         for n in range(1, 20):
             p = d.run(*NOBODY, TESTPMD, "--mode", "idle", "--qps", "20", "--seconds", "600", "-p", "7100", "10.77.0.2")
             d.attackers.append(p)
-            rig.until(lambda n=n, p=p: held() >= 2 * 20 * n or p.p.poll() is not None, lambda: f"{held()} connections")
+            rig.until(lambda n=n, p=p: held() >= 2 * 20 * n or p.p.poll() is not None,
+                      lambda: f"the user has only {held()} connections")
             if p.p.poll() is not None:
                 break
         assert "(flows, user-share)" in p.stderr(), p.tail()

@@ -40,7 +40,7 @@ def rnicd_of(p):
                 except OSError:
                     pass
         time.sleep(0.01)
-    raise AssertionError(f"no rnicd was started:\n{p.tail()}")
+    raise AssertionError(f"rnicrun started no rnicd:\n{p.tail()}")
 
 
 def gone(pid):
@@ -97,7 +97,7 @@ def the_daemon_ends_when_rnicrun_is_killed():
     p.p.kill()
     p.p.wait()
     os.kill(program, signal.SIGKILL)
-    assert gone(pid), "rnicd lives on"
+    assert gone(pid), "rnicd still runs after its rnicrun has ended"
     for path in glob.glob(folder + "/*"):
         os.unlink(path)
     os.rmdir(folder)

@@ -111,7 +111,7 @@ def each_name_that_users_may_know_has_a_counter_that_there_is():
         with open(file, encoding="ascii") as f:
             heads += f.read().splitlines()[::2]
     kernels = {kind.rstrip(":") + name for kind, *words in map(str.split, heads) for name in words}
-    assert {row[0] for row in rows if row[0].startswith("Tcp")} <= kernels, "names that this kernel does not have"
+    assert {row[0] for row in rows if row[0].startswith("Tcp")} <= kernels, "this kernel lacks some of the counters"
 
 
 @case
@@ -136,7 +136,7 @@ def lists_and_objects_agree_with_telemetry():
             assert set(one) == set(d.telemetry(f"/rnic/{kind},{there[0]}")), (kind, one)
             many = json.loads(ok("--json", kind, sock=d.sock))
             assert {o["id"] for o in many} == set(there), many
-        assert [line.split()[0] for line in ok("listeners", sock=d.sock).splitlines()], "no listener is listed"
+        assert [line.split()[0] for line in ok("listeners", sock=d.sock).splitlines()], "rnicctl shows no listener"
         said = ok("status", sock=d.sock)
         assert "port a, address 10.77.0.1" in said and f"process {d.pid}" in said, said
         assert json.loads(ok("-j", "status", sock=d.sock))["pid"] == d.pid
@@ -156,7 +156,7 @@ def long_lists_are_whole():
 
         until(lambda: len(ids()) == 602, lambda: f"{len(ids())} queue pairs: {client.tail()}")
         assert len(set(ids())) == 602, ids()
-        assert len(d.telemetry("/rnic/qps")) < 600, "one answer holds them all: the test tests nothing"
+        assert len(d.telemetry("/rnic/qps")) < 600, "one answer holds all queue pairs: the case proves nothing"
         client.stop()
         server.stop()
 
@@ -298,7 +298,7 @@ def top_shows_rates_as_often_as_asked():
 @case
 def events_are_told_as_they_happen_and_those_before_on_request():
     with Daemon(pair_conf()) as d:
-        assert d.run(TESTPMD, "-m", "write_bw", "-n", "1", ADDR).wait() != 0, "the client succeeded without a server"
+        assert d.run(TESTPMD, "-m", "write_bw", "-n", "1", ADDR).wait() != 0, "a client without a server succeeded"
         follows = d.run(RNICCTL, "--socket", d.sock, "events", "--all", "--json")
         until(lambda: follows.out, follows.tail)
         server = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
@@ -364,17 +364,17 @@ def a_port_changes_while_it_runs():
 
         assert lost() == 0
         assert set_a("loss=5%", "delay=100us") == "port a is changed\n"
-        until(lambda: lost() > 20, "frames are lost")
+        until(lambda: lost() > 20, "no frames are lost after set port a loss=5%")
         file = os.path.join(d.dir, "a.pcapng")
         set_a("loss=", "delay=", f"capture={file}")
-        until(lambda: os.path.exists(file) and os.path.getsize(file) > 10000, "the capture grows")
+        until(lambda: os.path.exists(file) and os.path.getsize(file) > 10000, "the capture does not grow")
         for word in (f"capture={file}.2", "capture=", f"capture={file}.3", "capture="):
             assert set_a(word) == "port a is changed\n"  # also right after another change, which may still be going on
-        assert set_a("capture=") == "port a stays as it is\n", "the capture had not ended"
+        assert set_a("capture=") == "port a stays as it is\n", "the capture was still running"
         before = lost()
         moved = d.telemetry("/rnic/ports,a")["tx_packets"]
-        until(lambda: d.telemetry("/rnic/ports,a")["tx_packets"] > moved + 1000, "data moves")
-        assert lost() == before, "frames are still lost"
+        until(lambda: d.telemetry("/rnic/ports,a")["tx_packets"] > moved + 1000, "no frames are sent after the change")
+        assert lost() == before, "frames are still lost after set port a loss=0"
 
 
 @case
@@ -415,7 +415,8 @@ def a_client_is_dropped_by_its_number_and_the_others_stay():
         number = {line.split()[2]: line.split()[0] for line in d.telemetry("/rnic/clients")}
         first, second = number[str(stays.pid)], number[str(dropped.pid)]
         assert f"client {second} (pid {dropped.pid}) is dropped" in ok("drop-client", second, sock=d.sock)
-        until(lambda: [line.split()[0] for line in d.telemetry("/rnic/clients")] == [first], "the client is gone")
+        until(lambda: [line.split()[0] for line in d.telemetry("/rnic/clients")] == [first],
+              "the dropped client is still listed")
         until(lambda: "its administrator asked for it" in d.stderr(), lambda: d.tail())
         for none in (second, "77", "x"):
             p = ctl("drop-client", none, sock=d.sock)

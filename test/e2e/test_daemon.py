@@ -53,12 +53,12 @@ def a_reload_is_no_end():
         reload(d)
         assert said(d, "reload: port a: rate and impairment, capture") == 1, d.tail()
         assert d.telemetry("/rnic/ports,a")["rate_bps"] == 2000000000
-        wait_for(lambda: os.path.exists(os.path.join(d.dir, "a.pcapng")), "the capture")
+        wait_for(lambda: os.path.exists(os.path.join(d.dir, "a.pcapng")), "there is no capture file")
         exchange(d)
         assert d.telemetry("/rnic/ports,a")["impair_lost"] > 0
         rewrite(d, "loss = 50%\ncapture", "#capture")
         reload(d)
-        assert fields(os.path.join(d.dir, "a.pcapng"), "frame.len"), "an empty capture"
+        assert fields(os.path.join(d.dir, "a.pcapng"), "frame.len"), "the capture has no frames"
         lost = d.telemetry("/rnic/ports,a")["impair_lost"]
         exchange(d)
         assert d.telemetry("/rnic/ports,a")["impair_lost"] == lost
@@ -114,7 +114,7 @@ def a_terminal_that_hangs_up_ends_in_order_what_no_manager_started():
     os.close(fd)
     _, status = os.waitpid(pid, 0)
     assert os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0, f"status {status}"
-    assert not os.path.exists(os.path.join(folder, "rnicd.sock")), "the daemon left its socket behind"
+    assert not os.path.exists(os.path.join(folder, "rnicd.sock")), "rnicd left its socket behind"
 
     pid, fd, folder = at_terminal(dict(plain, INVOCATION_ID="1"))
     try:
@@ -123,7 +123,7 @@ def a_terminal_that_hangs_up_ends_in_order_what_no_manager_started():
         p = subprocess.run([TESTPMD, "-s", "-a", "192.0.2.1"], env=dict(plain, RNICD_SOCKET=os.path.join(folder, "rnicd.sock")),
                            capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert "rnicd is not running" not in p.stderr, p.stderr
-        assert os.waitpid(pid, os.WNOHANG) == (0, 0), "a daemon started as a service ended with the terminal"
+        assert os.waitpid(pid, os.WNOHANG) == (0, 0), "rnicd, started as a service, ended with the terminal"
     finally:
         os.kill(pid, signal.SIGTERM)
         os.waitpid(pid, 0)
@@ -245,7 +245,7 @@ def a_capture_does_not_outgrow_its_limit():
         d.end()
         halves = [os.path.join(d.dir, f) for f in ("a.pcapng", "a.pcapng.1")]
         assert sum(os.path.getsize(h) for h in halves) <= (1 << 20) + 2 * 2048, [os.path.getsize(h) for h in halves]
-        assert all(fields(half, "frame.len") for half in halves[1:]), "the older half is no capture"
+        assert all(fields(half, "frame.len") for half in halves[1:]), "the older half of the capture has no frames"
         assert said(d, "capture-size is reached") == 1, d.tail()
     finally:
         d.close()
@@ -300,7 +300,7 @@ def what_the_doctor_prints_lets_libfabric_find_the_device():
     with netns() as ns, Daemon(pair_conf()) as d:
         sh("ip", "-n", ns, "addr", "add", f"{ADDR}/32", "dev", "lo")
         lines = note()
-        assert lines, "the doctor took the loopback's address for the device's"
+        assert lines, "rnicrun --doctor took the loopback's address for the device's"
         sh("ip", "-n", ns, "addr", "del", f"{ADDR}/32", "dev", "lo")
         p = sh("ip", "netns", "exec", ns, "sh", "-ec", lines.group(1))
         assert p.returncode == 0 and not note(), p.stderr

@@ -54,7 +54,7 @@ def demo_runs_and_leaves_nothing():
     out, _ = p.communicate(timeout=5 * PATIENCE)
     assert p.returncode == 0, out
     for word in ("ready", "client:", "server:", "write_lat", "read_bw", "nothing left behind"):
-        assert word in out, f"no '{word}' in:\n{out}"
+        assert word in out, f"the demo printed no '{word}':\n{out}"
     gone(p, before)
 
 
@@ -109,7 +109,7 @@ def the_four_lines_of_the_readme():
         p = subprocess.run(["unshare", "-m", "sh", "-c", TERMINALS, tmp], capture_output=True, text=True, env=env, check=False,
                            timeout=2 * PATIENCE)
         if p.returncode == 77 or "unshare" in p.stderr:
-            raise Skip(f"no mounts of its own: {p.stderr.strip()}")
+            raise Skip(f"no mount namespace is possible here: {p.stderr.strip()}")
         out = p.stdout
         assert re.search(r"^ *65536 +5000 +[\d.]+", out, re.M) and "server: 0" in out, out + p.stderr
 

@@ -114,7 +114,7 @@ def killed(d, server, client, victim):
     dies, lives = (s, c) if victim == "server" else (c, s)
     dies.p.send_signal(signal.SIGKILL)
     assert lives.wait() >= 0, lives.tail()
-    until(lambda: not programs.on_device(7201)(d), "the port is still taken")
+    until(lambda: not programs.on_device(7201)(d), "port 7201 is still taken")
 
 
 @case

@@ -27,7 +27,7 @@ def kernel_has_given_link_local_addresses():
 @case
 def the_devices_are_the_hosts_addresses():
     with Host() as h:
-        until(kernel_has_given_link_local_addresses, "no link-local addresses")
+        until(kernel_has_given_link_local_addresses, "the kernel has assigned no link-local addresses")
         out = h.run(RNICRUN, "ibv_devinfo", "-v").ok()
         names = re.findall(r"hca_id:\s+(\S+)", out)
         assert sorted(names[:2]) == ["rnic-ra", "rnic-rb"] and names[2:4] == ["rnic-lo", "rnic-lo-v6"], out
@@ -40,7 +40,7 @@ def the_devices_are_the_hosts_addresses():
 @case
 def an_ordinary_user_needs_nothing():
     if not open_to_all(RNICRUN):
-        raise Skip("the build lies in a folder that only its owner may enter")
+        raise Skip("the build folder lies in a folder that only its owner may enter")
     with Host() as h:
         out = h.run("sh", "-c", f"id -u; grep CapEff /proc/self/status; {RNICRUN} --embedded ibv_devices").ok()
         assert "CapEff:\t0000000000000000" in out and out.split()[0] != "0" and "rnic-lo" in out, out

@@ -61,9 +61,9 @@ class Traffic:
 
 def tells(d, cause, *words):
     """Waits until rnicctl explain names the cause, both as JSON and as text."""
-    until(lambda: cause in explain(d), lambda: f"{cause} is not told: {explain(d)}")
+    until(lambda: cause in explain(d), lambda: f"rnicctl explain does not name {cause}: {explain(d)}")
     text = lambda: ctl(d, "explain", "--interval", SHORT)
-    until(lambda: all(w in text() for w in words), lambda: f"{words}: {text()}")
+    until(lambda: all(w in text() for w in words), lambda: f"rnicctl explain does not have {words}: {text()}")
 
 
 @case
@@ -103,7 +103,7 @@ def a_capture_is_told_while_it_lasts():
         tells(d, "capture", "rnicctl set port a capture=")
         until(lambda: subprocess.run([RNICCTL, "--socket", d.sock, "set", "port", "a", "capture="], capture_output=True,
                                      timeout=PATIENCE, check=False).returncode == 0, "the change before ends")
-        until(lambda: "capture" not in explain(d), "the capture has ended")
+        until(lambda: "capture" not in explain(d), "rnicctl explain still names the capture")
 
 
 @case

@@ -35,7 +35,7 @@ for n in map(int, sys.argv[3].split(",")):
         s.send(d)
         try:
             while (r := s.recv(70000)) != d[::-1]:
-                assert len(r) != n, "what came is not what was sent"
+                assert len(r) != n, "the echo has the right length and other bytes"
             break
         except socket.timeout:
             pass
@@ -135,7 +135,7 @@ for i in range(20):
             assert len(f) <= 1514 and checksum(f[14:34]) == 0
             if len(f) > 1442 or field != DF:
                 parts.setdefault(ident, []).append((field, len(f) - 34))
-        assert len(parts) == 20, "an identification was used twice"
+        assert len(parts) == 20, "two datagrams have the same IP identification"
         assert all(p == [(MF, 1480), (MF | 185, 1480), (370, 1048)] for p in parts.values()), parts
 
 
@@ -188,14 +188,14 @@ def put_together(path):
     for f in wire_check.frames(path):
         if f[12:14] != b"\x08\x00" or f[23] != 17:
             continue
-        assert len(f) <= 1514, "longer than a frame"
+        assert len(f) <= 1514, f"a frame of {len(f)} bytes exceeds the MTU"
         length, ident, field = struct.unpack(">HHH", f[16:22])
         mine = parts.setdefault((f[26:34], ident, field == DF), {})
         mine[field & 0x1fff] = (field & MF, f[34:14 + length])
         if sum(len(p) for _, p in mine.values()) == max(mine) * 8 + len(mine[max(mine)][1]) and not mine[max(mine)][0]:
             data = b"".join(p for _, (_, p) in sorted(mine.items()))
             pseudo = f[26:34] + struct.pack(">BBH", 0, 17, len(data))
-            assert checksum(pseudo + data) == 0, f"a wrong sum over {len(data)} bytes"
+            assert checksum(pseudo + data) == 0, f"the UDP checksum over {len(data)} bytes is wrong"
             whole[len(data) - 8] += 1
             mine.clear()
     return whole

@@ -39,7 +39,7 @@ for n in map(int, sys.argv[3].split(",")):
         s.send(d if n >= 4 else d + b"tell"[n:])
         try:
             while (r := s.recv(70000)) != want:
-                assert len(r) != len(want), "what came is not what was sent"
+                assert len(r) != len(want), "the echo has the right length and other bytes"
             break
         except socket.timeout:
             pass
@@ -150,7 +150,7 @@ def the_wire_is_datagram_iwarp_with_good_crcs():
                 whole.setdefault((g.msn, g.total), {})[g.offset] = g.body
         assert {1409, 65507} <= {total for _, total in whole}
         assert all(len(b"".join(parts.values())) == total for (_, total), parts in whole.items())
-        assert plain(path, at) < 10, "datagrams went plain after the first answer"
+        assert plain(path, at) < 10, "datagrams were still sent as plain UDP after the first answer"
 
 
 @case
@@ -339,7 +339,7 @@ def a_peer_of_its_own_writes_long_datagrams_into_slots_that_it_has_been_lent():
         at, peer = port_of(s), Peer(ns)
         lent = peer.slots_of(at)
         assert lent[1] and peer.slots_of(at) == lent, "the same sender must get the same slots again"
-        assert peer.slots_of(at, source=NUMBER + peer.port - 1) == (lent[0], 0), "another sender got these slots"
+        assert peer.slots_of(at, source=NUMBER + peer.port - 1) == (lent[0], 0), "another sender got the same slots"
 
         def arrives(data, slot, order=lambda parts: parts):
             peer.record(at, data, lent, slot, order)
@@ -454,7 +454,7 @@ def a_peer_of_its_own_answers_is_started_anew_and_closes_its_socket():
         g, size = peer.hear(ASK)
         assert (g.dst_qpn, g.src_qpn, g.qkey, g.unit, g.total, g.body[8:], size) == (
             NUMBER + peer.port, me, 0, 1408, 0, b"\0\0", 34), g
-        assert peer.own.recv(2000) == pattern(100), "the datagram has waited for an answer"
+        assert peer.own.recv(2000) == pattern(100), "the datagram was held until an answer came"
         # the nonce differs from the question's: the answer is ignored
         peer.answer(g._replace(body=bytes(7) + b"\1"), TAKES, 1)
         peer.says = 0x1234, 640

@@ -327,7 +327,7 @@ def memory_that_is_scribbled_over_harms_nobody_else():
         good = ours(d, *python(ASK, A, port_of(s), 9, 3000))
         seeds = itertools.count()
         broken_ones = [scribble(d, next(seeds)) for _ in range(30)]
-        until(lambda: any(broken_ones) or scribble(d, next(seeds)), "nothing was broken: the case proves nothing")
+        until(lambda: any(broken_ones) or scribble(d, next(seeds)), "no socket was broken, so the case proves nothing")
         good.ok(4 * PATIENCE)
         s.ok()
 
@@ -393,7 +393,7 @@ def a_user_gets_no_more_than_its_share():
                 return [r.gram(B)[0] for _ in range(20)]
         got = made()
         assert got.count(0) == 8 and set(got) == {0, 105}, got
-        until(lambda: made().count(0) == 8, "what has gone is not there again")
+        until(lambda: made().count(0) == 8, "the closed sockets' places are not free again")
 
 
 main()

@@ -74,7 +74,7 @@ def returned(d):
     end = time.monotonic() + 20
     while time.monotonic() < end and held(d) != world["base"]:
         time.sleep(0.1)
-    assert held(d) == world["base"], f"clients: {d.telemetry('/rnic/clients')}, there were {world['base']}"
+    assert held(d) == world["base"], f"clients are left: {d.telemetry('/rnic/clients')}, at first: {world['base']}"
     t = world["t"]
     while time.monotonic() < end and d.telemetry("/rnic/conns"):
         time.sleep(0.1)
@@ -90,21 +90,21 @@ def counter(name):
 def changes_work_requests_after_the_doorbell():
     before = counter("bad_wqes") + counter("access_errors")
     attack("wqe")
-    assert counter("bad_wqes") + counter("access_errors") > before, "no counter tells of the attack"
+    assert counter("bad_wqes") + counter("access_errors") > before, "bad_wqes and access_errors do not count it"
 
 
 @case
 def garbage_over_rings_indices_and_doorbells():
     before = counter("bad_rings")
     attack("rings")
-    assert counter("bad_rings") > before, "bad_rings did not count the attack"
+    assert counter("bad_rings") > before, "bad_rings does not count the attack"
 
 
 @case
 def completion_queue_that_nobody_polls():
     before = counter("cq_overruns")
     attack("overrun")
-    assert counter("cq_overruns") > before, "no counter tells of it"
+    assert counter("cq_overruns") > before, "cq_overruns does not count the overrun"
     until(lambda: "a completion queue has overrun, and its queue pairs have failed: it has" in daemon().stderr(),
           daemon().tail)
 
@@ -142,7 +142,7 @@ def takes_hugepages_away():
     before = hugepages()
     if free < 2:
         if os.geteuid() != 0 or hugepages(before + 4) < before + 4:
-            raise Skip("no hugepages to be had")
+            raise Skip("no hugepages are free here")
     dropped = counter("clients_dropped")
     try:
         attack("huge_holes")
@@ -197,7 +197,7 @@ def listens_and_never_answers():
     while time.monotonic() < end and sum(any(e in s for e in ends) for s in t.out[mark:]) < 30:
         time.sleep(0.1)
     told = sum(any(e in s for e in ends) for s in t.out[mark:])
-    assert told == 30, f"{told} of 30 callers were told"
+    assert told == 30, f"{told} of 30 callers got an error"
     returned(d)
 
 
@@ -223,7 +223,7 @@ def opens_nothing_that_its_user_may_not():
         os.unlink(path)
     returned(d)
     if "own memory: 0" not in out:
-        raise Skip("rnicd may not look into processes of other users here")
+        raise Skip("rnicd may not read /proc of other users' processes here")
 
 
 @case

@@ -38,7 +38,7 @@ def drawn(run, directory, png, *argv):
     p = run(*argv[:1], *argv[1:], "--check", "--json", "-o", path)
     told = json.loads(p.ok(3 * PATIENCE))
     assert told["checked"] and told["wrong_pixels"] == 0 and told["triangles"] > 1000, told
-    assert bytes_of(path) == png, f"{p.name}: another picture than that of one process\n{p.tail()}"
+    assert bytes_of(path) == png, f"{p.name}: its picture differs from the picture of one process\n{p.tail()}"
     os.unlink(path)
     return told
 

@@ -35,7 +35,7 @@ def until(what, f, *want):
     end = time.monotonic() + PATIENCE
     while f() not in want and time.monotonic() < end:
         time.sleep(0.02)
-    assert f() in want, f"{what}: {f()}, not {want}"
+    assert f() in want, f"not reached: {what}; {f()}, expected {want}"
 
 
 def groups(d):
@@ -66,13 +66,13 @@ def mckey_from_port_to_port():
             ["-m", "239.1.1.2", "-b", A, "-c", "3", "-S", "1024"],
             ["-M", "::ffff:239.1.1.3", "-b", B],
             ["-m", "239.1.1.4"])]  # without -b: the first device
-        until("all in their groups", lambda: groups(d), [members(1, "a", 1), members(1, "b", 2), members(2, "a", 3),
+        until("all are members", lambda: groups(d), [members(1, "a", 1), members(1, "b", 2), members(2, "a", 3),
                                                        members(3, "b", 1), members(4, "a", 1)])
         ends += [mckey(d, "-s", *args) for args in (
             ["-m", "239.1.1.1", "-b", A], ["-m", "239.1.1.2", "-b", B, "-o", "-c", "2", "-S", "1024"],
             ["-M", "::ffff:239.1.1.3", "-b", A, "-l"], ["-m", "239.1.1.4", "-b", B])]
         done(*ends)
-        until("groups that nobody is in", lambda: groups(d), [])
+        until("no group has a member", lambda: groups(d), [])
         until("clients", lambda: d.telemetry("/rnic/clients"), [])
         # The sender that is a member of its group has received its own datagrams.
         assert counter(d, "ud_out") == 10 + 20 + 10 + 10, counter(d, "ud_out")
@@ -98,7 +98,7 @@ def bridge():
                  "mcast_query_response_interval", "50", "mcast_last_member_interval", "10",
                  "mcast_last_member_count", "1", "mcast_startup_query_count", "1", "mcast_igmp_version", "3")
     except AssertionError as why:
-        raise Skip(f"the kernel has no bridge that snoops: {why}") from None
+        raise Skip(f"the kernel has no bridge with IGMP snooping: {why}") from None
     for n in "abx":
         wire.run("ip", "link", "add", f"p{n}", "type", "veth", "peer", "name", f"d{n}")
         wire.run("ip", "link", "set", f"p{n}", "master", "br0")
@@ -163,26 +163,26 @@ def over_a_bridge_that_snoops():
     bridge()
     with Daemon(conf("da", "10.79.0.1")) as a, Daemon(conf("db", "10.79.0.2")) as b:
         stays, dies = (mckey(b, "-m", f"239.7.0.{i}") for i in (1, 2))
-        until("both groups are let through", reported, ["239.7.0.1", "239.7.0.2"])
+        until("the bridge forwards both groups", reported, ["239.7.0.1", "239.7.0.2"])
         stranger, ear = Ear("dx"), Ear("pb")
         dies.p.send_signal(signal.SIGKILL)
-        assert ear.next(igmp_of(0x22, "239.7.0.2")), "nobody said that the killed one has left"
-        until("a client has died", lambda: groups(b), ["239.7.0.1 device p ids 1 qps 1"])
-        until("the bridge has heard it", reported, ["239.7.0.1"])
+        assert ear.next(igmp_of(0x22, "239.7.0.2")), "no IGMP report says that the killed client has left"
+        until("rnicd has removed the killed client's groups", lambda: groups(b), ["239.7.0.1 device p ids 1 qps 1"])
+        until("the bridge forwards the remaining group only", reported, ["239.7.0.1"])
         # A querier asks in two versions; then another host sends malformed queries.
         for about, dst in (("0.0.0.0", "224.0.0.1"), ("239.7.0.1", "239.7.0.1")):
             ear.query(about, dst=dst, more=b"\2\x7d\0\0")
-            assert ear.next(igmp_of(0x22, "239.7.0.1")), "no answer in version 3"
+            assert ear.next(igmp_of(0x22, "239.7.0.1")), "no IGMPv3 report answers the query"
         before = igmp_counts(b)
         bad = [{"alert": b""}, {"ttl": 2}, {"spoil": 1}, {"more": b"\0\0"}, {"dst": "239.7.0.1"}, {"about": "10.0.0.1"},
                {"more": b"\2\x7d\0\1"}, {"alert": b"\x94\0\0\0"}, {"alert": b"\x07\xff\0\0"}]
         for how in bad:
             ear.query(**how)
-        until("all are dropped", lambda: igmp_counts(b), (before[0], before[1] + len(bad)))
+        until("all bad IGMP packets are dropped", lambda: igmp_counts(b), (before[0], before[1] + len(bad)))
         ear.query()
-        assert ear.next(igmp_of(0x16, "239.7.0.1")), "no answer in version 2"
+        assert ear.next(igmp_of(0x16, "239.7.0.1")), "no IGMPv2 report answers the query"
         done(stays, mckey(a, "-s", "-o", "-m", "239.7.0.1"))
-        until("groups that nobody is in", lambda: groups(a) + groups(b), [])
+        until("no group has a member", lambda: groups(a) + groups(b), [])
         assert stranger.next(lambda ip: ip[9] == 17 and ip[16:20] == socket.inet_aton("239.7.0.1"), 0.2) is None
         assert counter(a, "ud_out") == counter(b, "ud_in") == 10
         b.end()

@@ -183,8 +183,8 @@ def wire_decodes_outside():
                 # streams are short here.
                 _, told = capture_run(both, mtu, ("--mode", "send_lat", "--sizes", "1,64,500,1000,1400", "--iters", "50",
                                                    "--warmup", "0"))
-            assert "Malformed" not in told, f"tshark: malformed frame ({what})"
-            assert "Bad CRC" not in told, f"tshark: bad CRC ({what})"
+            assert "Malformed" not in told, f"tshark found a malformed frame ({what})"
+            assert "Bad CRC" not in told, f"tshark found a bad CRC ({what})"
             if crc:
                 assert told.count("Good CRC32") > 100, f"tshark checked no CRC ({what})"
 
@@ -204,7 +204,7 @@ def capture_run(both, mtu, args):
                 return decoded(os.path.join(d.dir, "a.pcapng"))
         finally:
             d.close()
-    raise AssertionError("captures with holes, at 6 Mbit/s too")
+    raise AssertionError("all captures have holes, even at 6 Mbit/s")
 
 
 def decoded(path):

@@ -59,7 +59,7 @@ def closed_tcp_port_resets():
         except ConnectionRefusedError:
             pass
         else:
-            raise AssertionError("somebody listens")
+            raise AssertionError("the port has a listener")
         assert stats(d)["rx_no_flow"] >= 1
 
 
@@ -131,7 +131,7 @@ def syn_flood_does_not_shut_out_the_honest():
 
         t = threading.Thread(target=lambda: In(ns).run(lambda: flood(20000)))
         t.start()
-        until(lambda: stats(d)["syn_cookies"] > 1000, "no cookies are sent")
+        until(lambda: stats(d)["syn_cookies"] > 1000, "rnicd sends no SYN cookies")
         for _ in range(5):
             In(ns).run(lambda: connect(18600, 10)).close()
         t.join(PATIENCE)
@@ -156,8 +156,8 @@ def capture_is_a_sound_file():
         assert ping(ns, "-c", "3").returncode == 0
         assert ping(ns, "-c", "1", "-s", "1472").returncode == 0
         path = os.path.join(d.dir, "a.pcapng")
-        assert os.stat(path).st_mode & 0o077 == 0, "others may read it"
-        until(lambda: pings_in(path) == 8, "the capture's writer writes out its buffer when it has nothing else to do")
+        assert os.stat(path).st_mode & 0o077 == 0, "other users may read the capture"
+        until(lambda: pings_in(path) == 8, "the idle capture writer has not written all pings to the file")
         rows = fields(path, "frame.packet_flags_direction", "icmp.type", "icmp.checksum.status", "frame.len", "arp.opcode",
                       "_ws.malformed", "ip.checksum.status", options=("-o", "ip.check_checksum:TRUE"))
         assert not any(r[5] for r in rows), rows
@@ -224,9 +224,9 @@ def the_dead_peer_of_an_idle_connection_is_noticed():
             server = da.run(TESTPMD, "-s", "-a", OURS)
             server.wait_line("listening")
             db.run(TESTPMD, "--mode", "idle", "--qps", "4", "--seconds", "600", OURS)
-            until(lambda: len(da.telemetry("/rnic/conns")) >= 4, "idle connections")
+            until(lambda: len(da.telemetry("/rnic/conns")) >= 4, "rnicd does not have four connections")
             db.stop(signal.SIGKILL)
-            until(lambda: not da.telemetry("/rnic/conns"), "the end of the connections to a dead host")
+            until(lambda: not da.telemetry("/rnic/conns"), "connections to a dead host have not ended")
 
 
 def over_a_narrow_path(tells):
@@ -236,7 +236,7 @@ def over_a_narrow_path(tells):
     """
     with netns() as ns:
         if not os.path.exists("/dev/net/tun"):
-            raise Skip("this kernel has no tun")
+            raise Skip("this kernel has no tun device")
         sh("ip", "netns", "exec", ns, "sysctl", "-qw", "net.ipv4.ip_forward=1")
         a = conf("tap:rt0", "gateway = 10.79.0.1")
         b = conf("tap:rt1", "gateway = 10.80.0.1").replace(OURS, "10.80.0.2")
@@ -251,7 +251,7 @@ def over_a_narrow_path(tells):
             out = da.run(TESTPMD, "-m", "write_bw", "-S", "1,4k,100k", "-n", "20", "10.80.0.2").ok()
             server.ok()
             assert out.count("verified") == 3, out
-            until(lambda: "takes packets of 1" in da.stderr(), "a line of the daemon about the path")
+            until(lambda: "takes packets of 1" in da.stderr(), "rnicd's log has no line about the MTU of the path")
             line, = [s for s in da.stderr().splitlines() if "takes packets of" in s]
             assert "segments are cut to fit the path. Set the port's mtu to that of the path" in line, line
             return line

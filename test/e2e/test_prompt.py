@@ -28,7 +28,7 @@ class Prompt:
     def expect(self, text, count=1):
         end = time.monotonic() + PATIENCE
         while self.p.stdout().count(text) < count:
-            assert time.monotonic() < end and self.p.p.poll() is None, f"no '{text}':\n{self.p.tail()}"
+            assert time.monotonic() < end and self.p.p.poll() is None, f"'{text}' was not printed:\n{self.p.tail()}"
             time.sleep(0.01)
 
 
@@ -129,7 +129,7 @@ def a_person_at_a_terminal():
             """What comes before the text, which is read too."""
             nonlocal seen
             while text not in seen:
-                assert select.select([master], [], [], PATIENCE)[0], f"no '{text}': {seen}"
+                assert select.select([master], [], [], PATIENCE)[0], f"'{text}' was not printed: {seen}"
                 seen += os.read(master, 4096).decode(errors="replace")
             before, seen = seen.split(text, 1)
             return before

@@ -31,7 +31,7 @@ def unpack(to):
 def run(personality, refused=(), only=None, least=75):
     """refused: tests that this personality cannot pass. only: a part of the names of the tests to run."""
     if not os.path.isdir(TESTS):
-        raise Skip(f"python3-pyverbs is not installed with its documents ({TESTS})")
+        raise Skip(f"python3-pyverbs is not installed with its documents, which hold the tests ({TESTS})")
     conf = alone_conf(port=f"personality = {personality}")
     with veth() as ns, tempfile.TemporaryDirectory() as tmp, Daemon(conf) as d:
         sh("ip", "-n", ns, "addr", "add", "10.77.0.1/24", "dev", "v0")
@@ -40,11 +40,11 @@ def run(personality, refused=(), only=None, least=75):
                   "--dev", "a", "-v", *(("-k", only) if only else ()), PYTHONPATH=tmp)
         p.wait(200)
         missed = re.findall(r"^(test_rdmacm_\w+) \(tests\.test_rdmacm\..* skipped ", p.stderr(), re.M)
-        assert not missed, f"tests of the connection manager that were skipped: {missed}\n{p.tail(120)}"
+        assert not missed, f"tests of the connection manager were skipped: {missed}\n{p.tail(120)}"
         skips = re.findall(r"^(test_\w+) \(tests\.[^\n]*(?:\n(?!test_)[^\n]*)*?\.\.\. skipped ", p.stderr(), re.M)
         assert only or not NEVER_SKIPPED & set(skips), f"{NEVER_SKIPPED & set(skips)} were skipped\n{p.tail(120)}"
         xrc = re.findall(r"^(test_\w*xrc\w*) \(tests\..* ok$", p.stderr(), re.M)
-        assert only or len(xrc) >= 6, f"of the tests of XRC only these passed: {xrc}\n{p.tail(120)}"
+        assert only or len(xrc) >= 6, f"only these XRC tests passed: {xrc}\n{p.tail(120)}"
         bad = set(re.findall(r"^(?:FAIL|ERROR): (\w+)", p.stderr(), re.M)) - set(refused)
         ran = re.search(r"^Ran (\d+) tests", p.stderr(), re.M)
         skipped = re.search(r"skipped=(\d+)", p.stderr())

@@ -61,7 +61,7 @@ def daemon():
     if "d" not in world:
         wire.own_network()
         if not os.path.exists("/dev/net/tun"):
-            raise Skip("no /dev/net/tun")
+            raise Skip("there is no /dev/net/tun here")
         wire.run("ip", "link", "set", "lo", "mtu", "1500")
         world["d"] = Daemon(wire.TAP_CONF)
         wire.tap_up()

@@ -116,7 +116,7 @@ def each_kind_of_rtr_opens_a_connection():
             conns = wire_check.check(os.path.join(d.dir, "a.pcapng"), checksums=False)
             for f in [f for c in conns for f in (c.req, c.rep)]:
                 assert (f["A"], f["B"], f["C_"], f["D"]) == (True, *kinds), f"rtr = {word}: {f}"
-            assert conns, "nothing was captured"
+            assert conns, "the capture has no connection"
         finally:
             d.close()
 
@@ -176,7 +176,7 @@ def killed_daemon_and_client_give_their_memory_back():
             p.stop(signal.SIGKILL)
         # other programs on this machine take and free hugepages; the daemon's are many more
         if "hugepages, socket" in d.stdout():
-            until(lambda: hugepages_free() >= taken + 64, "the daemon's hugepages are not free again")
+            until(lambda: hugepages_free() >= taken + 64, "rnicd's hugepages are not free again")
         assert shm() == before
     finally:
         d.close()

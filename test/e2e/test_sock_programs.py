@@ -36,7 +36,7 @@ def answers(d, *ask, netns=None):
     def there():
         p = ours(d, *ask, netns=netns)
         return p.wait() == 0
-    until(there, f"no answer: {ask}")
+    until(there, f"the server does not answer: {ask}")
 
 
 def summed(p, path):

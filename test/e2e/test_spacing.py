@@ -69,7 +69,7 @@ class Marked(Peer):
                     length_at, n = len(raw), struct.unpack(">H", four[:2])[0]
                 plain += four
             raw += four
-        assert struct.unpack("<I", raw[-4:])[0] == crc32c(raw[:-4]), "bad CRC"
+        assert struct.unpack("<I", raw[-4:])[0] == crc32c(raw[:-4]), "an FPDU from the device has a bad CRC"
         self.got += len(raw)
         return plain[2:2 + n]
 
@@ -87,7 +87,7 @@ class Marked(Peer):
 def each_design(spacing, job):
     """For each design: starts a daemon whose port has this marker spacing, and runs job(daemon, place)."""
     if not os.path.exists("/dev/net/tun"):
-        raise Skip("no /dev/net/tun")
+        raise Skip("there is no /dev/net/tun here")
     for design in DESIGNS:
         d = Daemon(wire.TAP_CONF + f"markers = on\nmarker-spacing = {spacing}\n")
         try:
@@ -104,7 +104,7 @@ def begin(place, step):
     p = Marked(step, port=PORT, addr=place.addr)
     at = t.mark()
     flags, _, _ = p.hello(flags=C | S | M, priv=b"spacing")
-    assert flags & M, "no markers were asked for"
+    assert flags & M, "the device does not ask for markers"
     return t, p, t.event("CONNECT_REQUEST", at, b"spacing"), at
 
 
@@ -164,7 +164,7 @@ def named(mine, peers):
             with contextlib.suppress(ConnectionError):  # the other side may have ended the connection already
                 p.put(tagged(WRITE, stag, base, DATA[:n]))
         log = t.stderr if place.design != "offloaded" else d.stderr
-        until(lambda: f"marker-spacing = {peers}" in log() or f" or {peers}" in log(), lambda: log() or "no log")
+        until(lambda: f"marker-spacing = {peers}" in log() or f" or {peers}" in log(), lambda: log() or "no log line")
         try:
             while True:
                 p.need(1 << 20)

@@ -182,7 +182,7 @@ def hugepages_that_others_took_first():
     says so and ends."""
     size = HUGE + "/hugepages-1048576kB"  # a size of which the system has no pages
     if not os.path.isdir(HUGE):
-        raise Skip("no hugepages here")
+        raise Skip("this system has no hugepages")
     if os.path.isdir(size) and open(size + "/nr_hugepages", encoding="ascii").read().strip() != "0":
         raise Skip("this system has 1 GiB hugepages")
     lie = f"mkdir {size} && for f in nr free resv surplus; do echo 64 >{size}/${{f}}_hugepages; done && echo 0 >{size}/resv_hugepages"
@@ -213,7 +213,7 @@ def ends_on_sigterm_and_sigint_and_leaves_nothing():
             soak(d)
             assert d.stop(sig) == 0, d.tail()
             left = sorted(set(os.listdir(d.dir)) - {"rnicd.conf", "a.pcapng"})
-            assert not left, f"left in its directory: {left}"
+            assert not left, f"rnicd left files behind: {left}"
             assert not os.path.exists(runtime), f"left: {runtime}: {os.listdir(runtime)}"
         finally:
             d.close()
@@ -265,7 +265,7 @@ def shaped_port_keeps_its_rate():
 def unprivileged_client_needs_no_more_than_the_socket():
     """Another user, without capabilities: librnic works. When socket-mode forbids the socket, librnic says so."""
     if os.geteuid() != 0:
-        raise Skip("needs root to become somebody else")
+        raise Skip("needs root to become another user")
     for mode, good in (("0666", True), ("0600", False)):
         with Daemon(pair_conf(rnicd=f"socket-mode = {mode}")) as d:
             os.chmod(d.dir, 0o755)

@@ -71,7 +71,7 @@ def a_tcp_program_through_librspreload():
         raise Skip("librspreload.so (librdmacm1) is not installed")
     need("nm")
     calls = subprocess.run(["nm", "-D", "--defined-only", preload[0]], check=True, capture_output=True, text=True).stdout
-    assert not re.search(r" (epoll_\w+|accept4)\b", calls), "the preload library has epoll now: correct doc/programs.md"
+    assert not re.search(r" (epoll_\w+|accept4)\b", calls), "librspreload.so has epoll now: correct doc/programs.md"
     with Daemon(pair_conf()) as d:
         data = random_file(d.dir + "/from", 4000000)
         need("iperf3")
@@ -84,7 +84,8 @@ def a_tcp_program_through_librspreload():
         assert "iperf Done" in out, out
         with open(d.dir + "/to", "rb") as f:
             got = f.read()
-        assert got == data, f"{len(got)} bytes of {len(data)}, {'a beginning' if data.startswith(got) else 'not those'} of the file"
+        what = "the beginning" if data.startswith(got) else "not the bytes"
+        assert got == data, f"{len(got)} of {len(data)} bytes arrived, {what} of the file"
 
 
 @case

@@ -114,7 +114,7 @@ def qemu_io_writes_and_reads_a_disk_of_tgt_by_iser():
             with open(target.disk, "rb") as f:
                 disk = f.read()
             for at, n, octet in extents():
-                assert disk[at:at + n] == bytes([octet]) * n, f"{personality}: the {n} octets at {at} are not {octet}"
+                assert disk[at:at + n] == bytes([octet]) * n, f"{personality}: not all {n} octets at {at} are {octet}"
 
 
 if __name__ == "__main__":

@@ -223,7 +223,7 @@ def a_peer_of_its_own_connects():
             b.get()
             b.credit_if_due()
         assert b.came.decode().split() == [str(len(data)), hashlib.sha256(data).hexdigest(), "2"], b.came
-        assert not t.fin, "the end that closes first must send the FIN"
+        assert not t.fin, "the FIN came from the end that closes second"
         t.shutdown()
         t.until(lambda: t.fin)
         t.close()

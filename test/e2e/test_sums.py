@@ -78,7 +78,7 @@ class Program:
         r = Raw(d.sock)
         r.join()
         r.stream(B, A, self.port)
-        until(lambda: r.word(STATE) & 1, "not connected")
+        until(lambda: r.word(STATE) & 1, "the socket is not connected")
         return r
 
 
@@ -119,11 +119,11 @@ def crcs_are_filled_in_and_what_is_not_whole_waits():
                 r.put(TX_TAIL, put)
                 r.bell()
             whole = len(data) - last
-            until(lambda: r.word(TX_HEAD) == whole, lambda: f"{r.word(TX_HEAD)} of {whole} have left")
+            until(lambda: r.word(TX_HEAD) == whole, lambda: f"{r.word(TX_HEAD)} of {whole} bytes have left")
             write(r, put, data[put:])
             r.put(TX_TAIL, len(data))
             r.bell()
-            until(lambda: r.word(TX_HEAD) == len(data), lambda: f"{r.word(TX_HEAD)} of {len(data)} have left")
+            until(lambda: r.word(TX_HEAD) == len(data), lambda: f"{r.word(TX_HEAD)} of {len(data)} bytes have left")
             r.put(FIN, 1)
             r.bell()
             s.p.ok()
@@ -144,7 +144,7 @@ def the_end_of_the_stream_lets_half_an_fpdu_go():
             write(r, 0, data)
             r.put(TX_TAIL, len(data))
             r.bell()
-            until(lambda: r.word(TX_HEAD) == len(whole), "the whole FPDU has not left")
+            until(lambda: r.word(TX_HEAD) == len(whole), "the FPDU has not left as a whole")
             r.put(FIN, 1)
             r.bell()
             s.p.ok()

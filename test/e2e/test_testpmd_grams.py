@@ -90,7 +90,7 @@ def losses_are_swept_and_the_port_is_left_without():
         assert records["partial"] > 0 and records["valid_bytes"] > 10 * sends["valid_bytes"], (records, sends)
         before = loss()
         run(d, "--mode", "write_bw", "--size", "64", "--iters", "20000")
-        assert 0 < loss() == before, "the port still loses"
+        assert 0 < loss() == before, "the port still has the loss of the sweep"
 
 
 @case

@@ -188,7 +188,7 @@ class World:
 
     def __init__(self):
         if not os.path.exists("/dev/net/tun"):
-            raise Skip("no /dev/net/tun")
+            raise Skip("there is no /dev/net/tun here")
         wire.own_network()
         self.d = Daemon(wire.TAP_CONF + "crc = required\n")
         tap_up()

@@ -71,7 +71,7 @@ class World:
             for f in frames[i:i + BATCH]:
                 self.frames.put(f)
             # ARP and other traffic counts too, so a few of the batch's frames may still be in the tap's queue
-            self.until(lambda due=at + i: self.counters()["rx_packets"] >= due, "the daemon does not read its port")
+            self.until(lambda due=at + i: self.counters()["rx_packets"] >= due, "rnicd does not read its port")
 
     @staticmethod
     def until(true, otherwise):
@@ -102,7 +102,7 @@ def still_served(w):
                 return p.get()[1] & 15 == wire.READ_RESP
         except (Closed, OSError):
             return False
-    w.until(served, "nobody is let in any more")
+    w.until(served, "new connections are no longer accepted")
 
 
 def two_waves(wave, told):
@@ -118,10 +118,10 @@ def two_waves(wave, told):
         assert w.d.alive(), w.d.tail()
     after = w.counters()
     still_served(w)
-    assert size[1] - size[0] <= GROWTH, f"the second wave cost {(size[1] - size[0]) >> 10} KiB, after {size[0] >> 10}"
+    assert size[1] - size[0] <= GROWTH, f"the second wave added {(size[1] - size[0]) >> 10} KiB to {size[0] >> 10}"
     for name, least in told.items():
         got = sum(after[k] - before[k] for k in name.split("+"))
-        assert got >= 2 * least, f"{name} has moved by {got}, {2 * least} were due"
+        assert got >= 2 * least, f"{name} grew by {got}, at least {2 * least} were due"
 
 
 @case
@@ -140,7 +140,7 @@ def into_a_connection(make, told):
             # a few frames may still be under way
             w.until(lambda: sum(w.conn()[k] for k in told) >= WAVE - 50, f"counted: {w.conn()}")
             p.put(wire.read_req(1, (1, 1), 0, (0, 0)))
-            assert p.get()[1] & 15 == wire.READ_RESP, "the attacked connection no longer answers a Read"
+            assert p.get()[1] & 15 == wire.READ_RESP, "the attacked connection answers no Read"
     two_waves(wave, {})
 
 
@@ -174,7 +174,7 @@ def held(begin, told, each=lambda s: None):
             each(s)
         for s in socks:
             s.close()
-        w.until(lambda: w.counters()["blocks_used"] <= at, f"what they held is still held: {w.counters()}")
+        w.until(lambda: w.counters()["blocks_used"] <= at, f"the attackers' blocks are not free again: {w.counters()}")
     two_waves(wave, told)
 
 
@@ -246,15 +246,15 @@ def connect_and_reset():
 def connections_that_come_to_nothing():
     """However fast connections are requested and reset, rnicd makes at most 1,000 at once and 5,000 a second."""
     w = the_world()
-    w.until(lambda: w.counters()["half_open"] == 0, "connections of attacks before are half open still")
+    w.until(lambda: w.counters()["half_open"] == 0, "connections of earlier attacks are still half open")
     time.sleep(0.3)  # after this time the daemon may make the full number at once again
     before, start = w.counters(), time.monotonic()
     w.put(attacks.syns_and_resets(w.frames.mac, 10000))
     after = w.counters()
     most = 1000 + 5000 * (time.monotonic() - start)
     got, refused = (after[k] - before[k] for k in ("resets", "rx_unanswered"))
-    assert 500 < got <= most + 100, f"{got} connections were made, {most:.0f} were due, {refused} refused"
-    assert got + refused > 9000, f"of 10,000 asked for {got} were made and {refused} refused"
+    assert 500 < got <= most + 100, f"{got} connections were made, at most {most:.0f} were due, {refused} were refused"
+    assert got + refused > 9000, f"of 10,000 connections {got} were made and {refused} refused"
     still_served(w)
 
 
@@ -266,7 +266,7 @@ def nothing_is_left():
     w.target.wait()
     for what in ("/rnic/clients", "/rnic/qps", "/rnic/conns"):
         w.until(lambda what=what: not w.d.telemetry(what), f"{what}: {w.d.telemetry(what)}")
-    w.until(lambda: w.counters()["connections"] == 0, f"connections live on: {w.counters()}")
+    w.until(lambda: w.counters()["connections"] == 0, f"connections have not ended: {w.counters()}")
     w.d.end()
 
 

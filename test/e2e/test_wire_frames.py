@@ -43,7 +43,7 @@ def syn_flood():
             still_works()
             break
         except (Closed, OSError, AssertionError):
-            assert time.monotonic() < end, "no client comes in after a SYN flood"
+            assert time.monotonic() < end, "no client can connect after a SYN flood"
             time.sleep(0.5)
     assert d.alive()
     f.close()
@@ -140,7 +140,7 @@ def wrong_checksum_is_dropped():
     def answer(frame):
         return frame[6:12] == mac and frame[12:14] == b"\x08\x00" and frame[23] == 6 and frame[47] == 0x12
     got = f.get(answer)
-    assert got is not None, "no SYN-ACK for the good one"
+    assert got is not None, "no SYN-ACK answers the good SYN"
     assert struct.unpack_from(">H", got, 36)[0] == 6002, "the SYN with a wrong checksum was answered"
     f.close()
     assert d.alive()
@@ -157,7 +157,7 @@ class Segments:
         self.put(2, options=b"\x02\x04\x05\xb4")
         asked = self.f.get(lambda f: f[12:14] == b"\x08\x06" and f[20:22] == b"\0\1" and
                            f[38:42] == socket.inet_aton(self.ip))
-        assert asked, "nobody asks for the address"
+        assert asked, "no ARP request asks for the address"
         self.f.put(self.mac + self.f.mac + b"\x08\x06" + struct.pack(">HHBBH", 1, 0x800, 6, 4, 2) + self.f.mac +
                    socket.inet_aton(self.ip) + self.mac + socket.inet_aton(wire.ADDR) + b"\0" * 18)
         seq, flags, _ = self.get()
@@ -172,7 +172,7 @@ class Segments:
         """The next segment: sequence number, flags, data."""
         f = self.f.get(lambda f: f[6:12] == self.mac and f[12:14] == b"\x08\x00" and f[23] == 6 and
                        f[30:34] == socket.inet_aton(self.ip))
-        assert f, "no segment comes"
+        assert f, "the device sends no segment"
         end, start = 14 + struct.unpack_from(">H", f, 16)[0], 34 + (f[46] >> 4) * 4
         return struct.unpack_from(">I", f, 38)[0], f[47], f[start:end]
 
@@ -189,7 +189,7 @@ def a_fin_waits_until_the_reply_before_it_has_arrived():
             # the Request is sent again when the first segment is a window update of the accepted stream
             s.put(0x18, wire.mpa_request())
         seq, flags, data = s.get()
-        assert not flags & 1, f"a FIN behind {replies} Replies that nobody has acknowledged"
+        assert not flags & 1, f"a FIN came although none of {replies} Replies was acknowledged"
         replies += data.startswith(wire.REP)
         s.ack = max(s.ack, seq + len(data))
     s.seq += len(wire.mpa_request())

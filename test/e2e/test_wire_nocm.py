@@ -105,8 +105,8 @@ def exchange(p, priv, before):
     for the message."""
     flags, _, rep = p.frame()
     p.crc = bool(flags & C)
-    assert flags & S and not flags & R, f"flags {flags:#x}"
-    assert rep[0] & 0x80, "not peer to peer"
+    assert flags & S and not flags & R, f"the Reply has flags {flags:#x}"
+    assert rep[0] & 0x80, "the Reply does not have the bit A (peer-to-peer)"
     src, dst = struct.unpack(">II", priv[8:16])
     assert rep[4:] == hello(src, dst, kind=2), rep.hex()
     p.put(tagged(WRITE, 0, 0))
@@ -236,7 +236,7 @@ class Xrc:
         p = request(hello(self.qpn, version=2, xrc=TARGET + INITIATOR - self.xrc))
         flags, _, rep = p.frame()
         p.crc = bool(flags & C)
-        assert flags & S and not flags & R, f"flags {flags:#x}"
+        assert flags & S and not flags & R, f"the Reply has flags {flags:#x}"
         assert rep[4:] == hello(MY_QPN, self.qpn, version=2, kind=2, xrc=self.xrc), rep.hex()
         p.put(tagged(WRITE, 0, 0))
         return p

@@ -192,7 +192,7 @@ def rtr_kinds():
     for rtr, answer, first in ((2, 2, tagged(WRITE, 1, 0)), (1, 1, read_req(1, (0, 0), 0, (1, 0))), (4, 4, None)):
         with Conn(p2p=1, rtr=rtr) as p:
             words = struct.unpack(">HH", p.priv[:4])
-            assert words[0] & 0x8000, "the Reply has no bit A"
+            assert words[0] & 0x8000, "the Reply does not have the bit A"
             got = (4 if words[0] & 0x4000 else 0) | words[1] >> 14
             assert got == answer, f"offered {rtr}, chosen {got}"
             p.raw(fpdu(first if first is not None else b"", crc=p.crc))

@@ -36,7 +36,7 @@ def own_network():
         raise Skip("needs root")
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET) != 0:
-        raise Skip(f"no network namespace: {os.strerror(ctypes.get_errno())}")
+        raise Skip(f"no network namespace is possible here: {os.strerror(ctypes.get_errno())}")
     run("ip", "link", "set", "lo", "up")
 
 
@@ -87,7 +87,7 @@ class Target(Process):
                     return line
             assert self.p.poll() is None, self.tail()
             time.sleep(0.005)
-        raise AssertionError(f"target said no {what!r}:\n{self.tail()}")
+        raise AssertionError(f"target printed no line with {what!r}:\n{self.tail()}")
 
     def event(self, kind, mark, priv=b""):
         """Waits for this event with this private data, from line `mark` on; returns the number of its connection."""
@@ -99,7 +99,7 @@ class Target(Process):
                     return int(w[1])
             assert self.p.poll() is None, self.tail()
             time.sleep(0.005)
-        raise AssertionError(f"target had no {kind}:\n{self.tail()}")
+        raise AssertionError(f"target got no event {kind}:\n{self.tail()}")
 
     def mark(self):
         return len(self.out)
@@ -195,7 +195,7 @@ class Peer:
     def hello(self, **how):
         self.raw(mpa_request(**how))
         flags, rev, priv = self.frame()
-        assert not flags & R, f"rejected: flags {flags:x} rev {rev}"
+        assert not flags & R, f"the device rejected: flags {flags:x}, revision {rev}"
         self.crc = bool(flags & C)
         self.priv = priv
         return flags, rev, priv
@@ -207,7 +207,7 @@ class Peer:
         body = 2 + n + (-(2 + n) % 4)
         raw = self.take(body + 4)
         if self.crc:
-            assert struct.unpack("<I", raw[body:])[0] == crc32c(raw[:body]), "bad CRC from the daemon"
+            assert struct.unpack("<I", raw[body:])[0] == crc32c(raw[:body]), "an FPDU from the device has a bad CRC"
         return raw[2:2 + n]
 
     def terminated(self):
@@ -221,7 +221,7 @@ class Peer:
         assert u[0] & 0xC3 == 0x41 and u[1] == 0x40 | TERMINATE, u[:2]
         try:
             more = self.get()
-            raise AssertionError(f"an FPDU after the Terminate: {more!r}")
+            raise AssertionError(f"an FPDU came after the Terminate: {more!r}")
         except Closed:
             pass
         return u[18] >> 4, u[18] & 15, u[19], u[20] & 0xE0, u[22:]
@@ -232,7 +232,7 @@ class Peer:
         try:
             while True:
                 u = self.get()
-                assert u[1] & 15 == WRITE and len(u) == 14, f"an FPDU where the stream should end: {u!r}"
+                assert u[1] & 15 == WRITE and len(u) == 14, f"an FPDU came where the stream should end: {u!r}"
         except Closed as c:
             return c.reset
 

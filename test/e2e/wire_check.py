@@ -271,7 +271,7 @@ def check(path, checksums=True, complete=True):
             left = (check_fpdus(conn, 0, idata[ipos:], conn.rep["M"], crc),
                     check_fpdus(conn, 1, rdata[rpos:], conn.req["M"], crc))
             if complete and any(left) and not (i.rst or r.rst):
-                raise WireError(f"{conn.key}: {left} bytes are left after the last whole FPDU")
+                raise WireError(f"{conn.key}: {left} bytes follow the last whole FPDU")
         result.append(conn)
     return result
 

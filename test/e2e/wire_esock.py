@@ -31,7 +31,7 @@ class Bytes:
         self.ended = False
 
     def put(self, kind, data=b""):
-        assert self.credits >= (1 if kind == CREDIT else 2), "no credit"
+        assert self.credits >= (1 if kind == CREDIT else 2), "the peer has no credit left to send a message"
         self.credits -= 1
         self.msn += 1
         grant, self.owed = self.owed, 0

@@ -163,15 +163,15 @@ class Device:
         if f is None:
             self.put(packet(UNKNOWN, src=p.dst, dst=p.src, flow=p.flow, token=p.token))
             return
-        assert p.token == f.token, "a token other than the COOKIE's"
+        assert p.token == f.token, "the packet has another token than the COOKIE"
         assert p.flags & F_COOKIE or f.acked, "DATA without the cookie before the first ACK"
         body = p.body
         if p.flags & F_COOKIE:
-            assert body[:16] == f.cookie, "a cookie other than ours"
+            assert body[:16] == f.cookie, "the packet has another cookie than ours"
             body = body[16:]
-        assert f.first.setdefault(p.number, body) == body, "one number with two contents"
+        assert f.first.setdefault(p.number, body) == body, "a repeated packet has other contents"
         missing = min(n for n in range(len(f.seen) + 1) if n not in f.seen)
-        assert p.number - missing < WINDOW, "beyond the window"
+        assert p.number - missing < WINDOW, "the number lies beyond the window"
         if not self.answer(p):
             return
         if p.number not in f.seen:
@@ -239,17 +239,17 @@ class Device:
         self.delivered(number, body)
 
     def delivered(self, number, body):
-        self.until(lambda: number in self.had, "no ACK", lambda: self.put_data(body, number), True)
+        self.until(lambda: number in self.had, "no ACK comes", lambda: self.put_data(body, number), True)
 
     def barrier(self):
         """Waits until rnicd has received all that was sent before, including repetitions: the wire keeps the order."""
         flow = random.randrange(1, 1 << 32)
         got = lambda: any(p.kind == COOKIE and p.flow == flow for p in self.answers)
-        self.until(got, "no COOKIE", lambda: self.put(packet(HELLO, flow=flow, body=bytes(16))))
+        self.until(got, "no COOKIE comes", lambda: self.put(packet(HELLO, flow=flow, body=bytes(16))))
 
     def answered(self, kind):
         """Waits for the next answer of this kind; drops answers that came before it."""
-        self.until(lambda: [p for p in self.answers if p.kind == kind], f"no answer {kind}")
+        self.until(lambda: [p for p in self.answers if p.kind == kind], f"no packet of kind {kind} answers")
         while True:
             p = self.answers.popleft()
             if p.kind == kind:
@@ -346,20 +346,20 @@ class Pair:
             self.refused = c
             return
         assert c.peer_run in (0, self.run), ("peer_run is not our run", c)
-        assert self.peer_run in (0, c.run), ("the other end's run changes", c)
+        assert self.peer_run in (0, c.run), ("the other end's run has changed", c)
         self.peer_run = c.run
         if c.peer_run:
-            assert c.taken <= self.number, ("reports a number that was not sent", self.number, c)
+            assert c.taken <= self.number, ("the other end reports a number that was not sent", self.number, c)
             self.told = max(self.told, c.taken)  # packets may arrive in any order
             more = {c.taken + 1 + i for i in range(64) if c.more >> i & 1}
-            assert self.loose or not more, ("a map of an ordered run", c)
-            assert all(n < self.number for n in more), ("reports a number that was not sent", self.number, c)
+            assert self.loose or not more, ("an ordered run has a map", c)
+            assert all(n < self.number for n in more), ("more has numbers that were not sent", self.number, c)
             self.told_too |= more
         if c.kind == TAKEN:
             return
         answer = c.body[1] & 15 in (READ_RESP, ATOMIC_RESP)
-        assert c.qkey == self.my_qkey or answer, ("the Q_Key", c)
-        assert not answer or 1 <= c.qkey <= self.msn[1], ("the request that is answered", c)
+        assert c.qkey == self.my_qkey or answer, ("the Q_Key is wrong", c)
+        assert not answer or 1 <= c.qkey <= self.msn[1], ("c.qkey is not the MSN of a request", c)
         self.asked += [c.qkey] * answer
         span = SPAN if c.flags & LOOSE else SEGS
         assert self.next <= c.number < self.next + span and c.number not in self.held, ("number", self.next, c)
@@ -373,7 +373,7 @@ class Pair:
             chained = self.flags[n] & LOOSE
             first = self.flags[n] & FIRST
             before = n == 0 or n - 1 in self.turned or n - 1 < self.next
-            assert not first or n == 0 or self.flags.get(n - 1, LAST) & LAST, ("a chain begins within one", n)
+            assert not first or n == 0 or self.flags.get(n - 1, LAST) & LAST, ("a chain begins within another chain", n)
             if self.quiet or n in self.waits or not (first or before and (n > 0 or not chained)):
                 continue
             self.turned.add(n)
@@ -393,16 +393,16 @@ class Pair:
 
     def get(self):
         """The next DDP segment in order; reports it as taken."""
-        self.until(lambda: self.ddp, "no segment comes")
+        self.until(lambda: self.ddp, "the device sends no segment")
         self.tell()
         return self.ddp.popleft()
 
     def taken(self, number=None):
         """Waits until the other end has taken all that we sent."""
-        self.until(lambda: self.told == (self.number if number is None else number), "is not taken")
+        self.until(lambda: self.told == (self.number if number is None else number), "the segment is not taken")
 
     def is_refused(self):
-        self.until(lambda: self.refused, "is not refused")
+        self.until(lambda: self.refused, "the segment is not refused")
         return self.refused
 
     def read(self, stag, to, size, sink=(0x77, 0x4000)):

@@ -62,7 +62,7 @@ class Tcp:
 
     def until(self, what):
         with self.news:
-            assert self.news.wait_for(what, PATIENCE), "nothing came"
+            assert self.news.wait_for(what, PATIENCE), "the event that the test waits for has not come"
 
     def out(self, flags, data=b"", options=b""):
         with self.news:

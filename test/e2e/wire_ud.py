@@ -68,9 +68,9 @@ def packets(path, port, fragments=None):
             continue
         where = f"frame {n}: "
         if ones_sum(ip[:header]) != 0xFFFF:
-            raise WireError(where + "IPv4 header checksum")
+            raise WireError(where + "wrong IPv4 header checksum")
         if length != len(udp):
-            raise WireError(where + f"UDP length {length} of {len(udp)} bytes")
+            raise WireError(where + f"UDP length {length} in {len(udp)} bytes")
         if udp[6:8] != b"\0\0" and ones_sum(ip[12:20] + struct.pack(">HH", 17, length) + udp) != 0xFFFF:
             raise WireError(where + "UDP checksum")
         yield where, socket.inet_ntoa(ip[12:16]), socket.inet_ntoa(ip[16:20]), udp[8:], (sport, dport)
@@ -85,9 +85,9 @@ def untagged(where, kind, flags, unit, total, body):
     if kind == 4:
         here = mo % unit == 0 and size == min(unit, total - mo) and control == (0x41 if mo + size == total else 1)
     if not here or rdmap >> 4 != 4 or rdmap & 15 not in (SEND, SEND_SE) or qn != 0:
-        raise WireError(where + "DDP header " + body[:DDP].hex())
+        raise WireError(where + "wrong DDP header " + body[:DDP].hex())
     if not flags & 1 and word != 0:
-        raise WireError(where + f"word for the ULP {word:#x} without an immediate")
+        raise WireError(where + f"ULP word {word:#x} without immediate data")
     return word if flags & 1 else None, rdmap & 15 == SEND_SE, msn, mo, None, None, body[DDP:]
 
 
@@ -97,9 +97,9 @@ def record(where, flags, unit, total, body):
     size = len(body) - RECORD
     here = offset % unit == 0 and size == min(unit, total - offset) and to >= offset
     if not here or control != (0xc1 if offset + size == total else 0x81) or rdmap != 0x40:
-        raise WireError(where + "record " + body[:RECORD].hex())
+        raise WireError(where + "wrong record " + body[:RECORD].hex())
     if not flags & 1 and word != 0:
-        raise WireError(where + f"immediate {word:#x} without its flag")
+        raise WireError(where + f"immediate data {word:#x} without the flag")
     return word if flags & 1 else None, False, ident, offset, stag, to, body[RECORD:]
 
 
@@ -110,7 +110,7 @@ def decode(where, src, dst, p, ports=(PORT, PORT), common=PORT):
     unit, total = ((version & 15) << 8 | unit) * 64, be32(p, 16)
     flagged = 1 if kind in (1, 4, 5) else 0
     if version & 0xf0 != 0x10 or flags & ~flagged or p[4] or p[8] or kind < 4 and (unit or total) or kind == 6 and unit:
-        raise WireError(where + "header " + p[:HEADER].hex())
+        raise WireError(where + "wrong header " + p[:HEADER].hex())
     if struct.unpack_from("<I", p, len(p) - CRC)[0] != crc32c(p[:-CRC]):
         raise WireError(where + "CRC32C")
     if ports != (port_of(be32(p, 8), common), port_of(be32(p, 4), common)):
@@ -123,7 +123,7 @@ def decode(where, src, dst, p, ports=(PORT, PORT), common=PORT):
         said = record(where, flags, unit, total, body)
     elif kind == 6:
         if body[:2] != b"\x41\x41" or be32(body, 6) != 1 or be32(body, 14) != 0 or len(body) != DDP + 28:
-            raise WireError(where + "Read request " + body.hex())
+            raise WireError(where + "wrong Read Request " + body.hex())
         said = None, False, be32(body, 10), 0, None, None, body[DDP:]
     return Datagram(src, dst, kind, be32(p, 4), be32(p, 8), be32(p, 12), unit, total, *said, *ports)
 

@@ -25,7 +25,7 @@ def daemon():
         try:
             wire.own_network()
             if not os.path.exists("/dev/net/tun"):
-                raise Skip("no /dev/net/tun")
+                raise Skip("there is no /dev/net/tun here")
         except Skip as s:
             world["error"] = str(s)
             raise
@@ -71,7 +71,7 @@ def closed_without_reply(data):
         p.raw(data)
         try:
             got = p.s.recv(100)
-            assert got == b"", f"an answer: {got!r}"
+            assert got == b"", f"the device answered: {got!r}"
         except ConnectionResetError:
             pass
 
@@ -79,7 +79,7 @@ def closed_without_reply(data):
 def still_works():
     with Conn() as p:
         p.put(send(1, b"still here"))
-        assert "success" in p.completion(), "no completion"
+        assert "success" in p.completion(), "the completion is no success"
 
 
 def refuses(want, *ulpdus, hdrct=None, offender=-1, setup=None, **how):
@@ -102,10 +102,10 @@ def refuses(want, *ulpdus, hdrct=None, offender=-1, setup=None, **how):
             assert struct.unpack_from(">H", rest)[0] == len(bad), f"DDP segment length {rest[:2].hex()}, was {len(bad)}"
             assert rest[2:2 + head] == bad[:head], f"copied header {rest[2:2 + head].hex()}, was {bad[:head].hex()}"
             if bits & 0x20:
-                assert rest[2 + head:2 + head + 28] == bad[head:head + 28], "copied Read Request differs"
+                assert rest[2 + head:2 + head + 28] == bad[head:head + 28], "the copied Read Request differs"
         p.ended()
     after = [target().sum(r) for r in ("rw", "wo", "ro", "lo", "other")]
-    assert before == after, "bytes were placed"
+    assert before == after, "the device has placed bytes"
 
 
 HDR = 0xC0      # bits M and D: the Terminate has the segment's length and DDP header

@@ -35,14 +35,14 @@ def possible():
     if os.geteuid() != 0:
         raise Skip("needs root, for a network namespace and a tap")
     if not os.path.exists("/dev/net/tun"):
-        raise Skip("no /dev/net/tun here")
+        raise Skip("there is no /dev/net/tun here")
 
 
 def network():
     """Moves this process, and all that it will start, into a network namespace of its own."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET) != 0:
-        raise Skip(f"no network namespace: {os.strerror(ctypes.get_errno())}")
+        raise Skip(f"no network namespace is possible here: {os.strerror(ctypes.get_errno())}")
     for knob in ("all", "default"):
         with open(f"/proc/sys/net/ipv6/conf/{knob}/disable_ipv6", "w", encoding="ascii") as f:
             f.write("1")
