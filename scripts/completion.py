@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes a shell's completion from the program's own --help, so that the two cannot contradict each other.
+"""Writes the completion of a program for bash or zsh from the program's own --help, so that both always agree.
 usage: completion.py bash|zsh NAME PROGRAM ARGUMENT...    from PROGRAM --help: options, and COMMANDS if it has some"""
 
 import re

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes a man page from the program's own output, so that the two cannot contradict each other.
+"""Writes a man page from a program's own output, so that both always agree.
 usage: man.py help NAME SECTION VERSION PROGRAM ARGUMENT...    from PROGRAM --help: its headings become sections
        man.py config VERSION PROGRAM ARGUMENT...               rnicd.conf(5), from rnicd --help-config
        man.py counters VERSION PROGRAM ARGUMENT...             rnic-counters(7), from rnicctl counters --list
@@ -13,10 +13,10 @@ import sys
 
 SEE_ALSO = ['rnicd(8)', 'rnicd.conf(5)', 'rnicrun(1)', 'rnicctl(1)', 'testpmd-rdma(1)', 'rnic-counters(7)',
             'rnic(7)', 'rnic.h(3)', 'rnicdv(3)', 'esock.h(3)', 'sock.h(3)']
-BRIEF = {'rnic.h': 'memory that is shared with rnicd from birth',
+BRIEF = {'rnic.h': 'memory that is shared with rnicd from its allocation on',
          'rnicdv': 'datagram queue pairs beyond those of libibverbs',
-         'esock.h': 'extended sockets: a connected TCP socket that goes over to iWARP',
-         'sock.h': 'the wire by which UDP sockets under rnicrun --sockets send'}
+         'esock.h': 'extended sockets: a connected TCP socket switches to iWARP',
+         'sock.h': 'the wire that a socket under rnicrun --sockets uses'}
 COMMENT = re.compile(r'/\*(.*?)\*/\n', re.S)
 
 
@@ -67,7 +67,7 @@ def config_rows(text):
     for line in text.splitlines():
         if line.startswith('['):
             heading, _, note = line[1:].partition(']')
-            yield True, heading, note.strip() or 'The daemon itself; given once.'
+            yield True, heading, note.strip() or 'The daemon itself. This section is given once.'
         elif line.strip():
             key, _, meaning = line.strip().partition(' ')
             yield False, key, meaning.strip()
@@ -92,8 +92,8 @@ def from_config_markdown(_version, text):
            '`python3 scripts/man.py markdown - build/app/rnicd/rnicd --help-config > doc/configuration.md`.', '',
            'Sections in square brackets hold lines of the form `key = value`. A `#` begins a comment. Sizes may end in',
            '`K`, `M` or `G`, times in `us`, `ms` or `s`, shares in `%`. `rnicd --check FILE` names the line of each',
-           'mistake. SIGHUP has a running rnicd read the file again: log level, rate, impairment and capture change at',
-           'once, the log names the rest.']
+           'mistake. At SIGHUP a running rnicd reads the file again: log level, rate, impairment and capture change at',
+           'once; the log names each other key that has changed.']
     for section, name, meaning in config_rows(text):
         if section:
             out += ['', '## Section [%s]' % name, '', meaning[0].upper() + meaning[1:], '']
@@ -109,7 +109,7 @@ def from_config_markdown(_version, text):
 
 def from_counters(version, text):
     out = [title('rnic-counters', 7, version), '.SH NAME', 'rnic-counters \\- every counter of rnicd and its meaning',
-           '.SH DESCRIPTION', 'A counter only grows; a gauge goes up and down.',
+           '.SH DESCRIPTION', 'A counter only grows. A gauge rises and falls.',
            '.B rnicctl counters', 'shows them.']
     for line in text.splitlines():
         if line.startswith('## '):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lists what the built programs and libraries need at run time, as SPDX 2.3 in JSON.
-usage: sbom.py BUILD_FOLDER COMMIT    the shared libraries that the loader names, and the Debian packages they are of"""
+"""Lists the packages that the built programs and libraries need at run time, as SPDX 2.3 in JSON.
+usage: sbom.py BUILD_FOLDER COMMIT    the shared libraries that the loader names, and the Debian packages with them"""
 
 import glob
 import json
@@ -30,7 +30,7 @@ def libraries(build):
 
 
 def packages(files):
-    """[(package, version)] of Debian that the files belong to."""
+    """[(package, version)]: the Debian packages that contain the files."""
     names = set()
     for f in files:
         for path in (f, f.replace('/usr/lib/', '/lib/', 1), f.replace('/lib/', '/usr/lib/', 1)):
@@ -40,7 +40,7 @@ def packages(files):
                 names.add(p.stdout.split(':')[0])
                 break
         else:
-            sys.exit('sbom: no package has %s' % f)
+            sys.exit('sbom: no Debian package contains %s' % f)
     return [(n, out_of('dpkg-query', '-W', '-f', '${Version}', n)) for n in sorted(names)]
 
 

@@ -75,7 +75,7 @@ def two(d, capabilities):
         m("migrate-set-capabilities", capabilities=capabilities)
     target("migrate-incoming", uri=f"rdma:10.77.0.1:{PORT}")
     until(lambda: on_device(PORT)(d), target.p.tail)
-    assert source.memory(os.path.join(d.dir, "before")) == hashlib.sha256(data).hexdigest(), "the firmware uses it"
+    assert source.memory(os.path.join(d.dir, "before")) == hashlib.sha256(data).hexdigest(), "the firmware has written"
     return source, target, hashlib.sha256(data).hexdigest()
 
 
@@ -87,7 +87,7 @@ def moves(personality, *capabilities):
         until(lambda: source.migration() in ("completed", "failed"), lambda: source.p.tail() + target.p.tail())
         assert source.migration() == "completed", source.p.tail() + target.p.tail()
         until(lambda: target("query-status")["status"] == "running", target.p.tail)
-        assert target.memory(os.path.join(d.dir, "after")) == want, "the machine's memory is another one"
+        assert target.memory(os.path.join(d.dir, "after")) == want, "the moved machine has other memory content"
         # the pages were sent as data: pages of zeros would be sent as a note
         assert source("query-migrate")["ram"]["transferred"] > SIZE
 

@@ -37,12 +37,12 @@ def arguments():
     a.add_argument("--full", action="store_true",
                    help="more sizes, every message rate, 20,000 connections: 50 minutes instead of 20")
     a.add_argument("--only", default="", metavar="TEXT", help="only rows with a figure whose name contains TEXT")
-    a.add_argument("--no-kernel", action="store_true", help="leave out what runs over the kernel's TCP (it needs root)")
-    a.add_argument("--out", default=None, metavar="DIR", help="where results go (default: BUILD/bench)")
+    a.add_argument("--no-kernel", action="store_true", help="leave out the rows over the kernel's TCP, which need root")
+    a.add_argument("--out", default=None, metavar="DIR", help="folder for the results (default: BUILD/bench)")
     a.add_argument("--daemon-cpu", type=int, default=0)
     a.add_argument("--client-cpu", type=int, default=1)
     a.add_argument("--list", action="store_true", help="show the rows and their command lines, measure nothing")
-    a.add_argument("--redraw", action="store_true", help="make the page anew from DIR/results.json, measure nothing")
+    a.add_argument("--redraw", action="store_true", help="write the page again from DIR/results.json, measure nothing")
     return a.parse_args()
 
 
@@ -94,7 +94,7 @@ def measure_row(row, stage, values, failures):
     try:
         for f, v in zip(row.figures, row.run(stage)):
             if v is None:
-                failures[f.name] = "nothing was completed in the time"
+                failures[f.name] = "no request was completed in time"
             else:
                 values[f.name].append(v)
     except (BenchError, OSError, ValueError, KeyError, subprocess.TimeoutExpired) as e:
@@ -151,7 +151,7 @@ def main():
             print("\n".join(f.name for f in r.figures) + f"\n    {r.command(stage)}")
         return 0
     if not rows:
-        print("bench: no row has that name", file=sys.stderr)
+        print("bench: no row has a figure with this name: --list shows all", file=sys.stderr)
         return 2
     for program in (stage.rnicd, stage.testpmd, stage.limits, stage.ring):
         if not os.path.exists(program):

@@ -113,8 +113,8 @@ class Peers(Row):
                 until = time.monotonic() + PATIENCE
                 while self.met(stage) - met < self.count:
                     if p.poll() is not None or time.monotonic() > until:
-                        raise BenchError(f"{self.count} peers did not come: {p.stderr.read().strip()}"
-                                         if p.poll() is not None else f"{self.count} peers did not come")
+                        raise BenchError(f"not all of {self.count} peers have connected: {p.stderr.read().strip()}"
+                                         if p.poll() is not None else f"not all of {self.count} peers have connected")
                     time.sleep(0.1)
                 time.sleep(0.5)
                 after = stage.far.memory()
@@ -154,7 +154,7 @@ class Incast(Datagram):
                 until = time.monotonic() + PATIENCE
                 while stage.d.counters()["wqes"] < before + 50 * self.SENDERS:
                     if p.poll() is not None or time.monotonic() > until:
-                        raise BenchError("the senders beside it did not begin")
+                        raise BenchError("the senders of large messages did not begin")
                     time.sleep(0.05)
                 return super().run(stage)
             finally:

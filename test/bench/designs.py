@@ -68,7 +68,7 @@ def in_turns(places, points, rounds, figures):
         for point in points:
             for p in places:
                 seen[p.design][point].append(figures(p, point))
-        print(f"round {r + 1} of {rounds} is done", file=sys.stderr, flush=True)
+        print(f"round {r + 1} of {rounds} has ended", file=sys.stderr, flush=True)
     return {d: {point: [statistics.median(v) for v in zip(*rows)] for point, rows in by.items()}
             for d, by in seen.items()}
 
@@ -161,7 +161,7 @@ def main():
     a.add_argument("--build", default=os.path.join(HERE, "..", "..", "build"))
     a.add_argument("--figures", type=names, default=list(FIGURES), help=f"of {','.join(FIGURES)} (default: all)")
     for name, values, what in (
-            ("--sizes", SIZES, "bytes of a message"), ("--computation", COMPUTATION, "us of it between requests"),
+            ("--sizes", SIZES, "bytes of a message"), ("--computation", COMPUTATION, "us of computation"),
             ("--compute-sizes", COMPUTE_SIZES, "bytes of a message with computation between requests"),
             ("--units", UNITS, "bytes of a unit of the application")):
         a.add_argument(name, type=numbers, default=numbers(values), help=f"{what} (default {values})")
@@ -171,7 +171,7 @@ def main():
                    help=f"paths, and us from the fastest to the slowest (default {design_paths.POINTS})")
     a.add_argument("--dims", type=int, default=160, help="samples of the application's volume along an axis")
     a.add_argument("--rounds", type=int, default=3)
-    a.add_argument("--seconds", type=float, default=0.3, help="of one run (default 0.3)")
+    a.add_argument("--seconds", type=float, default=0.3, help="length of one run, seconds (default 0.3)")
     a.add_argument("--cachegrind", metavar="DESIGNS", nargs="?", const=",".join(DESIGNS), type=lambda t: t.split(","),
                    help="bytes that go between cores and caches, by valgrind's model (default: all designs)")
     a.add_argument("--pictures", metavar="DIRECTORY", help="where the pictures of the figure paths are drawn")

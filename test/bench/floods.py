@@ -185,7 +185,7 @@ class World:
         p = subprocess.Popen([sys.executable, os.path.abspath(__file__), *argv])
         try:
             time.sleep(1)
-            assert p.poll() is None, f"the attacker ended: {name}"
+            assert p.poll() is None, f"the attacker ended too early: {name}"
             return measure()
         finally:
             p.kill()
@@ -203,7 +203,7 @@ def main():
     a = ap.parse_args()
     w = World(a.port)
     print(f"{'attack':34} {'busy':>5}  {'quiet':>6} {'control':>7} {'under':>6} Gbit/s  left               memory MiB     "
-          "what was counted")
+          "counters that grew")
 
     def throughput():
         return w.throughput(a.seconds)

@@ -56,7 +56,7 @@ class Mpi(Row):
     def right(self, out):
         """Checks that the kernel has found its result right; returns the sums over all ranks that minimpi prints."""
         if not re.search(rf"^{self.kernel[0]}: .*\bright$", out, re.M):
-            raise BenchError(f"{self.kernel[0]} did not find its result right")
+            raise BenchError(f"{self.kernel[0]} found its own result wrong")
         words = re.search(r"^minimpi: all (.*)$", out, re.M).group(1).split()
         return {k: float(v) for k, v in zip(words[::2], words[1::2])}
 

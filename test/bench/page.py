@@ -26,11 +26,11 @@ code{font-size:12px;color:#777;overflow-wrap:anywhere;white-space:pre-wrap} td.n
 td,th{padding:.25em .35em}}
 """
 CLASS = {"goal met": "best", "target met": "good", "target missed": "bad", "goal missed": "sub"}
-HOW = """A row is repeated, with all that it needs around it, by
-<code>test/bench/bench.py --build build --only 'NAME'</code> with the name of one of its figures. The command line that
-it runs stands above its figures; of two lines each has its turn against the other. Behind a # stand the keys of rnicd's
-configuration that differ from <code>config/pair.conf</code>: start rnicd with them and
-<code>testpmd-rdma -s -a 10.77.0.1</code>, then the line can be pasted."""
+HOW = """To repeat a row, run <code>test/bench/bench.py --build build --only 'NAME'</code> with the name of one of its
+figures: the benchmark starts all that the row needs. The row's command line stands above its figures. Two command lines
+are two sides of a ratio, and take turns. Behind a # stand the keys of rnicd's configuration that differ from
+<code>config/pair.conf</code>. To paste the command line yourself, start rnicd with these keys, then
+<code>testpmd-rdma -s -a 10.77.0.1</code>."""
 
 
 def bars_table(doc):
@@ -46,7 +46,7 @@ def rivals_section(directory):
     """The results that test/bench/siw.py has left in the directory, if there are any."""
     path = os.path.join(directory, "rivals.json")
     if not os.path.exists(path):
-        return "<p class=sub>Linux siw and rxe were not measured: <code>make bench-rivals</code> does."
+        return "<p class=sub>Linux siw and rxe were not measured: <code>make bench-rivals</code> measures them."
     with open(path, encoding="utf-8") as f:
         doc = json.load(f)
     out = "<table><tr><th>row<th>median<th>unit<th>of TCP"

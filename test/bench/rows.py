@@ -101,7 +101,7 @@ class Rnic(Row):
         values = []
         for res, figures in zip(json.loads(out)["results"], self.per.values()):
             if res["wrong"]:
-                raise BenchError("data arrived changed")
+                raise BenchError("data has changed on the way")
             values += [f.take(res) if res["ops"] > 0 else None for f in figures]
         return values
 
@@ -139,7 +139,7 @@ class Versus(Row):
         with self.stages[i].signalled(signal.SIGCONT, signal.SIGSTOP):
             value = self.sides[i].run(self.stages[i])[0]
         if not value:
-            raise BenchError("nothing was completed in the time")
+            raise BenchError("no request was completed in time")
         return value
 
     def run(self, stage):

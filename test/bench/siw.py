@@ -18,9 +18,9 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CAVEAT = ("Linux siw and rxe run in a guest whose every instruction qemu emulates (TCG): its figures compare with each "
-          "other, not with those of the other tables. \"Of TCP\" is what a row makes of the bandwidth, or of the "
-          "latency, of the kernel's TCP over the same way.")
+CAVEAT = ("Linux siw and rxe run in a guest, and qemu emulates each instruction of the guest (TCG). Compare these "
+          "figures with each other only, not with the other tables. \"Of TCP\" is the ratio of a row to the kernel's "
+          "TCP over the same path, in bandwidth or in latency.")
 PATIENCE = 120  # seconds: a guest without a CPU of its own is slow
 WAYS = ("guest to itself", "host to guest")
 
@@ -31,7 +31,7 @@ def arguments():
     a.add_argument("--rounds", type=int, default=3, help="how often each row is measured (default: 3)")
     a.add_argument("--seconds", type=float, default=1, help="length of one measurement (default: 1)")
     a.add_argument("--only", default="", metavar="TEXT", help="only rows whose name contains TEXT")
-    a.add_argument("--out", default=None, metavar="DIR", help="where rivals.json goes (default: BUILD/bench)")
+    a.add_argument("--out", default=None, metavar="DIR", help="folder for rivals.json (default: BUILD/bench)")
     return a.parse_args()
 
 
@@ -83,7 +83,7 @@ def figure_of(row, text):
         return float(words[i + 1].replace(",", "")) * UNITS[words[i + 2]]
     result, = json.loads(text)["results"]
     if result["wrong"] or not result["ops"]:
-        raise ValueError("data arrived changed" if result["wrong"] else "nothing was completed in the time")
+        raise ValueError("data has changed on the way" if result["wrong"] else "no request was completed in time")
     return result["gbytes_per_s"] if row.unit == "GB/s" else result["lat_p50_ns"] / 1e3
 
 

@@ -229,7 +229,7 @@ class Stage:
             if p.poll() is not None:
                 raise BenchError(f"{name} ended: {text.strip().splitlines()[-1] if text.strip() else p.returncode}")
             time.sleep(0.02)
-        raise BenchError(f"{name} does not get ready")
+        raise BenchError(f"{name} is not ready in time")
 
     # ---- the kernel ----
 

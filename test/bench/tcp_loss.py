@@ -83,7 +83,7 @@ def give(n, control):
         s.sendall(bytes(n))
         s.shutdown(socket.SHUT_WR)
         told = struct.unpack(">QQ", b"".join(exactly(s, 16)))[0]
-    assert told == n, f"{told} of {n} bytes have come"
+    assert told == n, f"{told} of {n} bytes have arrived"
     return n / (time.monotonic() - start) / 1e6
 
 

@@ -149,7 +149,7 @@ def each_kind_of_datagram_stands_beside_connections():
         assert {1, 1 << 20} <= lines["RC Send"], (chart, lines)
     sides = [s for r in datagram.ratios(argparse.Namespace(full=False, seconds=0.1, daemon_cpu=0, client_cpu=1))
              for s in r.sides]
-    assert all(s.keys["port"]["crc"] == "always" for s in sides), "a side does not sum"
+    assert all(s.keys["port"]["crc"] == "always" for s in sides), "one side of the ratio does not sum CRCs"
 
 
 @case
@@ -181,7 +181,7 @@ def datagrams_are_measured():
     _, doc, _ = bench("--only", "UD Write-Record 64, summed, one way")
     rows = {r["name"]: r for r in doc["rows"]}
     row = rows["UD Write-Record 64, summed, one way, median"]
-    assert row["values"] or row["failure"] == "nothing was completed in the time", row
+    assert row["values"] or row["failure"] == "no request was completed in time", row
     assert "--qp-type ud" in row["command"] and "crc=always" in row["command"], row
     _, doc, _ = bench("--only", "memory for a peer, RD, 10 ")
     row, = doc["rows"]
@@ -276,7 +276,7 @@ def a_run_over_the_daemon_is_measured_or_says_why_not():
     name = "10 Gb/s port, Write 64k, MTU 1500"
     text, doc, html = bench("--only", name)
     row, = doc["rows"]
-    assert row["values"] or row["failure"] == "nothing was completed in the time", row  # other processes had the CPU
+    assert row["values"] or row["failure"] == "no request was completed in time", row  # other processes had the CPU
     assert "rate=10G" in row["command"] and "--size 64k" in row["command"] and "rate=10G" in html, row
     assert ("what the framing allows" in text) == bool(row["values"]), text
 

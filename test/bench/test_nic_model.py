@@ -148,7 +148,7 @@ def the_fpdus_of_a_capture_are_found_with_their_markers():
             assert sum(f.markers for f in found) == -(-sum(f.wire for f in found) // spacing), found
         try:
             model.capture_fpdus(path, 1024)
-            raise AssertionError("another spacing was taken for the right one")
+            raise AssertionError("a capture with another spacing of markers was accepted")
         except model.wire_check.WireError:
             pass
 

@@ -105,10 +105,10 @@ def show(r):
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("old", help="build folder before the change")
-    a.add_argument("new", help="build folder behind it")
+    a.add_argument("new", help="build folder after the change")
     a.add_argument("--rounds", type=int, default=15)
-    a.add_argument("--rounds-a-start", type=int, default=3, help="then the daemons are started anew (default 3)")
-    a.add_argument("--seconds", type=float, default=0.3, help="of one run (default 0.3)")
+    a.add_argument("--rounds-a-start", type=int, default=3, help="rounds before a restart of the daemons (default 3)")
+    a.add_argument("--seconds", type=float, default=0.3, help="length of one run, seconds (default 0.3)")
     a.add_argument("--rows", default="", help="only rows whose name matches this regular expression")
     a.add_argument("--daemon-cpu", default="0")
     a.add_argument("--server-cpu", default="1")

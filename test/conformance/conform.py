@@ -8,7 +8,7 @@ usage: conform.py [ROW ...]            TAP, rnicd
        conform.py --dut siw [ROW ...]  TAP, Linux siw in a guest
        conform.py --again              TAP, Linux siw: the rows that matrix.txt says it keeps
        conform.py --matrix             a table of both
-       conform.py --summary            in short, out of what was run last; siw as matrix.txt has it where it was not run
+       conform.py --summary            a summary of the last runs; siw's column is that of matrix.txt if siw was not run
        conform.py --list               the rows
 """
 import importlib
@@ -52,7 +52,7 @@ def judge(dut, r):
     except Exception:  # pylint: disable=broad-except
         text = "cannot be tested: " + traceback.format_exc().strip().splitlines()[-1]
     if not works(dut):
-        text += "; after that nothing works any more"
+        text += "; after this row a plain connection no longer works"
         dut.restart()
     return BROKEN, text
 
@@ -112,7 +112,7 @@ def column(name):
     argv = [sys.executable, os.path.abspath(__file__), "--dut", name]
     p = subprocess.run(argv, check=False, stdout=subprocess.DEVNULL)
     c = matrix.read_column(name)
-    return c if p.returncode in (0, 1) else {"reason": f"the run ended with {p.returncode}"}
+    return c if p.returncode in (0, 1) else {"reason": f"the run ended with exit status {p.returncode}"}
 
 
 def both():
@@ -158,7 +158,7 @@ def main():
     # a run with RNIC_DESIGN has no column in the matrix
     keep = keep or (name if not args and "RNIC_DESIGN" not in os.environ else None)
     if keep:
-        matrix.write_column(keep, {"reason": "has not come to an end"})
+        matrix.write_column(keep, {"reason": "the run has not ended"})
     result, status = tap(name, rows, due)
     if keep:
         matrix.write_column(keep, result)

@@ -138,7 +138,7 @@ class GuestTarget(wire.Target):
                 return s
             except OSError:
                 time.sleep(0.05)
-        raise AssertionError("nothing listens in the guest")
+        raise AssertionError("the target in the guest does not listen")
 
     def tail(self, n=25):
         return "\n".join(self.out[-n:])
@@ -152,7 +152,7 @@ class Siw:
         try:
             import guest  # pylint: disable=import-outside-toplevel
         except ImportError:
-            raise Skip("test/interop is not here") from None
+            raise Skip("the folder test/interop is missing") from None
         self.module = guest
         self.boot()
 

@@ -88,7 +88,7 @@ def tally(columns, rows):
         print(line.rstrip())
     for name, c in columns.items():
         print(f"{name}: " + (c["about"] if "about" in c else f"no column: {c['reason']}"))
-    print(textwrap.fill(f"mirror: {siw.MIRRORED}; all else of the row is kept", 120))
+    print(textwrap.fill(f"mirror: {siw.MIRRORED}; the device keeps the rest of the row", 120))
 
 
 def listing(title, names):
@@ -112,10 +112,10 @@ def differences(columns, rows):
                 behind.setdefault(reason, []).append(r.name)
             elif v == BROKEN:
                 unexplained.append(f"{r.name} [RFC {r.section}, {r.role}] {name} {text}")
-    print("\nWhere siw differs, and what it does:")
+    print("\nHow siw differs:")
     for title, names in behind.items():
         listing(title, names)
-    print("\nRed that nothing explains: " + ("none" if not unexplained else str(len(unexplained))))
+    print("\nFailed rows without a known reason: " + ("none" if not unexplained else str(len(unexplained))))
     for line in unexplained:
         print(f"  {line}")
     return len(unexplained)

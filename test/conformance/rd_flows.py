@@ -202,7 +202,7 @@ def a_hello_is_repeated_until_its_cookie_comes(c):
     c.tell("go 1")
     c.serves(c.store(), 1)
     assert len({p.flow for p in c.d.hellos}) == 1 and len(c.d.hellos) > 3, c.d.hellos
-    assert len({p.stamp for p in c.d.hellos}) > 3, "a repeated HELLO has a time stamp of its own"
+    assert len({p.stamp for p in c.d.hellos}) > 3, "repeated HELLOs have the same time stamp"
 
 
 @rule("a sender MUST return the octets unchanged")
@@ -212,7 +212,7 @@ def data_is_repeated_with_its_number_and_its_cookie_until_an_ack(c):
     c.tell("go 2")
     c.serves(c.store(), 2)
     assert all(p.flags & 1 for p in c.d.data[:6]), c.d.data[:6]
-    assert len({p.number for p in c.d.data[:6]}) < 6, "none of them was repeated"
+    assert len({p.number for p in c.d.data[:6]}) < 6, "no DATA was repeated"
     assert not c.d.data[-1].flags & 1 and c.d.data[0].number == 0
 
 

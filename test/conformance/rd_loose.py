@@ -70,17 +70,17 @@ def chains_that_cannot_be_end_the_run(x):
     p = loose(x)
     x.d.deliver(p.segment(a[0], flags=LOOSE | FIRST))
     x.d.deliver(p.segment(b[0], flags=LOOSE | FIRST))
-    assert p.is_refused().body[:2] == bytes(BROKEN), "it begins where another one goes on"
+    assert p.is_refused().body[:2] == bytes(BROKEN), "the chain begins inside another chain"
     p = loose(x, 0x4344)
     x.d.deliver(p.segment(a[0], flags=LOOSE | FIRST | LAST))
-    assert p.is_refused().body[:2] == bytes(BROKEN), "it ends within a Send"
+    assert p.is_refused().body[:2] == bytes(BROKEN), "the chain ends within a Send"
     p = loose(x, 0x4345)
     p.number = 2 * SEGS + 4
     for k in range(SEGS + 2):
         x.d.deliver(p.segment(tagged(WRITE, x.stag, x.where + COUNTER, b"x", last=False), number=2 * k,
                               flags=LOOSE | FIRST))
     c = p.is_refused()
-    assert c.body[:2] == bytes(BROKEN), ("too many are open", c)
+    assert c.body[:2] == bytes(BROKEN), ("too many chains are open", c)
     p = loose(x, 0x4346)
     p.put(*send(0, 3000, 1))
     p.taken()
@@ -92,7 +92,7 @@ def what_is_out_of_the_window_or_of_the_other_kind_is_dropped(x):
     bad = lambda **how: x.d.deliver(p.packet(SEGMENT, x.attack(), **{"flags": LOOSE | FIRST | LAST, **how}))
     last = p.packet(SEGMENT, x.attack(), number=SPAN - 1, flags=LOOSE | FIRST | LAST)
     x.d.deliver(last)
-    until(lambda: x.memory()[COUNTER] == 0xee, "within the window")
+    until(lambda: x.memory()[COUNTER] == 0xee, "a segment within the window was not placed")
     x.d.barrier()
     for how in ({"number": SPAN}, {"number": 1 << 31}, {"number": -1}, {"number": SPAN - 1}, {"number": 0, "flags": 0}):
         before = counters()["rd_bad"]
@@ -102,7 +102,7 @@ def what_is_out_of_the_window_or_of_the_other_kind_is_dropped(x):
         x.d.deliver(p.packet(SEGMENT, x.attack(), number=2 * k + 1, flags=LOOSE))
     before = counters()["rd_bad"]
     bad(number=2 * SEGS + 1, flags=LOOSE)
-    until(lambda: counters()["rd_bad"] == before + 1, "more than are kept")
+    until(lambda: counters()["rd_bad"] == before + 1, "rd_bad does not count a segment too many")
     assert p.refused is None
 
 

@@ -52,7 +52,7 @@ def a_send_without_a_receive_waits_and_holds_up_no_other_pair(x):
     other.put(x.attack())
     other.taken()
     x.pair.turn()
-    assert x.pair.told == 0, "a segment that waits is not taken"
+    assert x.pair.told == 0, "a segment that waits for a receive was reported as taken"
     x.say()  # now the store posts its receives
     x.pair.taken()
     x.works()
@@ -94,7 +94,7 @@ def a_header_that_cannot_be_is_dropped_and_acknowledged(x):
     x.d.deliver(ignored[:1] + b"\xf6\xff\xff" + ignored[4:])
     p.number += 1
     x.works()
-    assert x.memory()[COUNTER:COUNTER + 64] == b"\xee" * 64, "the octets that a receiver ignores"
+    assert x.memory()[COUNTER:COUNTER + 64] == b"\xee" * 64, "the receiver did not ignore the octets"
 
 
 @scene()
@@ -186,13 +186,13 @@ def a_later_run_begins_anew(x):
     first = x.pair.peer_run
     x.pair.begin()
     x.works()
-    assert x.pair.peer_run != first, "the other end has begun anew, too"
+    assert x.pair.peer_run != first, "the other end has not begun a new run"
     x.pair.begin()
     x.d.deliver(x.pair.segment(x.attack(), number=1))  # waits for segment number 0
     x.pair.begin()
     x.works()
     x.works()
-    assert x.memory()[COUNTER:] == bytes(SLOTS * x.length), "what waited has gone with its run"
+    assert x.memory()[COUNTER:] == bytes(SLOTS * x.length), "a segment of the old run was placed"
 
 
 @scene()
@@ -206,7 +206,7 @@ def a_segment_out_of_the_window_or_again_is_dropped(x):
     before = counters()["rd_bad"]
     x.d.deliver(body)
     x.d.deliver(body)
-    until(lambda: counters()["rd_bad"] == before + 1, "it is held already")
+    until(lambda: counters()["rd_bad"] == before + 1, "rd_bad does not count a segment that is held already")
     x.pair.put(first)
     x.pair.number += 1
     x.m += 2

@@ -92,7 +92,7 @@ class Scene:
         what()
         until(lambda: counters()[name] >= before[name] + n, lambda: f"{name}: {before[name]}, {counters()[name]}")
         assert counters()[name] == before[name] + n, (name, before[name], counters()[name])
-        assert self.memory() == was, "memory has changed"
+        assert self.memory() == was, "the store's memory has changed"
         self.works()
 
     def refused(self, pair, *ddp, term=None):
@@ -112,7 +112,7 @@ class Scene:
             head = 14 if ddp[-1][0] & 0x80 else 18
             assert c.body[2] & 0xC0 == 0xC0 and struct.unpack_from(">H", c.body, 4)[0] == len(ddp[-1]), c
             assert c.body[6:6 + head] == ddp[-1][:head], (c, ddp[-1][:head].hex())
-        assert self.memory() == was, "memory has changed"
+        assert self.memory() == was, "the store's memory has changed"
         return c
 
     def end(self):
@@ -149,7 +149,7 @@ class Customer:
 
     def store(self):
         """Makes our store, as soon as the client's first packet is here."""
-        self.d.until(lambda: self.d.carried, "nothing comes")
+        self.d.until(lambda: self.d.carried, "the client sends no packet")
         return Store(self.d, self.mine, self.d.carried[0].src, 0, QKEY, stag=STAG, where=WHERE,
                      size=COUNTER + SLOTS * self.length)
 

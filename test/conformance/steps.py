@@ -145,7 +145,7 @@ class Exchange:
             if len(found) > nth:
                 return found[nth]
             time.sleep(0.002)
-        raise Differs(what or f"application hears no '{prefix}'")
+        raise Differs(what or f"application prints no '{prefix}'")
 
     # ---- memory ----
 
@@ -277,7 +277,7 @@ def requested(x, clear, rev, priv=None, a=None):
     if x.flags & clear:
         raise Differs(f"requests with flags {x.flags & clear:#04x} set")
     if x.rev not in rev:
-        raise Differs(f"requests revision {x.rev}")
+        raise Differs(f"requests in revision {x.rev}")
     words = x.words[:4] if x.flags & S and x.rev >= 2 else b""
     if words and a is not None and words[0] >> 7 != a:
         raise Differs(f"requests A={words[0] >> 7}")
@@ -306,16 +306,16 @@ def answer(x, key=wire.REP, set_=0, flags=None, rev=None, plain=False, words=Non
 
 @step
 def established(x):
-    x.said(f"cm {x.number} RDMA_CM_EVENT_ESTABLISHED", what="application hears of no connection")
+    x.said(f"cm {x.number} RDMA_CM_EVENT_ESTABLISHED", what="application gets no event ESTABLISHED")
 
 
 @step
 def told(x, *events, priv=None, patience=None):
     """The application gets one of these events."""
     line = x.said(tuple(f"cm {x.number} RDMA_CM_EVENT_{e}" for e in events), patience=patience,
-                  what=f"application hears no {' or '.join(events)}")
+                  what=f"application gets no event {' or '.join(events)}")
     if priv is not None and priv.hex() not in line:
-        raise Differs("does not hand on the private data")
+        raise Differs("does not give the application the private data")
 
 
 def connected(**how):
@@ -426,7 +426,7 @@ def judge(x, u, wants):
         got, due = u[18:22], wants[0][18:22]
         text = f"sends Terminate {got.hex(' ')}, {due.hex(' ')} is due"
         if u[:18] != wants[0][:18]:
-            raise Differs(f"{text}; header {u[:18].hex()}")
+            raise Differs(f"{text}; the header of this Terminate: {u[:18].hex()}")
         if got == due:
             raise Differs(f"sends a Terminate with the headers {u[22:].hex()}, {wants[0][22:].hex()} is due")
         if got not in [mirror(w[18:22]) for w in wants]:

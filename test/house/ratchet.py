@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Exceptions for what already broke a rule when the rule became a test. An entry is (rule, name): value. A value may
-shrink but never grow; an entry is to be deleted as soon as the rule holds without it. Names are those of files
-without their folder, or of functions, so a file that moves keeps its entry. `python3 test/house/test_sizes.py
+"""Exceptions for code that already broke a rule when the rule became a test. An entry is (rule, name): value. A value
+may shrink but never grow; an entry is deleted as soon as the rule holds without the entry. A name is that of a file
+without its folder, or of a function, so a file that moves keeps its entry. `python3 test/house/test_sizes.py
 --ratchet .` prints the entries that are needed today."""
 
 import os
@@ -20,7 +20,7 @@ def read(folder=os.path.dirname(os.path.abspath(__file__))):
 
 
 def held(rule, found, allowed, limit):
-    """The problems of one rule. found: {name: (value, where)}, all that breaks the rule; allowed: {name: value}."""
+    """The problems of one rule. found: {name: (value, where)}, all that break the rule; allowed: {name: value}."""
     out = []
     for name, (value, where) in sorted(found.items()):
         if value > allowed.get(name, limit):
@@ -33,7 +33,7 @@ def held(rule, found, allowed, limit):
 
 def self_test(tap):
     found = {'a': (9, 'x.c'), 'b': (7, 'y.c')}
-    tap.case('the ratchet holds', [] if held('r', found, {'a': 9, 'b': 7}, 5) == []
+    tap.case('a value that grows and an entry without need are found', [] if held('r', found, {'a': 9, 'b': 7}, 5) == []
              and len(held('r', found, {'a': 8, 'b': 7}, 5)) == 1
              and len(held('r', found, {'a': 9}, 5)) == 1
-             and len(held('r', {'a': (9, 'x.c')}, {'a': 9, 'b': 7}, 5)) == 1 else ['it lets something through'])
+             and len(held('r', {'a': (9, 'x.c')}, {'a': 9, 'b': 7}, 5)) == 1 else ['one of them is not found'])

@@ -31,7 +31,7 @@ def bad_links(path, text, read):
         to, _, anchor = link.partition('#')
         there = read(os.path.normpath(os.path.join(os.path.dirname(path), to))) if to else text
         if there is None or (anchor and anchor not in anchors(there)):
-            out.append('%s: %s leads nowhere' % (path, link))
+            out.append('%s: the link %s has no target' % (path, link))
     return out
 
 
@@ -48,18 +48,20 @@ def main():
     tap = Tap()
     two = {'a.md': '# A b\n[x](doc/b.md) [y](#a-b)\n', 'doc/b.md': '[z](../a.md#a-c)\n[w](c.md)\n'}
     good, bad = (bad_links(page, two[page], two.get) for page in two)
-    tap.case('a link that leads nowhere is found', [] if not good and len(bad) == 2 else ['it is not'])
+    tap.case('a link without a target is found',
+             [] if not good and len(bad) == 2 else ['an example is judged wrongly'])
     n = len(read('README.md').splitlines())
-    tap.case('the README has at most %d lines' % README_LINES, [] if n <= README_LINES else ['it has %d' % n])
+    tap.case('the README has at most %d lines' % README_LINES, [] if n <= README_LINES else ['the README has %d lines' % n])
     pages = [os.path.relpath(p, root) for p in glob.glob(root + '/*.md') + glob.glob(root + '/doc/*.md')]
     bad = [problem for page in sorted(pages) for problem in bad_links(page, read(page), read)]
-    tap.case('links of the documents lead somewhere', bad)
+    tap.case('each link of the documents has a target', bad)
     code = ''.join(read(os.path.relpath(p, root)) for p in glob.glob(root + '/lib/**/*.c', recursive=True) +
                    glob.glob(root + '/app/rnicd/embedded.c'))
     variables = set(re.findall(r'getenv\("(RNIC\w*)"\)', code))
     named = set(re.findall(r'^  (RNIC\w*)', read('doc/rnic.txt'), re.M))
     tap.case('rnic(7) has each variable that the library reads, and no other',
-             ['%s is in one of both' % v for v in sorted(variables ^ named)] + ([] if variables else ['none is read']))
+             ['%s is missing in the page or in the code' % v for v in sorted(variables ^ named)] +
+             ([] if variables else ['no variable was found in the code']))
     xml.etree.ElementTree.fromstring(read('doc/picture.svg'))
     tap.case('the picture is XML', [])
     return tap.done()

@@ -57,14 +57,15 @@ def main():
     tap = Tap()
     tap.case('a line that is laid out otherwise is found',
              [] if changed('int a;\n', 'lib/base/x.c', root) == 0 and changed('int  a;\n', 'lib/base/x.c', root) == 1
-             else ['it is not'])
+             else ['an example is judged wrongly'])
     with tempfile.TemporaryDirectory() as d:
         shutil.copy(os.path.join(root, '.clang-format'), d)
         for name, text in (('good.c', 'int a;\n'), ('bad.c', 'int  a;\n'), ('more.c', 'int b;\n')):
             with open(os.path.join(d, name), 'w', encoding='utf-8') as f:
                 f.write(text)
         found = suspects(['good.c', 'bad.c', 'more.c'], d)
-    tap.case('a file with such a line is found among others', [] if found == ['bad.c'] else found or ['it is not'])
+    tap.case('a file with such a line is found among others',
+             [] if found == ['bad.c'] else found or ['an example is judged wrongly'])
     tap.case('sources are laid out by .clang-format',
              ratchet.held('unformatted_lines', measure(root), ratchet.read().get('unformatted_lines', {}), 0))
     return tap.done()

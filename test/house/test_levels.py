@@ -122,25 +122,26 @@ def self_tests(tap):
         ('app/rnicd/x.c', '#include <rte_ethdev.h>\n#include "qp/qp.h"\n'),
         ('app/testpmd-rdma/x.c', '#include <infiniband/verbs.h>\n#include <rnic/rnic.h>\n#include <rnic/rnicdv.h>\n'),
     ]
-    tap.case('the include check says no to what is wrong',
+    tap.case('the include check finds forbidden includes',
              ['passed: %s: %s' % (p, t.strip()) for p, t in bad if not include_problems(p, t, ['here.h'])])
-    tap.case('the include check says yes to what is right',
+    tap.case('the include check accepts allowed includes',
              [q for p, t in good for q in include_problems(p, t, ['here.h'])])
     tap.case('the table has no cycle', [r for r in MAY_INCLUDE if r in closure(r)])
     tap.case('a carrier\'s name in the message engine is found, a comment is not',
              [] if carrier_problems('lib/qp/x.c', 'tcpl_idle(c);') and carrier_problems('lib/qp/x.h', 'struct mpa_view v;')
-             and not carrier_problems('lib/qp/x.c', '/* mpa_rx_next */ int rc;') else ['it is not so'])
+             and not carrier_problems('lib/qp/x.c', '/* mpa_rx_next */ int rc;') else ['an example is judged wrongly'])
     tap.case('a stream\'s name in the reliable connection is found, the protocol\'s is not',
              [] if carrier_problems('lib/rc/x.c', 'tcpl_idle(c);') and carrier_problems('lib/rc/x.h', 'struct rc_tcp_ctx *c;')
-             and not carrier_problems('lib/rc/x.c', 'mpa_rx_next(); qp_pull();') else ['it is not so'])
+             and not carrier_problems('lib/rc/x.c', 'mpa_rx_next(); qp_pull();') else ['an example is judged wrongly'])
     qp = '/* private */ struct qp {\n\tuint8_t state; /* x */\n\tuint32_t sq_done, rq_done;\n\tstruct rn_slink link;\n};'
     tap.case('a private member of a queue pair is found',
              [] if private_members(qp) == {'state', 'sq_done', 'rq_done'}
              and private_problems('app/rnicd/x.c', 'q->qp->state = 1;', {'state'})
-             and not private_problems('app/rnicd/x.c', 'qp->link; /* qp->state */', {'state'}) else ['it is not'])
-    tap.case('the other checks say no',
+             and not private_problems('app/rnicd/x.c', 'qp->link; /* qp->state */', {'state'})
+             else ['an example is judged wrongly'])
+    tap.case('the other checks find what they forbid',
              [] if condition_problems('lib/qp/x.c', '#ifdef X\n') and not condition_problems('lib/a/crc32c_x.c', '#if 1\n')
-             and licence_problems('x.c', 'int x;\n') else ['a check passed what is wrong'])
+             and licence_problems('x.c', 'int x;\n') else ['a check misses what it forbids'])
 
 
 def main():

@@ -115,11 +115,11 @@ def trespasses(files):
 def self_tests(tap):
     tap.case('a name of no file is found',
              [] if lost_files([('x.c', 'int a; /* see\n gone.c, here.c, q->c.h */ "lost.c"')], {'here.c'}) ==
-             {'gone.c': (1, 'x.c:1')} else ['it is not'])
+             {'gone.c': (1, 'x.c:1')} else ['an example is judged wrongly'])
     one, two = 'static int f(void)\n{\n}\nint g(void)\n{\n}\n', 'static void f(int a)\n{\n}\nstatic int h(void)\n{\n}\n'
     tap.case('two static functions of one name are found',
              [] if list(doubles([('lib/qp/a.c', one), ('lib/qp/b.c', two), ('lib/udp/c.c', two)])) == ['qp f']
-             else ['they are not'])
+             else ['an example is judged wrongly'])
     text = 'int open_one(void);\n/* ---- private to lib/qp ---- */\nstruct hidden {\n\tint a;\n};\nvoid close_one(void);\n' \
            '#define INSIDE 1\nstatic inline int twice(int a)\n{\n\treturn call(a);\n}\n'
     user = '#include "qp/x.h"\nint a(void)\n{\n\topen_one();\n\treturn %s();\n}\n'
@@ -128,7 +128,7 @@ def self_tests(tap):
              trespasses([('lib/qp/x.h', text), ('lib/udp/y.c', user % 'close_one'), ('lib/qp/z.c', user % 'close_one'),
                          ('lib/udp/v.c', user % 'open_one'), ('lib/udp/w.c', 'int close_one;\n')]) ==
              ['lib/udp/y.c: close_one is private to lib/qp/x.h'] and
-             len(trespasses([('lib/udp/x.h', text)])) == 1 else ['it is not'])
+             len(trespasses([('lib/udp/x.h', text)])) == 1 else ['an example is judged wrongly'])
     ratchet.self_test(tap)
 
 

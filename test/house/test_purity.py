@@ -54,13 +54,13 @@ def self_tests(tap):
          '                 U own\n                 U malloc\n                 U rn_wheel_arm\n'
     defined, undefined = symbols(nm)
     tap.case('a foreign symbol is found', [] if foreign('qp', undefined, {'rn_wheel_arm'}) == ['qp needs malloc']
-             and defined == {'own'} else ['it is not'])
+             and defined == {'own'} else ['an example is judged wrongly'])
     dump = '0000000000000000 l     O .bss\t0000000000000004 counter\n' \
            '0000000000000000 l     O .data.rel.ro.local\t0000000000000010 names\n' \
            '0000000000000000 l    d  .data\t0000000000000000 .data\n' \
            '0000000000000000 g     O .data\t0000000000000020 crc32c_impls\n'
     tap.case('writable state is found', [] if writable('crc32c', dump) == ['crc32c keeps state in counter']
-             else ['it is not'])
+             else ['an example is judged wrongly'])
 
 
 def main():

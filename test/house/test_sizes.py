@@ -54,12 +54,14 @@ def self_tests(tap):
     tall = 'void f(void)\n{\n' + body + '}\n'
     many = 'static inline int f(int a, int b,\n\tint c, int d, int e, int f, int g) { return a; }\n'
     tap.case('sizes that are right pass', [str(m) for m in measure([('x.c', good)]) if m[1]])
-    tap.case('a long file is seen', [] if 'x.c' in long_files([('x.c', '\n' * 601)]) else ['it is not'])
-    tap.case('a long function is seen', [] if large_functions([('x.c', tall)])[0]['f'][0] == 81 else ['it is not'])
-    tap.case('a function of seven arguments is seen',
-             [] if large_functions([('x.c', many)])[1] == {'f': (7, 'x.c:1')} else ['it is not'])
-    tap.case('a wide line is seen', [] if wide_lines([('x.c', '\n' + '\t' * 15 + 'x\n' + 'x' * 120 + '\n')]) ==
-             {'all': (1, 'x.c:2')} else ['it is not'])
+    tap.case('a long file is found',
+             [] if 'x.c' in long_files([('x.c', '\n' * 601)]) else ['an example is judged wrongly'])
+    tap.case('a long function is found',
+             [] if large_functions([('x.c', tall)])[0]['f'][0] == 81 else ['an example is judged wrongly'])
+    tap.case('a function of seven arguments is found',
+             [] if large_functions([('x.c', many)])[1] == {'f': (7, 'x.c:1')} else ['an example is judged wrongly'])
+    tap.case('a wide line is found', [] if wide_lines([('x.c', '\n' + '\t' * 15 + 'x\n' + 'x' * 120 + '\n')]) ==
+             {'all': (1, 'x.c:2')} else ['an example is judged wrongly'])
     ratchet.self_test(tap)
 
 

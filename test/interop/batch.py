@@ -115,7 +115,7 @@ def whole(run):
         if not capture.holes:
             return capture
         capture.remove()
-    raise AssertionError(f"five captures with holes, the last of {capture.holes} frames")
+    raise AssertionError(f"each of five captures has holes; the last one lacks {capture.holes} frames")
 
 
 class Batch:
@@ -182,7 +182,7 @@ class Batch:
             self.lines = {"client": client.out, "server": server.out}
             # capture and counters are complete when the last FIN of each connection has come
             until(lambda: all(" TIME_WAIT " in line for line in d.telemetry("/rnic/conns")),
-                  lambda: f"connections that do not end: {d.telemetry('/rnic/conns')}")
+                  lambda: f"connections have not ended: {d.telemetry('/rnic/conns')}")
             self.counted = {k: v for k, v in d.telemetry("/rnic/counters").items() if k in self.counters}
         finally:
             capture = end(d)
@@ -199,7 +199,7 @@ class Batch:
             lines = self.lines[side]
             word = [s for s in lines if s.startswith(f"{number} {name} ")]
             story = "\n".join(s for s in lines if s.startswith(f"{number}") or "DIE" in s)
-            assert word, f"the {side} says nothing of {number} {name}\n{story}"
+            assert word, f"the {side} printed no result of {number} {name}\n{story}"
             good = word[0] == f"{number} {name} ok"
             want = self.excused.get((name, side))
             if want is not None:

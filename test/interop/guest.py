@@ -109,20 +109,20 @@ class GuestProcess:
                 if text in line:
                     return line
             if ended:
-                raise AssertionError(f"ended ({self.code}) before '{text}':\n{self.tail()}")
+                raise AssertionError(f"the command ended ({self.code}) before printing '{text}':\n{self.tail()}")
             time.sleep(0.01)
-        raise AssertionError(f"no '{text}':\n{self.tail()}")
+        raise AssertionError(f"the command printed no '{text}':\n{self.tail()}")
 
     def wait(self, timeout=PATIENCE):
         self._thread.join(timeout)
         if self._thread.is_alive():
             self.stop()
-            raise AssertionError(f"did not end:\n{self.tail()}")
+            raise AssertionError(f"the command did not end:\n{self.tail()}")
         return self.code
 
     def ok(self, timeout=PATIENCE):
         rc = self.wait(timeout)
-        assert rc == 0, f"ended with {rc}:\n{self.tail()}"
+        assert rc == 0, f"the command ended with {rc}:\n{self.tail()}"
         return self.stdout()
 
     def stop(self):

@@ -106,7 +106,7 @@ def race(failed, other, ours_failed):
     figures.
     """
     if not ours_failed and CLOSING in failed.tail() and other.wait() == 0:
-        raise Foreign(f"siw fails a Send that has arrived when the answer to it is to close (perftest there: {CLOSING})")
+        raise Foreign(f"siw fails a Send that has arrived if the peer answers by closing (perftest there: {CLOSING})")
     if not ours_failed and CHANNEL in failed.tail() and "DISCONNECT EVENT" in failed.tail() and other.wait() == 0:
         raise Foreign(f"rping closes its event channel at its end while its thread still waits at it ({CHANNEL})")
 
@@ -134,11 +134,11 @@ def programs(title, server, client, *, out, siw=None, own=(), excused=None):
             if rc != 0:
                 autopsy()
                 race(c, s, out)
-            assert rc == 0, f"client: {rc}"
+            assert rc == 0, f"the client ended with {rc}"
             rc = s.wait()
             if rc != 0:
                 race(s, c, not out)
-            assert rc == 0 or (out and excused and excused in s.tail()), f"server: {rc}"
+            assert rc == 0 or (out and excused and excused in s.tail()), f"the server ended with {rc}"
         except AssertionError as e:
             raise AssertionError(f"{e}\n{c.tail() if c else ''}\n{s.tail() if s else ''}\n{d.telemetry('/rnic/conns')}") from None
         finally:

@@ -54,7 +54,7 @@ def fpdus(stream, markers):
         while len(plain) < need:
             if markers and at % 512 == 0:
                 reserved, ptr = struct.unpack_from('>HH', stream, at)
-                assert reserved == 0, 'reserved field of the marker at %d' % at
+                assert reserved == 0, 'the reserved field of the marker at %d is not zero' % at
                 assert ptr == (0 if len_at is None else at - len_at), 'FPDUPTR %d at %d' % (ptr, at)
                 at, seen = at + 4, seen + 1
                 continue
@@ -67,7 +67,7 @@ def fpdus(stream, markers):
                 need = (2 + length + 3) // 4 * 4 + 4
             assert at <= len(stream), 'the last FPDU is not whole'
         assert at % 4 == 0
-        assert not any(plain[2 + length:-4]), 'pad is not zero'
+        assert not any(plain[2 + length:-4]), 'the pad is not zero'
         assert struct.unpack('<I', stream[at - 4:at])[0] == crc32c(stream[start:at - 4]), 'CRC at %d' % at
         yield plain[2:2 + length], seen
 
@@ -107,7 +107,7 @@ def check_tshark(path, want, marked):
         if int(number) in judged:
             assert 'Malformed' not in info, row
             got.append((int(number), int(lengths), int(opcodes, 16), len(pointers.split(',')) if pointers else 0))
-    assert got == want, 'tshark sees other FPDUs: %s, %d of %d' % (
+    assert got == want, 'tshark finds other FPDUs: %s, %d of %d' % (
         [pair for pair in zip(got, want) if pair[0] != pair[1]][:1], len(got), len(want))
     text = subprocess.run(TSHARK + ['-r', path, '-V'], capture_output=True, text=True, check=True).stdout
     frames = {int(part.split(':', 1)[0]): part for part in ('\n' + text).split('\nFrame ')[1:]}
@@ -140,7 +140,7 @@ def run(number, name, check, skip=None):
 
 def main():
     cases = [(i, r, mss) for i in (0, 1) for r in (0, 1) for mss in (1448, 8948)]
-    no_tshark = None if shutil.which('tshark') else 'tshark is not installed: nobody else has judged these frames'
+    no_tshark = None if shutil.which('tshark') else 'tshark is not installed: no second decoder judges these frames'
     print('1..%d' % (2 * len(cases)))
     good = True
     with tempfile.TemporaryDirectory() as folder:

@@ -72,9 +72,9 @@ class Host:
         end = time.monotonic() + limit
         while not out.endswith(b"\n"):
             left = end - time.monotonic()
-            assert left > 0 and select.select([self.p.stdout], [], [], left)[0], "no answer from tap_host"
+            assert left > 0 and select.select([self.p.stdout], [], [], left)[0], "tap_host does not answer"
             c = os.read(self.p.stdout.fileno(), 1)
-            assert c, "tap_host died with %s" % self.p.wait()
+            assert c, "tap_host ended with %s" % self.p.wait()
             out += c
         return out.decode().strip()
 
@@ -114,7 +114,7 @@ def echo(h, n, pause=0.0):
         t.start()
         back = read_all(s, pause)
         t.join(LIMIT)
-    assert back == data, "echo differs: %d of %d bytes" % (len(back), n)
+    assert back == data, "the echo differs: %d of %d bytes" % (len(back), n)
 
 
 def echo_all(h):
@@ -144,7 +144,7 @@ def sink(h):
         s.sendall(data)
         s.shutdown(socket.SHUT_WR)
         count, digest = struct.unpack(">QQ", read_all(s))
-    assert count == len(data) and digest == fnv(data), "sink got %d of %d bytes" % (count, len(data))
+    assert count == len(data) and digest == fnv(data), "the sink got %d of %d bytes" % (count, len(data))
 
 
 def source(h):
@@ -316,13 +316,13 @@ def wire_was_bad(h, was, prof):
         assert len(read_all(s)) == 1 << 16
         got = struct.unpack_from("=I", s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 20)[0]  # tcpi_rcv_mss
         want = 536 if switched == "advmss" else 1460
-        assert want - 12 <= got <= want, "segments of %d" % got
+        assert want - 12 <= got <= want, "the segments have %d bytes" % got
     if own[0] or "loss" in netem:
-        assert now["rexmits"] > was["rexmits"] and now["ooo"] > was["ooo"], "no loss seen"
+        assert now["rexmits"] > was["rexmits"] and now["ooo"] > was["ooo"], "no segment was lost"
     if own[1] or "duplicate" in netem:
-        assert now["dups"] > was["dups"], "no duplicate seen"
+        assert now["dups"] > was["dups"], "no segment was duplicated"
     if own[2] or "reorder" in netem:
-        assert now["ooo"] > was["ooo"], "no reordering seen"
+        assert now["ooo"] > was["ooo"], "no segment was reordered"
 
 
 ALWAYS = [echo_all, echo_small, sink, source, client, no_leak, wire_was_bad]
