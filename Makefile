@@ -29,7 +29,7 @@ test:
 	@scripts/deps.sh siw || echo "make: the tests against Linux siw will be skipped"
 	@test/run --repeat $(REPEAT) --only "$(ONLY)"
 
-# Large programs of Debian, unmodified, with verified data: QEMU's migration, Ceph, NetPIPE and HPC Challenge.
+# Large programs of Debian, unmodified, with verified data: QEMU's migration, Ceph, MPI, and servers over sockets.
 test-apps:
 	@scripts/deps.sh build test apps
 	@test/run --repeat $(REPEAT) apps
@@ -68,7 +68,7 @@ deb:
 	@scripts/deps.sh build deb
 	@scripts/deb.sh $(BUILD)/deb
 
-# A release: sources, what the programs need at run time (SPDX), and sums.
+# A release: the sources, a list of the packages that the programs need at run time (SPDX), and checksums.
 dist: build
 	@scripts/deps.sh deb
 	@scripts/dist.sh $(BUILD) $(BUILD)/dist

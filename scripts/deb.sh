@@ -16,7 +16,7 @@ git -C "$root" archive HEAD | tar -x -C "$work/rnic"
 mv "$work/rnic/packaging/debian" "$work/rnic/debian"
 if ! (cd "$work/rnic" && dpkg-buildpackage -b -us -uc) >"$out/build.log" 2>&1; then
 	tail -n 40 "$out/build.log" >&2
-	echo "deb: the packages could not be built; the whole log is $out/build.log" >&2
+	echo "deb: the build of the packages failed: see $out/build.log" >&2
 	exit 1
 fi
 rm -f "$out"/*.deb

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Lists missing Debian packages, asks before it installs them if it runs at a terminal, and installs them. On other
-# systems it installs nothing, but checks what the build needs and lists what is missing.
+# Lists the missing Debian packages and installs them; at a terminal the script asks first. On systems without Debian
+# packages the script installs nothing, but checks what the build needs and lists what is missing.
 # Usage: scripts/deps.sh [build] [test] [siw] [fuzz] [deb] [bench] [lint] [apps]   (default: build)
 set -eu
 
 build="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev libjansson-dev libevent-dev libpng-dev"
 test="clang gnuplot-nox curl iproute2 iputils-ping ethtool procps strace tshark socat perftest ibverbs-utils rdmacm-utils qperf ucx-utils iperf3 dapl2-utils libdapl2 libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev python3-pyverbs python3-prometheus-client python3-yaml valgrind fio tgt libiscsi-bin qemu-utils qemu-block-extra g++ libgloo-dev nginx-light wrk redis-server memcached haproxy lighttpd apache2-utils netcat-openbsd sockperf iperf"
-siw="qemu-system-x86 busybox-static xz-utils make gcc-12 binutils bc" # test/interop; it downloads a kernel besides
+siw="qemu-system-x86 busybox-static xz-utils make gcc-12 binutils bc" # test/interop; the build of the guest downloads a kernel, too
 fuzz="clang libclang-rt-14-dev"
 deb="debhelper lintian dpkg-dev fakeroot git man-db xz-utils"
 bench="iproute2 iperf3 qperf iputils-ping ethtool procps gnuplot-nox ucx-utils libfabric-bin"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Makes a release of the committed tree: the sources, the list of what the programs need (SPDX), and the sums of both.
+# Makes a release of the committed tree: the sources, the list of packages that the programs need (SPDX), and checksums.
 # usage: scripts/dist.sh BUILD_FOLDER OUTPUT_FOLDER
 set -eu
 
@@ -15,7 +15,7 @@ if ! grep -q "^## $version" CHANGELOG.md; then
 	exit 1
 fi
 if [ -n "$(git status --porcelain --untracked-files=no)" ]; then
-	echo "dist: there are changes that are not committed: commit them, or put them away (git stash)" >&2
+	echo "dist: some changes are not committed: commit them, or put them away (git stash)" >&2
 	exit 1
 fi
 commit=$(git rev-parse HEAD)

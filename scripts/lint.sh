@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Looks for mistakes that neither compilers nor tests see: clang-tidy with the checks of .clang-tidy over every source
-# of lib, app and examples that the build knows, shellcheck over scripts, codespell over all text, man over its pages,
+# of lib, app and examples in the build, shellcheck over scripts, codespell over all text, man over the man pages,
 # systemd-analyze over the units, lintian over the Debian packages.
 # usage: scripts/lint.sh BUILD_FOLDER
 set -eu
@@ -10,10 +10,10 @@ cd "$(dirname "$0")/.."
 found=0
 
 sed -n 's!^ *"file": "\(.*/\)\{0,1\}\(\(lib\|app\|examples\)/.*\.c\)".*!\2!p' "$1/compile_commands.json" | sort -u |
-	while read -r file; do [ ! -e "$file" ] || echo "$file"; done | # not test/examples, not what the build makes
+	while read -r file; do [ ! -e "$file" ] || echo "$file"; done | # without test/examples and files that the build writes
 	xargs -P "$(nproc)" -n 4 clang-tidy-14 -p "$1" --quiet 2>/dev/null || found=1
 
-# Those in sh and bash, not busybox's. Not reported: matters of style (-S), and variables that seem unused (SC2034).
+# Scripts in sh and bash, not busybox's. Not reported: matters of style (-S), and variables that seem unused (SC2034).
 scripts=$(git ls-files | xargs awk 'FNR == 1 && /^#!(\/usr)?\/bin\/(env )?(ba)?sh$/ { print FILENAME }')
 # shellcheck disable=SC2086
 shellcheck -S warning -e SC2034 $scripts || found=1
@@ -34,14 +34,14 @@ trap 'rm -rf "$units"' EXIT
 for unit in "$1"/config/*.service; do
 	sed 's!=[^ ]*/sbin/rnicd !=/bin/true !' "$unit" >"$units/${unit##*/}"
 done
-for unit in "$units"/*@.service; do # of a template an instance is looked at
+for unit in "$units"/*@.service; do # a template is checked by an instance
 	cp "$unit" "${unit%.service}one.service"
 	rm "$unit"
 done
 told=$(systemd-analyze verify "$units"/*.service 2>&1) || found=1
 [ -z "$told" ] || { echo "$told"; found=1; }
 
-# Of the packages; of the last commit, as packages are.
+# lintian checks the packages, which are built from the last commit.
 told=$(scripts/deb.sh "$1/deb") || { echo "$told"; found=1; }
 
 [ "$found" = 0 ] || { echo "lint: see above"; exit 1; }
