@@ -32,7 +32,7 @@ static void help(void)
 	     "  rnicrun [--socket PATH] --doctor [PROGRAM]\n\n"
 	     "DESCRIPTION\n"
 	     "  The program runs unmodified: librnic takes the place of libibverbs and librdmacm by\n"
-	     "  LD_PRELOAD. The devices it sees are the ports of the rnicd behind the socket.\n\n"
+	     "  LD_PRELOAD. The program's devices are the ports of the rnicd that owns the socket.\n\n"
 	     "OPTIONS\n"
 	     "  -s, --socket PATH  control socket of rnicd (default $RNICD_SOCKET, else " DEFAULT_SOCKET ")\n"
 	     "      --huge         take allocations of 128 KiB and more (malloc and its family) from hugepages that are\n"

@@ -139,12 +139,12 @@ void tp_cli_help(FILE *out)
 	      "  testpmd-rdma [options] HOST\n"
 	      "  testpmd-rdma -i [options] [HOST]\n\n"
 	      "DESCRIPTION\n"
-	      "  One side is the server; it needs no parameters and serves any number of clients, one run after\n"
-	      "  another or side by side. The client tells it what to do over an RDMA connection, runs each mode\n"
-	      "  with each size, number of queue pairs, depth and loss that is asked for, and prints one line per\n"
-	      "  run. Data carries a pattern that depends on the run and on the position, and both sides compare\n"
-	      "  it afterwards; soak compares every message while it runs.\n"
-	      "  Any RDMA device with rdma_cm connections will do; --qp-type ud and rd are for the software RNIC's.\n"
+	      "  One side is the server: a server needs no parameters, and serves any number of clients, one after\n"
+	      "  another or side by side. The client tells the server what to do over an RDMA connection, runs each\n"
+	      "  mode with each given size, number of queue pairs, depth and loss, and prints one line for each run.\n"
+	      "  Data has a pattern that depends on the run and on the position, and both sides compare the data\n"
+	      "  after the run; soak compares every message during the run.\n"
+	      "  Any RDMA device with rdma_cm connections will do; --qp-type ud and rd need the software RNIC.\n"
 	      "  Over ud lost data stays lost: only bytes that completions report as valid are compared and counted.\n",
 	      out);
 	for (unsigned i = 0; i < tp_n_settings; i++) {
@@ -158,9 +158,10 @@ void tp_cli_help(FILE *out)
 	print_option(out, 'h', "help", NULL, "this text");
 	print_option(out, 'V', "version", NULL, "the version");
 	fputs("\nFIGURES\n"
-	      "  GB/s is 10^9 payload bytes a second, Gb/s 10^9 bits, Mmsg/s 10^6 messages. Latency of write_lat and\n"
-	      "  send_lat is half a round trip; of read_lat the whole operation; of bandwidth modes the time from post\n"
-	      "  to completion under load. CPU is thread time: ns per message and s per 10^9 bytes, on either side.\n"
+	      "  GB/s is 10^9 payload bytes a second, Gb/s 10^9 bits, Mmsg/s 10^6 messages. The latency of write_lat\n"
+	      "  and send_lat is half a round trip, that of read_lat the whole operation, that of bandwidth modes the\n"
+	      "  time from post to completion under load. CPU is thread time: ns per message and s per 10^9 bytes, on\n"
+	      "  either side.\n"
 	      "  A note behind a figure shows what affects it, counted on the ports of both ends if rnicctl may ask\n"
 	      "  rnicd: retransmitted TCP segments, and dropped frames.\n"
 	      "  With ud, latency is that of messages that arrive, and a column has the share of arrived bytes.\n"

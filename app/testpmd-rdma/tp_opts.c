@@ -457,8 +457,8 @@ const struct tp_setting tp_settings[] = {
 	{ "port", 'p', "PORT", G_WHO, "port to listen on or to call (default 18600)", false, set_port, show_port },
 	{ "host", 0, "HOST", G_WHO, "the server to call, the same as the argument HOST", false, set_host, show_host },
 	{ "design", 0, "DESIGN", G_WHO,
-	  "of the software RNIC's devices (RNIC_DESIGN): iWARP runs in rnicd (offloaded), here over rnicd's TCP (host; "
-	  "assisted: rnicd computes the CRCs) or the kernel's (embedded)",
+	  "where iWARP runs, for devices of the software RNIC (RNIC_DESIGN): in rnicd (offloaded); in this program over "
+	  "rnicd's TCP (host; assisted: rnicd computes the CRCs); in this program over the kernel's TCP (embedded)",
 	  true, set_design, NULL },
 	{ "once", 0, NULL, G_WHO, "server: end after the first client's runs, with their exit status", true, set_once,
 	  NULL },
@@ -488,11 +488,11 @@ const struct tp_setting tp_settings[] = {
 	  false, set_qp_type, show_qp_type },
 	{ "loss", 0, "SHARE[,..]", G_WHAT,
 	  "run everything with the client's port losing these shares of the frames that it sends: 0,0.1%,1%; set by "
-	  "rnicctl, which needs rnicd's user or root; afterwards the port loses none",
+	  "rnicctl, which needs rnicd's user or root; afterwards the port's loss is 0",
 	  false, set_loss, show_loss },
 	{ "depth", 'd', "N[,..]", G_HOW,
-	  "operations outstanding per queue pair: 16, a list or a range as of sizes (default 128, at most 64 MiB of "
-	  "them; latency modes 1)",
+	  "operations outstanding per queue pair: 16, or a list or a range as with --size (default 128, at most 64 MiB "
+	  "of data; latency modes 1)",
 	  false, set_depth, show_depth },
 	{ "qps", 'q', "N[,..]", G_HOW, "queue pairs, each its own connection: 4, 1,4,16, 1..64 (default 1)", false,
 	  set_qps, show_qps },
@@ -532,7 +532,7 @@ const struct tp_setting tp_settings[] = {
 	  show_seed },
 	{ "timeout", 0, "TIME", G_OUT, "give up after this long without progress (default 10s)", false, set_timeout,
 	  show_timeout },
-	{ "max-memory", 0, "SIZE", G_OUT, "buffers that one run may take on this side (default 4g)", true,
+	{ "max-memory", 0, "SIZE", G_OUT, "most memory for the buffers of a run on this side (default 4g)", true,
 	  set_max_memory, NULL },
 };
 

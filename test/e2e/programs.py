@@ -59,10 +59,10 @@ def on_device(port):
 def race(server, client):
     """Says which of perftest's own races made the run fail, in words with the evidence; "" when none did."""
     if "Correlation coefficient" in server.stderr() + client.stderr():
-        return "perftest could not measure its CPU's clock (Correlation coefficient): others had the CPU meanwhile"
+        return "perftest could not measure its CPU's clock (Correlation coefficient): other programs had the CPU"
     managed_perftest = "-R" in client.argv and any(a.startswith("ib_") for a in client.argv)
     if managed_perftest and REFUSED.search(client.stdout() + client.stderr()):
-        return "perftest's server was not yet listening for the second time, and its client cannot bear a refusal"
+        return "perftest's server did not listen again yet, and perftest's client gives up when it is refused"
     return ""
 
 

@@ -108,7 +108,7 @@ def race(failed, other, ours_failed):
     if not ours_failed and CLOSING in failed.tail() and other.wait() == 0:
         raise Foreign(f"siw fails a Send that has arrived if the peer answers by closing (perftest there: {CLOSING})")
     if not ours_failed and CHANNEL in failed.tail() and "DISCONNECT EVENT" in failed.tail() and other.wait() == 0:
-        raise Foreign(f"rping closes its event channel at its end while its thread still waits at it ({CHANNEL})")
+        raise Foreign(f"rping closes its event channel while its own thread still waits for an event ({CHANNEL})")
 
 
 def programs(title, server, client, *, out, siw=None, own=(), excused=None):

@@ -171,9 +171,9 @@ const struct conf_key conf_keys_rnicd[] = {
 	{ "zero-copy-min", "2048", "longer pieces of registered memory are sent by reference, not by copy", CONF_BYTES,
 	  GLOBAL(d.zcopy_min), RANGE(64, 65536) },
 	{ "user-share", "75",
-	  "percent of rnicd's client places, listeners, connections (also those being set up), memory regions, "
-	  "groups, descriptors, mappings, XRC domains and XRC shared receive queues that one user's processes may have "
-	  "together",
+	  "percent of rnicd's client places, listeners, connections (also those being set up), datagram queue pairs and "
+	  "sockets, UDP ports of queue pairs, memory regions, groups, descriptors, mappings, XRC domains and XRC shared "
+	  "receive queues that one user's processes may have together",
 	  CONF_UINT, GLOBAL(d.user_share), RANGE(1, 100) },
 	{ "record-timeout", "200ms", "how long an incomplete message of several datagrams waits for its next datagram",
 	  CONF_TIME, GLOBAL(d.record_timeout_ns), RANGE(RN_NS_PER_MS, 10 * RN_NS_PER_S) },
@@ -370,8 +370,8 @@ const struct conf_key conf_keys_port[] = {
 	{ "datagram-port", "4793", "UDP port of datagram queue pairs, 0: none; same on all hosts", CONF_UINT,
 	  PORT(ud_port), RANGE(0, 65535) },
 	{ "segments", "mtu",
-	  "how long the segments of messages of datagram queue pairs are that take several: mtu: each fits a packet; "
-	  "64k: over IPv4 up to 64 KiB, which leave as IP fragments, of which one lost costs the segment",
+	  "length of a segment, if a message of a datagram queue pair takes several. mtu: a segment fits a packet; "
+	  "64k: over IPv4 a segment has up to 64 KiB and leaves as IP fragments, and one lost fragment costs the segment",
 	  CONF_WORD, PORT(segments), .words = segments_words },
 	{ "datagram-wire", "plain",
 	  "how UDP sockets of programs under rnicrun --sockets send: plain UDP, or iwarp where the peer takes it",
