@@ -93,7 +93,7 @@ def from_config_markdown(_version, text):
            'Sections in square brackets hold lines of the form `key = value`. A `#` begins a comment. Sizes may end in',
            '`K`, `M` or `G`, times in `us`, `ms` or `s`, shares in `%`. `rnicd --check FILE` names the line of each',
            'mistake. At SIGHUP a running rnicd reads the file again: log level, rate, impairment and capture change at',
-           'once; the log names each other key that has changed.']
+           'once. Other keys that have changed wait for a restart; the log names their section or port.']
     for section, name, meaning in config_rows(text):
         if section:
             out += ['', '## Section [%s]' % name, '', meaning[0].upper() + meaning[1:], '']
