@@ -27,6 +27,14 @@ const struct counter counters[] = {
 	GROWS(STACK, "bytes_placed", "bytes", "payload written into clients' memory"),
 	GROWS(STACK, "bytes_streamed", "bytes",
 	      "payload written by non-temporal stores, which bypass the caches: bulk transfers"),
+	GROWS(STACK, "copied_tx", "bytes",
+	      "bytes of connections and stream sockets that workers have copied to send, each as often as it was "
+	      "copied"),
+	GROWS(STACK, "copied_rx", "bytes", "the same of received bytes"),
+	GROWS(STACK, "summed_tx", "bytes",
+	      "bytes of connections and stream sockets that workers have read to send for a CRC32C or TCP's checksum, "
+	      "each as often as it was read, also in a pass that copies"),
+	GROWS(STACK, "summed_rx", "bytes", "the same of received bytes"),
 	GROWS(STACK, "staged", "FPDUs", "FPDUs assembled from several TCP segments before they were used"),
 	GROWS(STACK, "ooo_placed", "FPDUs",
 	      "FPDUs, and segments of stream sockets, placed before an earlier segment of their stream arrived"),

@@ -186,10 +186,15 @@ struct qp_stats {
 	uint64_t wqes, cqes, rwqes;
 	uint64_t bytes_placed;
 	uint64_t bytes_streamed; /* of these, bytes placed by stores past the caches */
-	uint64_t staged;         /* FPDUs that TCP had split into several segments */
-	uint64_t ooo_placed;     /* FPDUs placed before a hole in front of them was filled */
-	uint64_t ooo_held;       /* segments behind a hole that were kept for their turn */
-	uint64_t ooo_drops;      /* segments behind a hole that were dropped, as the carrier's owner wishes */
+	/*
+	 * Bytes of connections and streams that this processor has touched, each as often as it was: copied, and read
+	 * for a CRC or a checksum, also where one pass does both.
+	 */
+	uint64_t copied_tx, copied_rx, summed_tx, summed_rx;
+	uint64_t staged;     /* FPDUs that TCP had split into several segments */
+	uint64_t ooo_placed; /* FPDUs placed before a hole in front of them was filled */
+	uint64_t ooo_held;   /* segments behind a hole that were kept for their turn */
+	uint64_t ooo_drops;  /* segments behind a hole that were dropped, as the carrier's owner wishes */
 	uint64_t flushed;
 	uint64_t terms_sent, terms_rcvd;
 	uint64_t crc_errors, framing_errors, ddp_errors, rdmap_errors, access_errors;

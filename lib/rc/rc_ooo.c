@@ -79,6 +79,8 @@ void rc_early(struct rc_ctx *ctx, struct rc *c, const struct rc_bytes *b)
 		uint32_t ahead = parts_ahead(c, &h);
 		if (ahead == 0 || pos_of(c, ahead) != pos || !qp_early_place(&ctx->qp, &c->m, &h, v.ulpdu, v.n))
 			return;
+		ctx->qp.stats.copied_rx += h.payload_len;
+		ctx->qp.stats.summed_rx += v.crc_on ? v.raw_len : 0;
 		note(c->blk, &v, &h);
 		pos += v.raw_len;
 	}

@@ -48,8 +48,11 @@ bool rc_refers(uint64_t ref, const uint8_t *base, uint64_t len)
  */
 static bool keep_copy(struct rc_ctx *ctx, struct rc_rec *r)
 {
-	if (r->copy == NULL && r->f.len <= ctx->cfg.max_mtu && (r->copy = rc_copy_get(ctx)) != NULL)
+	if (r->copy == NULL && r->f.len <= ctx->cfg.max_mtu && (r->copy = rc_copy_get(ctx)) != NULL) {
+		ctx->qp.stats.copied_tx += r->f.len;
+		ctx->qp.stats.summed_tx += r->f.len;
 		mpa_tx_copy(&r->f, true, r->copy);
+	}
 	return r->copy != NULL;
 }
 
@@ -68,8 +71,10 @@ static void copy_part(struct rc_ctx *ctx, struct rc_rec *r, const struct rc_part
 		memcpy(dst, r->copy + part->off, part->len);
 		return;
 	}
-	if (r->crc)
+	if (r->crc) {
+		ctx->qp.stats.summed_tx += r->f.len;
 		mpa_tx_crc(&r->f);
+	}
 	/* room for all slices of a record, so the cut cannot fail */
 	uint32_t k = rn_iov_cut(r->iov, mpa_tx_slices(&r->f), part->off, part->len, iov, RN_ARRAY_LEN(iov));
 	rn_iov_gather(iov, k, dst, part->len);
@@ -81,6 +86,7 @@ void rc_copy(struct rc_ctx *ctx, const struct rc *c, const struct rc_part *part,
 	bool open = *crc_due;
 
 	*crc_due = false;
+	ctx->qp.stats.copied_tx += part->len;
 	if (rn_unlikely(part->ref == RC_REF_FRAME)) {
 		memcpy(dst, c->setup->out.buf + part->off, part->len);
 		return;
@@ -90,5 +96,7 @@ void rc_copy(struct rc_ctx *ctx, const struct rc *c, const struct rc_part *part,
 		return;
 	}
 	*crc_due = open && r->crc;
+	if (r->crc && !*crc_due)
+		ctx->qp.stats.summed_tx += part->len;
 	mpa_tx_copy(&r->f, r->crc && !*crc_due, dst);
 }

@@ -54,6 +54,8 @@ void rc_rx_fpdu(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
 		return;
 	}
 	bool placed = rn_unlikely(c->blk->n_ooo != 0) && rc_ooo_placed(c, &h, v);
+	if (rn_likely(!placed))
+		ctx->qp.stats.copied_rx += h.payload_len;
 	c->in.cut = h.last || h.opcode == RDMAP_WRITE ? 0 : (uint16_t)v->ulpdu_len;
 	c->in.cut_op = h.opcode;
 	push(ctx, c, &h, v, placed);
@@ -116,6 +118,14 @@ static bool stage_give(struct rc_ctx *ctx, struct rc *c)
 	return false;
 }
 
+/* The CRC of an FPDU that has not come from this process, or in pieces: summed in the stage as they were copied. */
+static bool crc_good(struct rc_ctx *ctx, const struct mpa_view *v)
+{
+	ctx->qp.stats.summed_rx += v->crc_on ? v->raw_len : 0;
+	ctx->qp.stats.copied_rx += v->staged ? v->raw_len : 0;
+	return mpa_rx_crc(v);
+}
+
 static void deframe(struct rc_ctx *ctx, struct rc *c, const struct input *b)
 {
 	struct mpa_rx_in in;
@@ -130,7 +140,7 @@ static void deframe(struct rc_ctx *ctx, struct rc *c, const struct input *b)
 		case MPA_RX_EMPTY:
 			ctx->qp.stats.fpdus_in++;
 			ctx->qp.stats.staged += v.staged;
-			if (rn_unlikely(!(b->crc_due && !v.staged) && !mpa_rx_crc(&v))) {
+			if (rn_unlikely(!(b->crc_due && !v.staged) && !crc_good(ctx, &v))) {
 				ctx->qp.stats.crc_errors++;
 				try_spacings(c, b, v.pos);
 				llp_error(ctx, c, iw_err_of(IW_LAYER_LLP, IW_LLP_MPA, IW_MPA_CRC, false));

@@ -15,6 +15,8 @@ of iWARP (offloaded), TCP and the sums of CRCs (assisted), TCP alone (host), or 
                of the whole picture, and the programs' CPU time contains the drawing
   paths        streams over one, two and four paths of different delay, with out-of-order = place, buffer and drop
                (design_paths.py); with --pictures DIRECTORY a picture for each design
+  touched      bytes copied and summed for each byte that is moved, by program and rnicd, as their code counts them
+               (design_touched.py)
   nic          the load of an adapter's memory for the FPDUs that design offloaded sent: nic_model.py, fed with a
                capture of messages of 64 KiB
 
@@ -32,12 +34,13 @@ import sys
 
 import design_cache
 import design_paths
+import design_touched
 import nic_model
 from design_place import BUFFERS, DESIGNS, Place
 from stage import BenchError, Stage, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FIGURES = ("sizes", "cold", "markers", "computation", "isosurface", "paths", "nic")
+FIGURES = ("sizes", "cold", "markers", "computation", "isosurface", "paths", "touched", "nic")
 SIZES = "64,1k,4k,16k,64k,256k,1m"
 COMPUTATION = "0,10,20,50,100,200"  # us
 COMPUTE_SIZES = "4k,128k"
@@ -113,6 +116,8 @@ def measure(stage, a):
                 found["nic"][spacing] = nic_model.every_way(captured(stage, places[0], spacing))
     if "paths" in a.figures:
         found["paths"] = design_paths.measure(stage, {"rnicd": RNICD, "port": PORT}, a.paths, n, s)
+    if "touched" in a.figures:
+        found["touched"] = design_touched.measure(stage, {"rnicd": RNICD, "port": PORT}, a.touched)
     return found
 
 
@@ -135,6 +140,7 @@ def tables(found):
         table(by, "us of computation", BANDWIDTH, f", with computation between requests of {size} bytes")
     if "paths" in found:
         design_paths.table(found["paths"])
+    design_touched.table(found.get("touched", {}))
     for spacing, rows in found.get("nic", {}).items():
         print(f"\nmemory of an adapter, {spacing} bytes between markers\n")
         nic_model.table(rows)
@@ -163,6 +169,7 @@ def main():
     for name, values, what in (
             ("--sizes", SIZES, "bytes of a message"), ("--computation", COMPUTATION, "us of computation"),
             ("--compute-sizes", COMPUTE_SIZES, "bytes of a message with computation between requests"),
+            ("--touched", "4k,64k", "bytes of a message whose touched bytes are counted"),
             ("--units", UNITS, "bytes of a unit of the application")):
         a.add_argument(name, type=numbers, default=numbers(values), help=f"{what} (default {values})")
     a.add_argument("--spacings", type=lambda t: t.split(","), default=SPACINGS.split(","),

@@ -72,8 +72,9 @@ def two_builds_are_compared_in_turns():
 def the_designs_are_compared_in_one_run():
     p = subprocess.run([sys.executable, os.path.join(HERE, "designs.py"), "--build", BUILD, "--rounds", "1",
                         "--seconds", "0.05", "--sizes", "64,4k", "--computation", "0,100", "--compute-sizes", "4k",
-                        "--spacings", "512,none", "--units", "8k", "--dims", "40", "--paths", "2:1000", "--json"],
-                       capture_output=True, text=True, timeout=PATIENCE * 5, check=False)
+                        "--spacings", "512,none", "--units", "8k", "--dims", "40", "--paths", "2:1000",
+                        "--touched", "64k", "--json"], capture_output=True, text=True, timeout=PATIENCE * 5,
+                       check=False)
     assert p.returncode == 0, p.stdout + p.stderr
     found = json.loads(p.stdout)
     figures = {name: (found[name], 4) for name in ("cold", "markers")}
@@ -96,6 +97,13 @@ def the_designs_are_compared_in_one_run():
     for way, by in found["paths"].items():
         for design, row in ((d, points["2 paths, 1000 us"]) for d, points in by.items()):
             assert row[0] > 0 and (row[1] > 0 or way != "drop"), (way, design, row)
+    # each byte is summed and copied once at either end (offloaded); host and assisted copy once more, through a ring
+    for design, sender, receiver in (("offloaded", 0, 0), ("assisted", 1, 1), ("host", 1, 1), ("embedded", 1, 1)):
+        row = found["touched"]["65536"][design]
+        assert row[0] >= sender and row[6] >= receiver and (sender or row[0] == row[6] == 0), (design, row)
+        assert (sum(row[2:6]) > 1.9) == (design != "embedded"), (design, row)
+        summed = row[1] + row[3], row[5] + row[7]
+        assert all(0.99 < v < 1.1 for v in summed), (design, row)
     assert list(found["cold"]["host"]) == ["4096"] and list(found["markers"]["host"]) == ["512", "none"], found
 
 

@@ -236,6 +236,41 @@ static void answers_go_before_what_is_posted(void **state)
 	rig_free(r);
 }
 
+/* A Write without and with a CRC: what each end copies is the payload, and what it sums the FPDUs, once. */
+static void touched_bytes_are_counted(void **state)
+{
+	enum { LEN = 20000 };
+	struct rig_cfg cfg;
+
+	(void)state;
+	for (int crc = 0; crc < 2; crc++) {
+		rig_defaults(&cfg);
+		cfg.crc = crc;
+		struct rig *r = up(&cfg);
+		const struct qp_stats *tx = &r->n[0].ctx.rc.qp.stats, *rx = &r->n[1].ctx.rc.qp.stats;
+		const struct qp_stats from = *tx, to = *rx;
+		struct qp_sge src = rig_sge(&r->n[0], 0, LEN);
+		const struct rig_wr w = { .wr_id = 1,
+					  .op = QP_WR_WRITE,
+					  .flags = QP_WF_SIGNALED,
+					  .sge = &src,
+					  .num_sge = 1,
+					  .raddr = RIG_IOVA(1),
+					  .rkey = r->n[1].rkey };
+		assert_true(rig_post(&r->n[0], 0, &w));
+		assert_int_equal(rig_wait(r, &r->n[0].scq_client).status, QP_WC_SUCCESS);
+		assert_int_equal(rx->copied_rx - to.copied_rx, LEN);
+		assert_int_equal(tx->copied_rx - from.copied_rx, 0);
+		assert_in_range(tx->copied_tx - from.copied_tx, LEN, 2 * LEN + LEN / 5);
+		if (crc)
+			assert_in_range(rx->summed_rx - to.summed_rx, LEN, LEN + LEN / 10);
+		else
+			assert_int_equal(rx->summed_rx - to.summed_rx, 0);
+		assert_int_equal(tx->summed_tx - from.summed_tx, rx->summed_rx - to.summed_rx);
+		rig_free(r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -244,6 +279,7 @@ int main(void)
 		cmocka_unit_test(every_combination),
 		cmocka_unit_test(orderly_end),
 		cmocka_unit_test(answers_go_before_what_is_posted),
+		cmocka_unit_test(touched_bytes_are_counted),
 	};
 
 	return cmocka_run_group_tests_name("qp_basic", tests, NULL, NULL);

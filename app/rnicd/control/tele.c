@@ -307,8 +307,9 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	rte_tel_data_start_dict(d);
 	sum_workers(looks, &sum);
 #define T(name) U64(d, #name, sum.qp.name)
-	T(fpdus_in), T(fpdus_out), T(wqes), T(cqes), T(rwqes), T(bytes_placed), T(bytes_streamed), T(staged),
-		T(ooo_placed), T(ooo_held), T(ooo_drops), T(flushed);
+	T(fpdus_in), T(fpdus_out), T(wqes), T(cqes), T(rwqes), T(bytes_placed), T(bytes_streamed), T(copied_tx),
+		T(copied_rx), T(summed_tx), T(summed_rx), T(staged), T(ooo_placed), T(ooo_held), T(ooo_drops),
+		T(flushed);
 	T(terms_sent), T(terms_rcvd), T(crc_errors), T(framing_errors), T(ddp_errors), T(rdmap_errors),
 		T(access_errors);
 	T(bad_wqes), T(bad_rings), T(cq_overruns), T(no_block), T(no_rec), T(no_setup), T(no_stage), T(neg_errors);

@@ -4,6 +4,7 @@
  * connections and listeners are in commands_conn.c. A body does not block and does not allocate.
  */
 #include "plane/port_link.h"
+#include "plane/stream_iwarp.h"
 #include "plane/worker_int.h"
 
 /* ---- clients ---- */
@@ -106,6 +107,15 @@ static void group_change(struct rnicd_worker *w, const struct cmd_group *g)
 
 /* ---- telemetry ---- */
 
+/* Bytes of stream sockets over the wire iwarp. */
+static void add_touched(struct qp_stats *to, const struct qp_stats *streams)
+{
+	to->copied_tx += streams->copied_tx;
+	to->copied_rx += streams->copied_rx;
+	to->summed_tx += streams->summed_tx;
+	to->summed_rx += streams->summed_rx;
+}
+
 static void look_worker(const struct rnicd_worker *w, struct look_worker *l)
 {
 	*l = (struct look_worker){ .qp = w->tcp.rc.qp.stats,
@@ -115,6 +125,7 @@ static void look_worker(const struct rnicd_worker *w, struct look_worker *l)
 				   .has_cycles = w->stages.on,
 				   .connections = w->flows.used,
 				   .blocks_used = w->tcp.rc.cfg.blocks - w->tcp.rc.blk_left };
+	add_touched(&l->qp, &w->streams.iwarp->tcp.rc.qp.stats);
 	rd_port_look(w, l);
 	memcpy(l->cycles, w->stages.total, sizeof(l->cycles));
 	for (uint32_t i = 0; i < WORKER_LISTENERS; i++)

@@ -173,14 +173,14 @@ void stream_acked(struct rnicd_worker *w, struct stream *s);
  * Says in *may up to which position the bytes before tail may be sent; at most about 64 KiB beyond tx_put where CRCs
  * are summed. all: the last FPDU may be incomplete. False: the program has broken the rules of the rings.
  */
-bool stream_fpdus_out(struct stream *s, struct rnicd_port_stats *st, uint32_t tail, bool all, uint32_t *may);
+bool stream_fpdus_out(struct rnicd_worker *w, struct stream *s, uint32_t tail, bool all, uint32_t *may);
 /*
  * Lets the program read what has been received; the program's memory must be there. all: the last FPDU may be
  * incomplete.
  */
-void stream_show(struct stream *s, struct rnicd_port_stats *st, bool all);
+void stream_show(struct rnicd_worker *w, struct stream *s, bool all);
 /* Appends received bytes to the program's ring, which has room for them. */
-void stream_put_in(struct stream *s, const uint8_t *p, uint32_t len);
+void stream_put_in(struct rnicd_worker *w, struct stream *s, const uint8_t *p, uint32_t len);
 /* Writes TCP's state into the program's memory, for getsockopt(TCP_INFO) and IPC_SOCK_LIST. */
 void stream_say_state(const struct stream *s);
 /* Sets a bit of the state that the program sees. */

@@ -7,6 +7,7 @@
  * (iwarp/mpa_ring.h).
  */
 #include "plane/stream.h"
+#include "plane/worker_int.h"
 
 #define MASK (IPC_STREAM_RING - 1)
 /* bytes that are summed ahead of what TCP has: few enough to be in the cache when TCP takes them */
@@ -30,7 +31,7 @@ static bool stream_says(const struct ipc_stream_fpdus *f, struct mpa_ring *r)
 
 /* ---- sent ---- */
 
-bool stream_fpdus_out(struct stream *s, struct rnicd_port_stats *st, uint32_t tail, bool all, uint32_t *may)
+bool stream_fpdus_out(struct rnicd_worker *w, struct stream *s, uint32_t tail, bool all, uint32_t *may)
 {
 	struct mpa_ring *r = &s->tx_fpdus;
 
@@ -47,15 +48,17 @@ bool stream_fpdus_out(struct stream *s, struct rnicd_port_stats *st, uint32_t ta
 	}
 	if (s->tx_sums == STREAM_SUMS_END)
 		return true;
+	const uint32_t from = r->at;
 	while ((int32_t)(r->at - s->tx_put) < (int32_t)AHEAD) {
 		if (mpa_ring_seal(r, tail) == MPA_RING_FPDU) {
-			st->sums_tx++;
+			stream_stats(w, s)->sums_tx++;
 			continue;
 		}
 		if (all)
 			s->tx_sums = STREAM_SUMS_END;
 		break;
 	}
+	w->tcp.rc.qp.stats.summed_tx += r->at - from;
 	if (s->tx_sums == STREAM_SUMS_ON)
 		*may = r->at;
 	return true;
@@ -76,7 +79,7 @@ static void stream_sums_begin(struct stream *s)
 	__atomic_store_n(&s->mem->state, s->mem->state | IPC_STREAM_SUMS, __ATOMIC_RELEASE);
 }
 
-void stream_show(struct stream *s, struct rnicd_port_stats *st, bool all)
+void stream_show(struct rnicd_worker *w, struct stream *s, bool all)
 {
 	struct mpa_ring *r = &s->rx_fpdus;
 	enum mpa_ring_verdict v;
@@ -84,8 +87,10 @@ void stream_show(struct stream *s, struct rnicd_port_stats *st, bool all)
 	if (rn_likely(s->rx_sums == STREAM_SUMS_NOT))
 		stream_sums_begin(s);
 	if (rn_unlikely(s->rx_sums == STREAM_SUMS_ON)) {
+		const uint32_t from = r->at;
 		while ((v = mpa_ring_check(r, s->rx_tail)) == MPA_RING_FPDU)
-			st->sums_rx++;
+			stream_stats(w, s)->sums_rx++;
+		w->tcp.rc.qp.stats.summed_rx += r->at - from;
 		__atomic_store_n(&s->mem->rx_summed, r->at, __ATOMIC_RELEASE);
 		if (v == MPA_RING_BAD_CRC || all)
 			s->rx_sums = STREAM_SUMS_END;

@@ -65,12 +65,14 @@ static void place_held(struct rnicd_worker *w, const struct stream *s, const str
 		ring_put(s, at, iov[i].base, (uint32_t)iov[i].len);
 		at += (uint32_t)iov[i].len;
 	}
+	w->tcp.rc.qp.stats.copied_rx += sl->len;
 	rte_pktmbuf_free(mbuf_of_ref(sl->ref));
 	w->streams.held--;
 }
 
-void stream_put_in(struct stream *s, const uint8_t *p, uint32_t len)
+void stream_put_in(struct rnicd_worker *w, struct stream *s, const uint8_t *p, uint32_t len)
 {
+	w->tcp.rc.qp.stats.copied_rx += len;
 	ring_put(s, s->rx_tail, p, len);
 	s->rx_tail += len;
 }
@@ -155,6 +157,7 @@ static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcp
 	if (ev->bits & TCPL_EV_DATA) {
 		if (s->mem != NULL)
 			place(s, &ev->slice, m, payload_off);
+		w->tcp.rc.qp.stats.copied_rx += ev->slice.len;
 		stream_deliver(s, &ev->slice);
 	}
 	if (rn_unlikely(ev->held) && buffers(s)) {
@@ -163,6 +166,7 @@ static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcp
 		w->tcp.rc.qp.stats.ooo_placed++;
 		if (s->mem != NULL)
 			place(s, &ev->ooo, m, payload_off);
+		w->tcp.rc.qp.stats.copied_rx += ev->ooo.len;
 		(void)tcpl_ooo_placed(&s->qc.tcp, ev->ooo.seq, &ref);
 	}
 	while (tcpl_rx_next(&s->qc.tcp, &sl)) {
@@ -170,7 +174,7 @@ static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcp
 		stream_deliver(s, &sl);
 	}
 	if (s->mem != NULL)
-		stream_show(s, stream_stats(w, s), false);
+		stream_show(w, s, false);
 	stream_answer(w, s);
 }
 
@@ -217,7 +221,7 @@ void stream_ended(const struct stream *s, int error)
 void stream_peer_fin(struct rnicd_worker *w, struct stream *s)
 {
 	if (s->mem != NULL)
-		stream_show(s, stream_stats(w, s), true);
+		stream_show(w, s, true);
 	stream_flag(s, IPC_STREAM_PEER_FIN);
 	stream_tell(w, s, STREAM_PEER_FIN);
 }
@@ -414,7 +418,7 @@ static bool stream_put(struct rnicd_worker *w, struct stream *s, uint32_t tail, 
 	uint32_t before = s->tx_put, may;
 
 	do {
-		if (rn_unlikely(!stream_fpdus_out(s, stream_stats(w, s), tail, last, &may)))
+		if (rn_unlikely(!stream_fpdus_out(w, s, tail, last, &may)))
 			return false;
 		if (rn_likely(s->iwarp == NULL))
 			feed(s, may);
@@ -469,7 +473,7 @@ void stream_look(struct rnicd_worker *w, struct stream *s)
 		tcpl_shutdown(&s->qc.tcp, w->now);
 }
 
-static struct rte_mbuf *stream_frame(struct stream *s, const struct tcpl_out *o)
+static struct rte_mbuf *stream_frame(struct rnicd_worker *w, struct stream *s, const struct tcpl_out *o)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(s->way.port->pool);
 
@@ -483,8 +487,11 @@ static struct rte_mbuf *stream_frame(struct stream *s, const struct tcpl_out *o)
 		uint32_t at = (o->seq - s->tx_seq0) & MASK, first = rn_min_u32(o->len, IPC_STREAM_RING - at);
 		memcpy(to, tx_bytes(s) + at, first);
 		memcpy(to + first, tx_bytes(s), o->len - first);
-		if (!way_defers(&s->way))
+		w->tcp.rc.qp.stats.copied_tx += o->len;
+		if (!way_defers(&s->way)) {
 			sum = pkt_sum(to, o->len);
+			w->tcp.rc.qp.stats.summed_tx += o->len;
+		}
 	}
 	way_header(&s->way, o, sum, m);
 	m->data_len = (uint16_t)(hdr + o->len);
@@ -506,7 +513,7 @@ static bool stream_send(struct rnicd_worker *w, struct stream *s, uint32_t *coun
 		(*count)++;
 		s->way.tx->st->tx_data += o.len > 0;
 		s->way.tx->st->tx_again += o.rexmit;
-		struct rte_mbuf *m = stream_frame(s, &o);
+		struct rte_mbuf *m = stream_frame(w, s, &o);
 		if (rn_unlikely(m == NULL))
 			s->way.tx->st->no_buffer++; /* TCP treats the segment as lost */
 		else

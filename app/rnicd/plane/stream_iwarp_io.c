@@ -209,7 +209,7 @@ static void iw_message(struct rnicd_worker *w, struct stream *s, uint32_t slot, 
 	}
 	stream_ready(w, s); /* the message may have brought credits */
 	if (kind == ESK_DATA)
-		stream_put_in(s, i->slot[slot] + esk_head_len(&i->esk), i->esk.bytes);
+		stream_put_in(w, s, i->slot[slot] + esk_head_len(&i->esk), i->esk.bytes);
 	else if (kind == ESK_WRITTEN)
 		s->rx_tail += i->esk.bytes;
 	if (kind == ESK_DATA && !i->esk.windows) {
@@ -256,7 +256,7 @@ void stream_iwarp_take(struct rnicd_worker *w, struct stream *s)
 		stream_ready(w, s); /* the send queue has room again */
 	}
 	if (s->rx_tail != tail)
-		stream_show(s, stream_stats(w, s), false);
+		stream_show(w, s, false);
 	iw_spares(s);
 	iw_credit(w, s);
 	if (s->iwarp->esk.in_ended && !s->iwarp->fails && !s->iwarp->in_told) {
@@ -330,8 +330,10 @@ static struct rte_mbuf *iw_frame(struct rnicd_worker *w, struct stream *s, const
 	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
 	if (o->len != 0) {
 		frame_defer_crc(m, rc_tcp_copy(stream_iwarp_ctx(w), &s->qc, o, payload, way_inside(&s->way)));
-		if (!way_defers(&s->way))
+		if (!way_defers(&s->way)) {
 			sum = pkt_sum(payload, o->len);
+			w->tcp.rc.qp.stats.summed_tx += o->len;
+		}
 	}
 	way_header(&s->way, o, sum, m);
 	m->data_len = (uint16_t)(hdr + o->len);

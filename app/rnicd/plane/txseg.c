@@ -19,7 +19,12 @@ static struct rte_mbuf *linear(struct rnicd_worker *w, struct conn *c, const str
 	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
 
 	frame_defer_crc(m, rc_tcp_copy(&w->tcp, &c->qc, o, payload, way_inside(&c->way)));
-	way_header(&c->way, o, way_defers(&c->way) ? 0 : pkt_sum(payload, o->len), m);
+	uint64_t sum = 0;
+	if (!way_defers(&c->way)) {
+		sum = pkt_sum(payload, o->len);
+		w->tcp.rc.qp.stats.summed_tx += o->len;
+	}
+	way_header(&c->way, o, sum, m);
 	m->data_len = (uint16_t)(hdr + o->len);
 	m->pkt_len = hdr + o->len;
 	return m;
@@ -53,8 +58,9 @@ static void refer(struct conn *c, struct rte_mbuf *m, const struct rn_iov *piece
 	c->client->ext_taken++;
 }
 
-static void append(struct rte_mbuf *m, const struct rn_iov *piece)
+static void append(struct rnicd_worker *w, struct rte_mbuf *m, const struct rn_iov *piece)
 {
+	w->tcp.rc.qp.stats.copied_tx += piece->len;
 	memcpy(rte_pktmbuf_mtod_offset(m, uint8_t *, m->data_len), piece->base, piece->len);
 	m->data_len = (uint16_t)(m->data_len + piece->len);
 }
@@ -70,9 +76,9 @@ static struct rte_mbuf *three(struct rnicd_worker *w, struct conn *c, uint32_t h
 	    rte_pktmbuf_alloc_bulk(w->small_pool, m, 3) != 0)
 		return NULL;
 	m[0]->data_len = (uint16_t)hdr;
-	append(m[0], &iov[0]);
+	append(w, m[0], &iov[0]);
 	refer(c, m[1], &iov[1]);
-	append(m[2], &iov[2]);
+	append(w, m[2], &iov[2]);
 	m[0]->next = m[1];
 	m[1]->next = m[2];
 	m[0]->nb_segs = 3;
@@ -103,7 +109,7 @@ static struct rte_mbuf *linked(struct rnicd_worker *w, struct conn *c, uint32_t 
 		if (large)
 			refer(c, last, v);
 		else
-			append(last, v);
+			append(w, last, v);
 	}
 	return head;
 

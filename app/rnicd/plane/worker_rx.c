@@ -31,20 +31,27 @@ static void drop(struct rx *r)
 	r->m = NULL;
 }
 
-bool worker_csum_good(const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p)
+/* The checksum is known to be good. */
+static inline bool csum_known(const struct rnicd_port *port, const struct rte_mbuf *m)
 {
-	struct rn_iov iov[FRAME_MAX_SEGS];
-
 	/*
 	 * deferred: it has come over a wire or loop inside this process, and nothing has touched it since it was built
 	 */
-	if (frame_csum_deferred(m))
-		return true;
-	if (port->caps.rx_csum && !port->cfg->verify_csum &&
-	    (m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD)
-		return true;
+	return frame_csum_deferred(m) || (port->caps.rx_csum && !port->cfg->verify_csum &&
+					  (m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD);
+}
+
+static bool csum_computed(const struct rte_mbuf *m, const struct pkt *p)
+{
+	struct rn_iov iov[FRAME_MAX_SEGS];
 	uint32_t n = frame_iov(m, p->l4_off, p->l4_len, iov, FRAME_MAX_SEGS);
+
 	return n != UINT32_MAX && pkt_l4_csum_ok(p, iov, n);
+}
+
+bool worker_csum_good(const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p)
+{
+	return csum_known(port, m) || csum_computed(m, p);
 }
 
 static void arp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, bool from_wire)
@@ -357,6 +364,15 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 	}
 }
 
+/* The same of a TCP segment, whose bytes are counted. */
+static bool segment_good(struct rnicd_worker *w, const struct rnicd_port *port, const struct rx *r)
+{
+	if (rn_likely(csum_known(port, r->m)))
+		return true;
+	w->tcp.rc.qp.stats.summed_rx += r->p.l4_len;
+	return csum_computed(r->m, &r->p);
+}
+
 /* True: a connection has got it. What is done with is r->m afterwards. */
 static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
 {
@@ -368,7 +384,7 @@ static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *
 		r->m = NULL;
 		return true;
 	}
-	if (rn_unlikely(!worker_csum_good(port, r->m, &r->p) || r->group)) {
+	if (rn_unlikely(!segment_good(w, port, r) || r->group)) {
 		port->stats[w->index].rx_bad_csum++;
 		return false;
 	}

@@ -203,6 +203,7 @@ static ssize_t host_recv(const struct ks_src *s, void *to, size_t len)
 
 	if (n < 0 && errno == EAGAIN && !s->sock->watched)
 		sock_unwatch(s->sock, s->fd); /* its descriptor reported an old event */
+	ks.rc.qp.stats.copied_rx += n > 0 ? (uint64_t)n : 0;
 	return n;
 }
 
@@ -223,7 +224,10 @@ static void host_took(const struct ks_src *s, uint32_t n) { sock_took(s->sock, s
 
 static ssize_t host_send(const struct ks_src *s, const struct iovec *iov, uint32_t n)
 {
-	return sock_send(s->sock, s->fd, iov, (int)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	ssize_t done = sock_send(s->sock, s->fd, iov, (int)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	ks.rc.qp.stats.copied_tx += done > 0 ? (uint64_t)done : 0;
+	return done;
 }
 
 static bool host_arrived(const struct ks_src *s)

@@ -278,6 +278,7 @@ static bool keep(struct ks_conn *c, const struct batch *b, uint32_t sent)
 		uint32_t skip = rn_min_u32(sent, (uint32_t)b->iov[i].iov_len);
 		uint32_t len = (uint32_t)b->iov[i].iov_len - skip;
 		memcpy(r->data + r->len, (const uint8_t *)b->iov[i].iov_base + skip, len);
+		ks.rc.qp.stats.copied_tx += len;
 		r->len += len;
 		sent -= skip;
 	}
