@@ -53,7 +53,7 @@ healthy() {
 	shift
 	until inside=$(pgrep -P "$pid") && nsenter -t "$inside" --mount --net --pid "$@" >/dev/null 2>&1; do
 		n=$((n + 1))
-		[ $n -lt 600 ] || { echo "in $((n / 10)) s never well: $*"; exit 1; }
+		[ $n -lt 600 ] || { echo "not healthy in $((n / 10)) s: $*"; exit 1; }
 		sleep 0.1
 	done
 }
@@ -66,7 +66,7 @@ def yaml(name):
     p = subprocess.run(["/usr/bin/python3", "-c", program, os.path.join(HERE, name)], capture_output=True, text=True,
                        check=False)
     if "No module named" in p.stderr:
-        raise Skip("needs python3-yaml")
+        raise Skip("python3-yaml is not installed")
     assert p.returncode == 0, p.stderr
     return json.loads(p.stdout)
 

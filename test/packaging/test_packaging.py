@@ -109,7 +109,7 @@ def shells_complete_every_option_that_help_names():
         told = set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", said, re.M))
         file = os.path.join(BUILD, "doc", name)
         if not os.path.exists(file):
-            raise Skip("an instrumented program makes no completions")
+            raise Skip("a build with sanitizers writes no completions")
         assert offers(name, "--") == told and len(told) > 5, (name, offers(name, "--") ^ told)
         with open(os.path.join(BUILD, "doc", "_" + name), encoding="utf-8") as f:
             zsh = f.read()
@@ -120,7 +120,7 @@ def shells_complete_every_option_that_help_names():
 def shells_complete_every_command_that_help_names():
     """Commands are completed as the first word that is no option, and their fixed arguments behind them."""
     if not os.path.exists(os.path.join(BUILD, "doc", "rnicctl")):
-        raise Skip("an instrumented program makes no completions")
+        raise Skip("a build with sanitizers writes no completions")
     said = run(os.path.join(BUILD, "app", "rnicctl", "rnicctl"), "--help")
     lines = said.split("\nCOMMANDS\n")[1].split("\nOPTIONS\n")[0]
     told = {line.split()[0] for line in lines.splitlines() if re.match("  [a-z]", line)}

@@ -147,7 +147,7 @@ def the_daemon_does_nothing_that_its_unit_denies():
     """
     with netns() as ns:
         if not os.path.exists("/dev/net/tun"):
-            raise Skip("this kernel has no tun")
+            raise Skip("this kernel has no tun device")
         sh("ip", "-n", ns, "link", "add", "v0", "type", "veth", "peer", "name", "v1")
         sh("ip", "-n", ns, "link", "set", "v0", "up")
         sh("ip", "-n", ns, "link", "set", "v1", "up")
