@@ -48,7 +48,7 @@ def main():
         results.append((f'the version nodes are those of {lib}', other))
     known = {n: v for lib in LIBRARIES for n, v in stock(lib).items()}
     results.append(('nothing else is exported', sorted(n for n in ours if n not in known and n not in OWN)))
-    results.append(('without a version there are libc\'s functions that are stood before', sorted(unversioned(sys.argv[1]) ^ HOOKS)))
+    results.append(('without a version only the functions of libc that librnic replaces are exported', sorted(unversioned(sys.argv[1]) ^ HOOKS)))
     dyn = subprocess.run(['readelf', '-d', sys.argv[1]], check=True, capture_output=True, text=True).stdout
     results.append(('the soname is private', [] if 'soname: [librnic.so.0]' in dyn else ['soname']))
     needed = re.findall(r'NEEDED.*\[(.*)\]', dyn)

@@ -33,7 +33,7 @@ enum {
 
 struct rnic_iwarp_mode {
 	uint32_t flags;     /* RNIC_SOCK_*: either CONNECTED or ACCEPTED, and any others */
-	uint32_t depth;     /* calls of one kind under way at a time, 1 to 4096; 0: 64 */
+	uint32_t depth;     /* calls of one kind that may be under way at a time, 1 to 4096; 0: 64 */
 	uint32_t slots;     /* for the byte stream: messages that the peer may have under way, 4 to 4096; 0: 32 */
 	uint32_t slot_size; /* bytes of each such message, 64 to 1 MiB; 0: 16384 */
 };
@@ -100,7 +100,7 @@ struct rnic_sock_done {
 };
 /*
  * Fetches calls that are done: sends, writes and reads, or receives. Waits up to timeout_ms for the first one (-1:
- * without end, 0: not at all). Returns how many entries of d are filled.
+ * without end, 0: not at all). Returns the number of entries of d that are filled.
  */
 int rnic_sock_send_done(int fd, struct rnic_sock_done *d, int n, int timeout_ms);
 int rnic_sock_recv_done(int fd, struct rnic_sock_done *d, int n, int timeout_ms);
@@ -114,7 +114,7 @@ int rnic_sock_recv_done(int fd, struct rnic_sock_done *d, int n, int timeout_ms)
 ssize_t rnic_sock_recv(int fd, void *buf, size_t len);
 ssize_t rnic_sock_send(int fd, const void *buf, size_t len);
 ssize_t rnic_sock_writev(int fd, const struct iovec *iov, int n);
-int rnic_sock_shutdown(int fd); /* this end sends no more bytes */
+int rnic_sock_shutdown(int fd); /* ends this end's direction of the stream */
 
 /* Waits up to 10 s for the peer to receive what has been sent, then ends the connection and closes the descriptor. */
 int rnic_sock_close(int fd);

@@ -17,14 +17,14 @@
  * byte_len the number of valid bytes from there on, src_qp the sender's QPN; wc_flags has RNICDV_WC_RECORD_* and
  * IBV_WC_WITH_IMM. Programs that use ibv_start_poll() call rnicdv_wc_read_record().
  *
- * A queue pair with RNICDV_QP_ATTR_MAPS hears of a record that is not whole by one completion instead, whatever number
- * of ranges came. It has RNICDV_WC_RECORD_MAP: wr_id is the address of the record's first byte, and byte_len says how
- * many bytes of the record are valid. rnicdv_read_map() says which.
+ * A queue pair with RNICDV_QP_ATTR_MAPS gets one completion for an incomplete record instead, whatever the number of
+ * valid ranges. This completion has RNICDV_WC_RECORD_MAP: wr_id is the address of the record's first byte, byte_len the
+ * number of valid bytes of the record. rnicdv_read_map() says which bytes are valid.
  *
  * RDMA Read-Record: ibv_wr_rdma_read() with ibv_wr_set_ud_addr() and one SGE. The memory that is read needs
  * IBV_ACCESS_REMOTE_READ, and the reader's own memory IBV_ACCESS_REMOTE_WRITE, because the peer answers with a
- * Write-Record. The work request completes when the request is sent; completions in the reader's receive CQ tell of the
- * answer, as of any record. When the request or the answer is lost, no completion comes: use the time-out of
+ * Write-Record. The work request completes when the request is sent. The answer's completions come to the reader's
+ * receive CQ, as those of any record. When the request or the answer is lost, no completion comes: use the time-out of
  * rnicdv_poll_cq().
  *
  * Unless said otherwise, functions that return an int return 0 or an errno. EOPNOTSUPP: the device is another vendor's.
@@ -88,7 +88,7 @@ enum {
  */
 enum rnicdv_design {
 	RNICDV_DESIGN_OFFLOADED = 1, /* in rnicd */
-	RNICDV_DESIGN_ASSISTED = 2,  /* in the program; rnicd runs TCP and sums the CRCs */
+	RNICDV_DESIGN_ASSISTED = 2,  /* in the program; rnicd runs TCP and computes the CRCs */
 	RNICDV_DESIGN_HOST = 3,      /* in the program; rnicd runs TCP */
 	RNICDV_DESIGN_EMBEDDED = 4   /* in the program, over the kernel's TCP */
 };
@@ -97,14 +97,14 @@ enum {
 	/*
 	 * RNICDV_QPT_RD: no work request waits for another one, not even for one to the same peer. A lost packet delays
 	 * only its own message. Messages may arrive, be carried out and complete in any order: only a Write's own
-	 * completion says that the peer sees its bytes, a later Send does not. IBV_SEND_FENCE keeps its meaning. An
-	 * unordered and an ordered queue pair can talk to each other; the flag counts for what its own queue pair
-	 * sends.
+	 * completion says that the peer sees the Write's bytes, a later Send does not. IBV_SEND_FENCE keeps its
+	 * meaning. An unordered and an ordered queue pair can talk to each other: the flag of a queue pair is about the
+	 * messages that this queue pair sends.
 	 */
 	RNICDV_QP_UNORDERED = 1 << 0,
 	/*
-	 * RNICDV_QPT_RD: the first work request that fails, whatever its peer, takes the queue pair to ERR, which
-	 * flushes all posted work requests. Without the flag the queue pair goes on.
+	 * RNICDV_QPT_RD: the first work request that fails, to any peer, takes the queue pair to ERR, which flushes all
+	 * posted work requests. Without the flag the queue pair goes on.
 	 */
 	RNICDV_QP_STRICT = 1 << 1
 };
@@ -115,31 +115,31 @@ struct rnicdv_qp_attr {
 	uint32_t flags;     /* RNICDV_QP_* */
 	uint32_t design;    /* enum rnicdv_design; 0: the design of the process */
 	/*
-	 * RNICDV_QPT_UD: how many maps of incomplete records may wait for rnicdv_read_map(), RNICDV_MAPS_MAX at most;
-	 * rounded up to a power of two. A further record waits with its completion until a map has been read. 0: each
-	 * valid range has a completion, and there are no maps.
+	 * RNICDV_QPT_UD: the number of maps of incomplete records that may wait for rnicdv_read_map(), RNICDV_MAPS_MAX
+	 * at most; rounded up to a power of two. The completion of a further record waits until a map has been read. 0:
+	 * each valid range has a completion, and there are no maps.
 	 */
 	uint32_t maps;
 	/*
-	 * RNICDV_QPT_UD: a UDP port of its own, 1 to 65535, in place of the device's datagram-port, which all others
-	 * share. Its number is RNICDV_QPN_OF_PORT(udp_port): a peer that knows the port knows the number, so nothing
-	 * needs to be exchanged before the first message. A work request names the peer by this number, and src_qp of a
-	 * completion is such a number when the sender has a port of its own. 0: none.
+	 * RNICDV_QPT_UD: a UDP port of the queue pair's own, 1 to 65535, in place of the device's datagram-port, which
+	 * all other queue pairs share. 0: none. The queue pair's QPN is RNICDV_QPN_OF_PORT(udp_port): a peer that knows
+	 * the port knows the QPN, so the two ends need to exchange nothing before the first message. If the sender of a
+	 * message has a UDP port of its own, src_qp of the completion is the QPN of that port.
 	 *
 	 * errno: EADDRINUSE: a queue pair or a datagram socket of the device has the port; EACCES: the port is
-	 * datagram-port, or below 1024 and the user is not root; ENOBUFS: the user has as many as a user may
-	 * (user-share); EOPNOTSUPP: the device has personality efa, or the program does not run in rnicd.
+	 * datagram-port, or below 1024 and the user is not root; ENOBUFS: the user's share of such ports is used up
+	 * (user-share); EOPNOTSUPP: the device has personality efa, or iWARP does not run in rnicd.
 	 */
 	uint16_t udp_port;
 };
 #define RNICDV_MAPS_MAX          4096
 #define RNICDV_QPN_OF_PORT(port) (0xfd0000u | (uint16_t)(port))
-#define RNICDV_QPN_HAS_PORT(qpn) ((qpn) >> 16 == 0xfdu) /* its UDP port is in the low 16 bits */
+#define RNICDV_QPN_HAS_PORT(qpn) ((qpn) >> 16 == 0xfdu) /* the UDP port is in the low 16 bits */
 
 /*
  * As ibv_create_qp_ex(); attr->qp_type is IBV_QPT_UD unless type is RNICDV_QPT_VERBS. ibv_destroy_qp() ends the queue
- * pair, and a message that is half sent with it. A connected queue pair is given to an rdma_cm id as id->qp, once
- * ibv_modify_qp() has taken it to INIT.
+ * pair, and a message of which only a part has been sent. A program that wants rdma_cm to connect the queue pair takes
+ * it to INIT by ibv_modify_qp(), and then sets id->qp.
  *
  * On failure NULL and errno: EINVAL; ENOMEM; EOPNOTSUPP: another type, unknown bits in a comp_mask or in flags, a
  * design that the process cannot have beside its own (a line on stderr names the latter), a device without such queue
@@ -156,7 +156,7 @@ struct rnicdv_device_attr {
 
 /* In wc_flags of an IBV_WC_DRIVER1 completion. */
 enum {
-	RNICDV_WC_RECORD_MAP = 1 << 5,   /* the record is not whole, and rnicdv_read_map() says what is valid */
+	RNICDV_WC_RECORD_MAP = 1 << 5, /* the record is incomplete, and rnicdv_read_map() says which bytes are valid */
 	RNICDV_WC_RECORD_WHOLE = 1 << 6, /* the record is whole, and this range is all of it */
 	RNICDV_WC_RECORD_MORE = 1 << 7   /* more ranges of the same record follow, in ascending order */
 };
@@ -169,22 +169,23 @@ struct rnicdv_record {
 };
 
 /*
- * Which bytes of a record are valid. Segment i is the bytes from i * unit on: `unit` bytes, or what is left of the
- * length. It is valid when bit i % 64 of segment[i / 64] is 1.
+ * Which bytes of a record are valid. Segment i begins at byte i * unit and has `unit` bytes, or the rest of the record.
+ * The segment is valid if bit i % 64 of segment[i / 64] is 1.
  */
 #define RNICDV_MAP_SEGMENTS 1024
 struct rnicdv_map {
 	uint64_t addr;   /* of the record's first byte, as the sender named it */
 	uint32_t length; /* bytes of the record */
 	uint32_t unit;   /* bytes of a segment */
-	uint32_t valid;  /* bytes that are valid in all */
+	uint32_t valid;  /* number of valid bytes of the record */
 	uint32_t src_qp; /* of the sender */
 	uint64_t segment[RNICDV_MAP_SEGMENTS / 64];
 };
 
 /*
- * The next map of a queue pair with RNICDV_QP_ATTR_MAPS. Its completions with RNICDV_WC_RECORD_MAP have one map each,
- * in their order: it is called once for each of these completions, after that has been polled. ENOENT: no map waits.
+ * Reads the next map of a queue pair with RNICDV_QP_ATTR_MAPS. Each completion with RNICDV_WC_RECORD_MAP has one map,
+ * and the maps come in the order of the completions: call this function once after each such completion has been
+ * polled. ENOENT: no map waits.
  */
 int rnicdv_read_map(struct ibv_qp *qp, struct rnicdv_map *map);
 
@@ -195,8 +196,9 @@ int rnicdv_wc_read_record(struct ibv_cq_ex *cq, struct rnicdv_record *record);
 
 /*
  * As ibv_poll_cq(), but waits up to timeout_us microseconds for the first completion; -1: without end, 0: not at all.
- * What is lost on the way to a datagram queue pair never completes, so a wait for it needs a time-out. The wait gives
- * the CPU away. Returns the number of completions in wc, 0 when the time is over, or -1 as ibv_poll_cq() does.
+ * A message that is lost on the way to a datagram queue pair never completes, so a wait for a message needs a time-out.
+ * During the wait other threads may have the CPU. Returns the number of completions in wc, 0 when the time is over, or
+ * -1 as ibv_poll_cq() does.
  */
 int rnicdv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc, int64_t timeout_us);
 
@@ -218,14 +220,14 @@ int rnicdv_query_device(struct ibv_context *context, struct rnicdv_device_attr *
 
 /*
  * An RDMA connection over a TCP socket that is connected already. Both ends have agreed at which byte of the stream MPA
- * begins (RFC 5044, 7.1): all that the program has written is sent before MPA, and the first byte that the program has
- * not read belongs to MPA. id is new, of RDMA_PS_TCP.
+ * begins (RFC 5044, 7.1): all bytes that the program has written are sent before MPA, and the first byte that the
+ * program has not read belongs to MPA. id is a new id of RDMA_PS_TCP.
  *
  * The end that sends the MPA Request (by the standard the one that has called connect()) calls rnicdv_resolve_socket(),
  * which gives id its device and route, then rdma_create_qp() and rdma_connect(). The other end calls
- * rnicdv_await_socket(). The event CONNECT_REQUEST, with id itself, then tells that the peer's Request has come;
- * rdma_accept() (with a queue pair on id) or rdma_reject() answers. CONNECT_ERROR: no Request came within 10 s, or the
- * peer has ended the stream.
+ * rnicdv_await_socket(). When the peer's Request has come, the event CONNECT_REQUEST names id itself; rdma_accept()
+ * (with a queue pair on id) or rdma_reject() answers. CONNECT_ERROR: no Request came within 10 s, or the peer has ended
+ * the stream.
  *
  * After either call the program closes fd or leaves it alone: a read would take the connection's bytes. Returns 0, or
  * -1 and errno, and then the socket is unchanged: EOPNOTSUPP: the program's iWARP runs in rnicd (rnicrun without
