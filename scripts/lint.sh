@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 found=0
 
 sed -n 's!^ *"file": "\(.*/\)\{0,1\}\(\(lib\|app\|examples\)/.*\.c\)".*!\2!p' "$1/compile_commands.json" | sort -u |
-	while read -r file; do [ ! -e "$file" ] || echo "$file"; done | # without test/examples and files that the build writes
+	while read -r file; do [ ! -e "$file" ] || echo "$file"; done | # without test/examples and built files
 	xargs -P "$(nproc)" -n 4 clang-tidy-14 -p "$1" --quiet 2>/dev/null || found=1
 
 # Scripts in sh and bash, not busybox's. Not reported: matters of style (-S), and variables that seem unused (SC2034).

@@ -103,7 +103,7 @@ class Process:
                 for line in self.out:
                     if text in line:
                         return line
-                raise AssertionError(f"{self.name} ended ({self.p.returncode}) before printing '{text}':\n{self.tail()}")
+                raise AssertionError(f"{self.name} ended ({self.p.returncode}) before '{text}':\n{self.tail()}")
             time.sleep(0.01)
         raise AssertionError(f"{self.name} printed no line with '{text}':\n{self.tail()}")
 

@@ -205,7 +205,8 @@ def what_cannot_be_listed_is_said_in_one_sentence():
                                 (("--ss", "--sockets", "true"), 2, "runs no program"),
                                 (("--socket", d.dir + "/none", "--ss"), 1, "no rnicd answers at"),
                                 (("--socket", "x" * 200, "--ss"), 1, "File name too long")):
-            p = subprocess.run([RNICRUN, *words], env=d.env(), capture_output=True, text=True, timeout=HANG, check=False)
+            p = subprocess.run([RNICRUN, *words], env=d.env(), capture_output=True, text=True, timeout=HANG,
+                               check=False)
             assert p.returncode == rc and says in p.stderr and len(p.stderr.splitlines()) == 1, p
 
 

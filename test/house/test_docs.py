@@ -51,7 +51,8 @@ def main():
     tap.case('a link without a target is found',
              [] if not good and len(bad) == 2 else ['an example is judged wrongly'])
     n = len(read('README.md').splitlines())
-    tap.case('the README has at most %d lines' % README_LINES, [] if n <= README_LINES else ['the README has %d lines' % n])
+    tap.case('the README has at most %d lines' % README_LINES,
+             [] if n <= README_LINES else ['the README has %d lines' % n])
     pages = [os.path.relpath(p, root) for p in glob.glob(root + '/*.md') + glob.glob(root + '/doc/*.md')]
     bad = [problem for page in sorted(pages) for problem in bad_links(page, read(page), read)]
     tap.case('each link of the documents has a target', bad)

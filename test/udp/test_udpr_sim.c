@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Three workers with a flow from each to each, over a network that loses, repeats, delays, reorders and corrupts.
- * Workers are restarted now and then, and forget flows that carry nothing, each after a time of its own. A seed determines a run. usage: test_udpr_sim [SEED]: runs that seed only.
+ * Workers are restarted now and then, and forget flows that carry nothing, each after a time of its own. A seed
+ * determines a run. usage: test_udpr_sim [SEED]: runs that seed only.
  */
 #include <setjmp.h>
 #include <stdarg.h>

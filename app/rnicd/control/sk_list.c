@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * IPC_SOCK_LIST: the sockets that a user may see, for rnicrun --ss. The list is not a snapshot: sockets that are made or
+ * IPC_SOCK_LIST: the sockets that a user may see, for rnicrun --ss. The list is no snapshot: sockets that are made or
  * closed between two answers may be missing. What programs can write in a socket's memory is copied and bounded, so a
  * program can only falsify the row of its own socket.
  */

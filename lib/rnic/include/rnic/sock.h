@@ -24,7 +24,7 @@
 
 /*
  * An int. EINVAL: none of the values below; EOPNOTSUPP: RNIC_WIRE_IWARP for a socket that is neither UDP's nor TCP's;
- * EISCONN: of a TCP socket that has connected, or has begun to. Counts for what is sent, or connected, afterwards, also by
+ * EISCONN: a TCP socket that has connected, or has begun to. Counts for what is sent, or connected, afterwards, also by
  * a program that exec() starts with the socket and under rnicrun; system() and popen() pass it for UDP sockets that have
  * an address of rnicd.
  */
