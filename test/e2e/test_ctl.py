@@ -61,14 +61,17 @@ class Busy:
 
 
 def flow(d):
-    """The daemon's telemetry of a flow of reliable datagrams, which this function uses for the first time."""
+    """The daemon's telemetry of a flow of reliable datagrams that this function uses. The numbers of its queue pairs say
+    which of the flows between the devices' workers it is."""
     end = d.run(helper("rd_ends"), ADDR, "store", "8", "0")
     words = end.wait_line("store").split()[1:]
     client = d.run(helper("rd_ends"), PEER, "client", "8")
     client.p.stdin.write(f"to {ADDR} {' '.join(words)}\ngo 1\n")
     client.p.stdin.flush()
     client.wait_line("messages 1 status 0")
-    told = d.telemetry(f"/rnic/flows,b/{ADDR}")
+    flows = [d.telemetry(f"/rnic/flows,{line.split()[0]}") for line in d.telemetry("/rnic/flows")
+             if line.startswith(f"b/{ADDR}")]
+    told = next(f for f in flows if f["packets_out"] > 0)
     for p in (client, end):
         p.p.stdin.close()
         p.ok()
