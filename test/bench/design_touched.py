@@ -26,7 +26,8 @@ def told(err):
 
 
 def one(stage, design, keys, size, count):
-    """Bytes touched by `count` Writes of `size` bytes, in the order of TITLES."""
+    """Bytes touched by `count` Writes of `size` bytes, in the order of TITLES. Without a warm-up, in which any number of
+    Writes up to the depth would be posted."""
     place = Place(stage, design, keys)
     env = dict(place.env, RNIC_TOUCHED="1")
     before = stage.d.counters()
@@ -36,7 +37,7 @@ def one(stage, design, keys, size, count):
         for line in server.stdout:
             if "listening" in line:
                 break
-        client = subprocess.run([stage.testpmd, "-m", "write_bw", "-S", str(size), "-n", str(count), "--warmup", "1",
+        client = subprocess.run([stage.testpmd, "-m", "write_bw", "-S", str(size), "-n", str(count), "--warmup", "0",
                                  "--no-verify", "--quiet", *place.ends()], env=env, text=True,
                                 capture_output=True, timeout=PATIENCE, check=False)
         _, err = server.communicate(timeout=PATIENCE)
