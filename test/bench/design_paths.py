@@ -17,6 +17,7 @@ WAYS = ("place", "buffer", "drop")
 POINTS = "1:0,2:0,2:100,2:1000,4:0,4:100,4:1000"  # paths : us from the fastest to the slowest
 RATE = "1G"  # of a path
 SIZE = 65536
+LEAST = 0.5  # seconds: where segments are dropped, a stream waits for time-outs of 0.2 s each
 TITLES = ("bandwidth, GB/s", "segments sent again, of 1,000", "CPU of rnicd and the programs, ns per 1,000 bytes")
 
 
@@ -42,9 +43,10 @@ def segments(stage):
 
 def one(stage, place, seconds):
     before = segments(stage)
-    row, clients, workers = place.run("send_bw", SIZE, seconds)
+    row, clients, workers = place.run("send_bw", SIZE, max(seconds, LEAST))
     sent, again = (now - was for now, was in zip(segments(stage), before))
-    return row["gbytes_per_s"], 1000 * again / sent, (clients + workers) * 1e12 / row["bytes"]
+    each = (clients + workers) * 1e12 / row["bytes"] if row["bytes"] > 0 else float("inf")
+    return row["gbytes_per_s"], 1000 * again / sent, each
 
 
 def measure(stage, keys, where, rounds, seconds):

@@ -13,10 +13,10 @@ BUFFERS = 128 << 20  # bytes; more than any cache holds
 
 
 def cpu_ns(pid):
-    """CPU time of all threads of a process, ns."""
+    """CPU time of all threads of a process, ns. A thread may end while this looks."""
     total = 0
     for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
-        with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as f:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(path, encoding="utf-8") as f:
             total += int(f.read().split()[0])
     return total
 

@@ -63,8 +63,8 @@ class Daemon:
 
     def cpu_ns(self):
         total = 0
-        for path in glob.glob(f"/proc/{self.p.pid}/task/*/schedstat"):
-            with open(path, encoding="utf-8") as f:
+        for path in glob.glob(f"/proc/{self.p.pid}/task/*/schedstat"):  # a thread may end while this looks
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(path, encoding="utf-8") as f:
                 total += int(f.read().split()[0])
         return total
 
