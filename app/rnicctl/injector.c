@@ -16,31 +16,6 @@
 
 #define WRONG_USAGE 2
 
-static int dial(const struct sockaddr_un *un, socklen_t len)
-{
-	const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-	if (sock >= 0 && connect(sock, (const struct sockaddr *)un, len) != 0) {
-		const int err = errno;
-		close(sock);
-		errno = err;
-		return -1;
-	}
-	return sock;
-}
-
-static int dial_rnicd(const char *path)
-{
-	struct sockaddr_un un = { .sun_family = AF_UNIX };
-
-	if (strlen(path) >= sizeof(un.sun_path)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	memcpy(un.sun_path, path, strlen(path));
-	return dial(&un, sizeof(un));
-}
-
 /* Connects to a program that runs iWARP itself and takes orders. -1: there is none. Any process may have taken the
  * name, so the peer is checked. */
 static int dial_program(uint32_t pid, uid_t *user)
@@ -49,11 +24,12 @@ static int dial_program(uint32_t pid, uid_t *user)
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 	const socklen_t name = ipc_orders_name(&un, pid);
-	const int sock = dial(&un, name);
+	const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	if (sock < 0)
 		return -1;
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0 || cred.pid != (pid_t)pid) {
+	if (connect(sock, (const struct sockaddr *)&un, name) != 0 ||
+	    getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0 || cred.pid != (pid_t)pid) {
 		close(sock);
 		return -1;
 	}
@@ -115,8 +91,8 @@ static int told(int sock, struct ipc_msg *m)
 static int by_rnicd(const char *socket_path, struct ipc_msg *m)
 {
 	const bool pid = m->inject.pid != 0;
-	const int sock = dial_rnicd(socket_path);
-	const int rc = sock < 0 ? -errno : told(sock, m);
+	const int sock = ipc_dial(socket_path);
+	const int rc = sock < 0 ? sock : told(sock, m);
 
 	if (rc == 0 && m->type == IPC_INJECT && m->status == 0)
 		return 0;

@@ -22,10 +22,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ipc/ipc.h"
 #include "program.h"
 
 #define FEW_MAPS  65530ul /* the kernel's default of vm.max_map_count */
@@ -60,21 +60,14 @@ static bool is_socket(const char *path)
 
 static int check_socket(const char *path)
 {
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	const int s = ipc_dial(path);
 
-	if (strlen(path) >= sizeof(sa.sun_path)) {
-		wrong("the path of the socket is too long: %s", path);
-		return -1;
-	}
-	strcpy(sa.sun_path, path);
-	int rc = s < 0 ? -1 : connect(s, (struct sockaddr *)&sa, sizeof(sa));
-	int e = errno;
-	if (s >= 0)
+	if (s >= 0) {
 		close(s);
-	if (rc == 0)
 		return 0;
-	switch (e) {
+	}
+	switch (-s) {
+	case ENAMETOOLONG: wrong("the path of the socket is too long: %s", path); break;
 	case ENOENT:
 		wrong("no rnicd at %s: start it (rnicd --config FILE), or name its socket with --socket", path);
 		break;
@@ -89,7 +82,7 @@ static int check_socket(const char *path)
 		wrong("you may not use %s: ask for socket-mode = 0666, or for its group, in rnicd's configuration",
 		      path);
 		break;
-	default: wrong("%s: %s", path, strerror(e));
+	default: wrong("%s: %s", path, strerror(-s));
 	}
 	return -1;
 }

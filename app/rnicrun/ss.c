@@ -7,7 +7,6 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
-#include <errno.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "ipc/ipc.h"
@@ -225,24 +223,6 @@ static void print_row(const struct ipc_sock_row *r)
 
 /* ---- rnicd ---- */
 
-static int dial(const char *path)
-{
-	struct sockaddr_un un = { .sun_family = AF_UNIX };
-	const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-	if (strlen(path) >= sizeof(un.sun_path)) {
-		errno = ENAMETOOLONG;
-	} else if (sock >= 0) {
-		strcpy(un.sun_path, path);
-		if (connect(sock, (struct sockaddr *)&un, sizeof(un)) == 0)
-			return sock;
-	}
-	fprintf(stderr, "rnicrun: no rnicd answers at %s: %s\n", path, strerror(errno));
-	if (sock >= 0)
-		close(sock);
-	return -1;
-}
-
 /* Gets the next rows. False: a sentence was printed. */
 static bool ask(int sock, uint32_t from, struct ipc_msg *m)
 {
@@ -270,9 +250,11 @@ int ss_print(const char *socket_path, char *const *pids)
 	if (all ? !look_at_all() : !look_at_these(pids))
 		return 1;
 	qsort(holders, n_holders, sizeof(*holders), by_file);
-	const int sock = dial(socket_path);
-	if (sock < 0)
+	const int sock = ipc_dial(socket_path);
+	if (sock < 0) {
+		fprintf(stderr, "rnicrun: no rnicd answers at %s: %s\n", socket_path, strerror(-sock));
 		return 1;
+	}
 	bool ok = ask(sock, 0, &m);
 	if (ok)
 		printf("Netid State      Recv-Q Send-Q %*s %*s Wire  Process\n", WIDTH, "Local Address:Port", WIDTH,

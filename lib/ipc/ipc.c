@@ -16,6 +16,23 @@ static void close_all(const int *fds, unsigned n)
 		close(fds[i]);
 }
 
+int ipc_dial(const char *path)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+
+	if (strlen(path) >= sizeof(un.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(un.sun_path, path, strlen(path));
+	const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return -errno;
+	if (connect(sock, (struct sockaddr *)&un, sizeof(un)) == 0)
+		return sock;
+	const int err = errno;
+	close(sock);
+	return -err;
+}
+
 int ipc_send(int sock, const struct ipc_msg *m, const int *fds, unsigned nfds)
 {
 	union {

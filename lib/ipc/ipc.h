@@ -508,6 +508,8 @@ struct ipc_msg {
  * the message was received, but there was no free descriptor number for its fds.
  */
 int ipc_send(int sock, const struct ipc_msg *m, const int *fds, unsigned nfds);
+/* Connects to the control socket at `path`. A close-on-exec descriptor, or a negative errno. */
+int ipc_dial(const char *path);
 /* Whether the next message carries descriptors. The message stays in the socket. -EAGAIN: there is no message. */
 int ipc_peek(int sock, bool *fds);
 int ipc_recv(int sock, struct ipc_msg *m, int *fds, unsigned *nfds); /* *nfds: room in, received out */
