@@ -26,7 +26,7 @@ static const char *const designs_words[] = { "any", "offloaded", NULL };
 static const char *const resegment_words[] = { "off", "split", "merge", "random", NULL };
 static const char *const spacing_words[] = { "512", "1024", "2048", "4096", "none", NULL };
 static const char *const spread_words[] = { "round-robin", "least-queue", "flow", NULL };
-static const char *const ahead_words[] = { "place", "buffer", "drop", NULL };
+const char *const conf_ahead_words[] = { "place", "buffer", "drop", NULL };
 static const char *const rnr_words[] = { "auto", "wait", "end", NULL };
 
 static bool half(char *why, const char *text)
@@ -386,7 +386,7 @@ const struct conf_key conf_keys_port[] = {
 	{ "out-of-order", "place",
 	  "what becomes of a TCP segment that arrives before an earlier one: place (its bytes at once where that is "
 	  "safe), buffer (until its turn), or drop (the peer sends it again). Not embedded: the kernel's TCP decides",
-	  CONF_WORD, PORT(ahead), .words = ahead_words },
+	  CONF_WORD, PORT(ahead), .words = conf_ahead_words },
 	{ "min-rto", "0", "least retransmission timeout, 0: tcp_lite's own", CONF_TIME, PORT(min_rto_ns),
 	  RANGE(0, 10 * RN_NS_PER_S) },
 	{ "pacing", "no",

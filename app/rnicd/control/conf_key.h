@@ -29,6 +29,8 @@ struct conf_key {
 
 extern const struct conf_key conf_keys_rnicd[]; /* base: struct conf */
 extern const struct conf_key conf_keys_port[];  /* base: struct rnicd_port_cfg */
+/* The words of the key out-of-order, by enum rnicd_ahead; NULL ends them. */
+extern const char *const conf_ahead_words[];
 
 /* Stores value in *base as k says. False, with half a sentence in why: the value is not allowed. */
 bool conf_key_store(const struct conf_key *k, void *base, const char *value, char *why);

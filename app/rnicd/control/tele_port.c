@@ -9,6 +9,7 @@
 
 #include "border/rnicd.h"
 #include "control/addr_text.h"
+#include "control/conf_key.h"
 #include "control/tele_page.h"
 
 #define U64(d, name, v)  rte_tel_data_add_dict_u64(d, name, (uint64_t)(v))
@@ -121,9 +122,6 @@ static const char *copies_because(const struct rnicd_port *p)
 
 int tele_ports(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	static const char *const ahead[] = {
-		[RNICD_AHEAD_PLACE] = "place", [RNICD_AHEAD_BUFFER] = "buffer", [RNICD_AHEAD_DROP] = "drop"
-	};
 	struct tele_page page = tele_page_of(params);
 	struct rnicd_port_stats s;
 	char addr[INET6_ADDRSTRLEN];
@@ -145,7 +143,7 @@ int tele_ports(const char *cmd, const char *params, struct rte_tel_data *d)
 			TEXT(d, "link", port_link(p) == RNICD_LINK_UP ? "up" : "down");
 			TEXT(d, "capture", port_capture(p) != NULL ? "on" : "off");
 			TEXT(d, "crc", p->crc_always ? "always" : p->cfg->crc ? "on" : "off");
-			TEXT(d, "out_of_order", ahead[p->cfg->ahead]);
+			TEXT(d, "out_of_order", conf_ahead_words[p->cfg->ahead]);
 			TEXT(d, "copies_because", copies_because(p));
 			U64(d, "queues", p->caps.queues);
 			U64(d, "paths", p->n_paths);
