@@ -127,7 +127,7 @@ uint32_t esk_window_out(struct esk *e, enum esk_kind kind, uint32_t bytes, uint8
 	e->sent += bytes;
 	memcpy(head + ESK_HEAD_LEN, &room, sizeof(room));
 	memcpy(head + ESK_HEAD_LEN + sizeof(room), &n, sizeof(n));
-	return kind == ESK_WRITTEN ? ESK_WINDOW_HEAD : ESK_HEAD_LEN + (uint32_t)sizeof(room);
+	return kind == ESK_WRITTEN ? ESK_WINDOW_HEAD : esk_head_len(e);
 }
 
 /* What a message says of windows. */

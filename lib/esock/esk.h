@@ -31,8 +31,10 @@
 #define ESK_SIZE_MIN  64u
 #define ESK_SIZE_MAX  (1u << 20)
 
-#define ESK_WINDOW_LEN  8u  /* octets behind the hello */
-#define ESK_WINDOW_HEAD 16u /* octets of the longest head in a connection with windows */
+#define ESK_WINDOW_LEN 8u /* octets behind the hello */
+#define ESK_ROOM_LEN   4u /* octets of the room, behind the head */
+/* octets of the longest head in a connection with windows: that of a WRITTEN, which ends with a number */
+#define ESK_WINDOW_HEAD (ESK_HEAD_LEN + ESK_ROOM_LEN + 4u)
 #define ESK_WINDOW_MIN  4096u
 #define ESK_WINDOW_MAX  (1u << 30)
 
@@ -104,8 +106,13 @@ static inline uint32_t esk_window_room(const struct esk *e)
 {
 	return e->credits >= 2 && !e->out_ended ? e->out_room : 0;
 }
+/* Where the bytes of a DATA begin. */
+static inline uint32_t esk_head_len(const struct esk *e)
+{
+	return e->windows ? ESK_HEAD_LEN + ESK_ROOM_LEN : ESK_HEAD_LEN;
+}
 /* With windows: how many of them a DATA message may have. */
-static inline uint32_t esk_window_data(const struct esk *e) { return e->peer.size - ESK_HEAD_LEN - 4; }
+static inline uint32_t esk_window_data(const struct esk *e) { return e->peer.size - esk_head_len(e); }
 static inline bool esk_may_end(const struct esk *e) { return e->credits >= 2 && !e->out_ended; }
 /* Whether a CREDIT must be sent. */
 static inline bool esk_credit_due(const struct esk *e) { return e->credits >= 1 && e->owed >= e->own.slots / 2u; }
@@ -122,8 +129,6 @@ static inline bool esk_room_due(const struct esk *e)
 	return e->windows && e->credits >= 2 && e->room_owed >= e->own.window / 4;
 }
 
-/* Where the bytes of a received DATA begin. */
-static inline uint32_t esk_head_len(const struct esk *e) { return e->windows ? ESK_HEAD_LEN + 4 : ESK_HEAD_LEN; }
 /* Takes a received message of len octets. *kind and e->bytes are valid with ESK_OK. */
 enum esk_verdict esk_in(struct esk *e, const uint8_t *p, uint32_t len, enum esk_kind *kind);
 /* The slot of a received message has been posted again. */
