@@ -20,7 +20,8 @@
  * beyond those of udpl.h, so one UDP port serves both.
  *
  * Loss detection: RACK-TLP (RFC 8985) over packets. Congestion control: Swift (Kumar et al., SIGCOMM 2020), whose
- * target delay is the least round trip plus `target`; topology and flow scaling are left out.
+ * target delay is the least round trip plus `target`; topology and flow scaling are left out. What is added to it is in
+ * udpr_cc.c.
  *
  * Pure: `now` is nanoseconds on the caller's monotonic clock. A flow belongs to one thread.
  */
@@ -179,7 +180,7 @@ struct udpr_tx {
 	uint64_t heard;     /* when the last answer came, or the wait for one began */
 	uint64_t last_sent; /* when a packet was last sent */
 	uint64_t pace;      /* no new packet is sent before this time */
-	uint64_t cut;       /* when Swift last made the window smaller */
+	uint64_t cut;       /* when delay or loss last made the window smaller */
 	uint64_t rack_sent; /* when the packet was sent that was sent last among those that have come (RACK.xmit_ts) */
 	uint64_t reo_due;   /* when the next packet counts as lost by RACK's rule; RN_NEVER: none waits for that */
 	uint32_t mask;      /* the ring's length - 1 */
@@ -191,6 +192,8 @@ struct udpr_tx {
 	uint32_t had, gone; /* how many packets are UDPR_PKT_HAD, UDPR_PKT_GONE */
 	uint32_t flight;    /* how many are UDPR_PKT_FLIGHT */
 	uint32_t cwnd;      /* Swift's window; packets * 65536 */
+	uint32_t came;      /* how many of the latest packets ACKs have reported */
+	uint32_t lost;      /* how often a packet counted as lost meanwhile */
 	uint32_t srtt, min_rtt, rttvar, rack_rtt; /* ns; 0: none measured */
 	uint32_t flow, token;
 	uint16_t src_worker, dst_worker;
@@ -198,6 +201,7 @@ struct udpr_tx {
 	uint8_t probes; /* timeouts since the last answer */
 	uint8_t reo;    /* the reordering window: quarters of the least round trip */
 	bool probe;     /* the last packet in flight is sent again next, as a probe */
+	bool starts;    /* slow start: the window doubles every round trip */
 	uint8_t cookie[UDPR_COOKIE_LEN];
 };
 
@@ -276,7 +280,8 @@ static inline uint64_t udpr_cc_longest(const struct udpr_tx *t) { return t->cfg-
  * long round trip is no sign of congestion, and only loss makes the window smaller.
  */
 void udpr_cc_ack(struct udpr_tx *t, uint64_t rtt, bool late, uint32_t acked, uint64_t now);
-void udpr_cc_loss(struct udpr_tx *t, uint64_t now);
+/* `lost` packets count as lost now. */
+void udpr_cc_loss(struct udpr_tx *t, uint32_t lost, uint64_t now);
 void udpr_cc_timeout(struct udpr_tx *t, uint64_t now);
 /* Whether the window has room for one more packet; if so, charges the pace for it. */
 bool udpr_cc_room(const struct udpr_tx *t, uint64_t now);

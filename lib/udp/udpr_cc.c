@@ -2,8 +2,13 @@
 /*
  * Swift (Kumar et al., SIGCOMM 2020, algorithm 1): a window in packets, fractions included. A delay below the target
  * makes the window larger by one packet a round trip; a delay above it makes the window smaller in proportion to the
- * excess, once a round trip; so does a loss, by half at most. A window below one packet is a pace. Swift separates the
- * ends' delay from the network's by time stamps of the adapter; here the ends report when they have not run.
+ * excess, once a round trip; a window below one packet is a pace. Swift separates the ends' delay from the network's by
+ * time stamps of the adapter; here the ends report when they have not run.
+ *
+ * Two rules are not Swift's. A new flow doubles its window every round trip until the first delay above the target or
+ * the first cut (slow start, RFC 5681, 3.1). And a loss makes the window smaller only if more than LOSS_PCT percent of
+ * the latest packets were lost, as in BBR of version 2 and later (BBRLossThresh of draft-cardwell-iccrg-bbr-congestion-
+ * control): a queue that overflows delays its packets first, while a wire that loses a few frames at random does not.
  */
 #include "udp/udpr.h"
 
@@ -13,12 +18,20 @@
 #define CWND_INIT (10u * ONE)         /* as TCP's (RFC 6928) */
 #define BETA_PCT  80u                 /* percent of the excess */
 #define CUT_PCT   50u                 /* percent of the window: the largest cut */
+#define LOSS_PCT  2u                  /* percent of the latest packets that may be lost without a cut */
+#define LOSS_FEW  2u                  /* losses that are never more than that: a percentage of few packets is chance */
+#define LATEST    512u                /* "the latest packets" are this many to twice as many */
 #define BURST_NS  (50 * RN_NS_PER_US) /* how late a sender may come and still make up for it at once */
 
-void udpr_cc_start(struct udpr_tx *t) { t->cwnd = CWND_INIT; }
+void udpr_cc_start(struct udpr_tx *t)
+{
+	t->cwnd = CWND_INIT;
+	t->starts = true;
+}
 
 static void cut_by(struct udpr_tx *t, uint32_t percent, uint64_t now)
 {
+	t->starts = false;
 	if (t->cut != 0 && now - t->cut < t->srtt)
 		return;
 	t->cut = now;
@@ -29,9 +42,14 @@ void udpr_cc_ack(struct udpr_tx *t, uint64_t rtt, bool late, uint32_t acked, uin
 {
 	uint64_t target = t->min_rtt + t->cfg->target, more;
 
+	t->came += acked;
+	if (t->came >= 2 * LATEST) {
+		t->came /= 2;
+		t->lost /= 2;
+	}
 	if (rtt < target || late) {
 		more = (uint64_t)acked * ONE;
-		if (t->cwnd >= ONE)
+		if (t->cwnd >= ONE && !t->starts)
 			more = more * ONE / t->cwnd;
 		t->cwnd = (uint32_t)rn_min_u64(CWND_MAX, t->cwnd + more);
 		return;
@@ -39,10 +57,16 @@ void udpr_cc_ack(struct udpr_tx *t, uint64_t rtt, bool late, uint32_t acked, uin
 	cut_by(t, (uint32_t)rn_min_u64(CUT_PCT, (rtt - target) * BETA_PCT / rtt), now);
 }
 
-void udpr_cc_loss(struct udpr_tx *t, uint64_t now) { cut_by(t, CUT_PCT, now); }
+void udpr_cc_loss(struct udpr_tx *t, uint32_t lost, uint64_t now)
+{
+	t->lost += lost;
+	if (t->lost > LOSS_FEW + (t->came + t->lost) * LOSS_PCT / 100)
+		cut_by(t, CUT_PCT, now);
+}
 
 void udpr_cc_timeout(struct udpr_tx *t, uint64_t now)
 {
+	t->starts = false;
 	t->cut = now;
 	t->cwnd = CWND_MIN;
 }

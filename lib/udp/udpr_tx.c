@@ -153,7 +153,7 @@ static uint64_t reo_window(const struct udpr_tx *t) { return rn_min_u64((uint64_
 static void find_lost(struct udpr_tx *t, uint64_t now)
 {
 	const uint64_t wait = t->rack_rtt + reo_window(t);
-	bool any = false;
+	uint32_t lost = 0;
 
 	t->reo_due = RN_NEVER;
 	for (uint32_t n = t->una; n != t->nxt; n++) {
@@ -169,10 +169,10 @@ static void find_lost(struct udpr_tx *t, uint64_t now)
 		p->state = UDPR_PKT_GONE;
 		t->flight--;
 		t->gone++;
-		any = true;
+		lost++;
 	}
-	if (any)
-		udpr_cc_loss(t, now);
+	if (lost != 0)
+		udpr_cc_loss(t, lost, now);
 }
 
 /* The receiver has the packets from number `from` to before `to`. Returns how many of these are newly reported. */

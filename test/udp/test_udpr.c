@@ -428,6 +428,68 @@ static void packets_come_back_only_from_a_flow_that_has_sent_none(void **state)
 	assert_true(udpr_tx_busy(&tx) && tx.state == UDPR_OPENING);
 }
 
+/*
+ * Runs a flow with much to send over a line of constant delay for some round trips; the line loses each lose_each-th
+ * packet. Returns the window at the end; packets.
+ */
+static uint32_t window_after(uint32_t lose_each, uint32_t rounds)
+{
+	uint32_t n = open_flow(UDPR_WINDOW), number[UDPR_WINDOW], crossed = 0;
+	uint64_t now = start + rtt, user;
+	struct udpr_hdr h;
+	bool ok;
+
+	for (uint32_t i = 0; i < n; i++)
+		number[i] = i;
+	for (; rounds > 0; rounds--) {
+		const uint32_t stamp = (uint32_t)(now / RN_NS_PER_US);
+		now += rtt;
+		for (uint32_t i = 0; i < n; i++) {
+			h = (struct udpr_hdr){ .kind = UDPR_DATA, .flow = tx.flow, .token = tx.token, .stamp = stamp };
+			h.number = number[i];
+			if (++crossed % lose_each != 0)
+				assert_int_equal(udpr_rx_data(&rx, &h, now), UDPR_OK);
+		}
+		if (udpr_rx_due(&rx, 0) != RN_NEVER) {
+			udpr_rx_ack(&rx, now, &h);
+			assert_int_equal(udpr_tx_in(&tx, &h, now), UDPR_OK);
+		}
+		now += rtt / 2; /* beyond RACK's reordering window */
+		udpr_tx_tick(&tx, now);
+		while (udpr_tx_done(&tx, &user, &ok))
+			assert_true(ok);
+		while (udpr_tx_room(&tx, UDPR_WINDOW) > 0)
+			assert_true(udpr_tx_send(&tx, 0, now));
+		for (n = 0; udpr_tx_next(&tx, now, &h, &user); n++) {
+			number[n] = h.number;
+			tx.pace = 0;
+		}
+	}
+	return tx.cwnd >> 16;
+}
+
+static void a_new_flow_doubles_its_window_until_the_first_delay(void **state)
+{
+	(void)state;
+	assert_int_equal(window_after(UINT32_MAX, 1), 20);
+	assert_int_equal(window_after(UINT32_MAX, 3), 80);
+	assert_int_equal(window_after(UINT32_MAX, 6), UDPR_WINDOW);
+	assert_int_equal(open_flow(20), 10);
+	ack(1, 0, 0, start + 2 * rtt);
+	ack(2, 0, 0, start + 4 * rtt); /* a round trip three times as long as the smallest one */
+	const uint32_t before = tx.cwnd;
+	ack_with(3, 0, 0, UDPR_F_LATE, start + 5 * rtt);
+	assert_true(tx.cwnd > before &&
+		    tx.cwnd - before < 65536 / 2); /* one packet a round trip, no longer one an ACK */
+}
+
+static void few_losses_make_the_window_no_smaller_and_many_do(void **state)
+{
+	(void)state;
+	assert_int_equal(window_after(100, 400), UDPR_WINDOW);      /* 1 % */
+	assert_in_range(window_after(20, 400), 1, UDPR_WINDOW / 8); /* 5 % */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -447,6 +509,8 @@ int main(void)
 		cmocka_unit_test(delay_above_the_target_makes_the_window_smaller),
 		cmocka_unit_test(delay_of_an_end_that_did_not_run_is_no_congestion),
 		cmocka_unit_test(a_receiver_that_did_not_run_says_so_once),
+		cmocka_unit_test(a_new_flow_doubles_its_window_until_the_first_delay),
+		cmocka_unit_test(few_losses_make_the_window_no_smaller_and_many_do),
 	};
 
 	return cmocka_run_group_tests_name("udpr", tests, NULL, NULL);

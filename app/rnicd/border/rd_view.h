@@ -16,7 +16,7 @@
 
 #define RD_PEERS   512u /* workers of other devices with which a worker has flows, at most; a power of two */
 #define RD_PAIRS   512u /* pairs of queue pairs of a device's worker */
-#define RD_RING    64u  /* packets on the way to a peer */
+#define RD_RING    256u /* packets on the way to a peer: all that a receiver takes (UDPR_WINDOW) */
 #define RD_NUMBERS RNICD_MAX_WORKERS /* numbers that a peer's workers may have: a device takes no more places */
 
 /* Each pair has one peer, so a tenant that uses its whole share of the pairs takes at most the same share of the
@@ -64,10 +64,11 @@ struct rd_peer {
 	struct rn_timer timer; /* when a timer of the flows is due */
 	struct udpr_tx tx;
 	struct udpr_rx rx;
-	struct udpr_pkt ring[RD_RING];
 	struct rd_flow_stats stats;
 	uint32_t n_spare;
-	uint8_t spare[RD_RING]; /* indices of unused packets */
+	uint8_t spare[RD_RING]; /* indices of unused packets; the last one is used next */
+	/* touched only as far as packets have been on the way at the same time */
+	struct udpr_pkt ring[RD_RING];
 	struct rd_packet packet[RD_RING];
 };
 

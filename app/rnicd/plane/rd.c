@@ -101,7 +101,7 @@ static struct rd_peer *peer_take(struct rd_port *r, const struct pkt_addr *addr,
 	memset(&p->stats, 0, sizeof(p->stats));
 	p->n_spare = RD_RING;
 	for (uint32_t i = 0; i < RD_RING; i++)
-		p->spare[i] = (uint8_t)i;
+		p->spare[i] = (uint8_t)(RD_RING - 1 - i); /* so that the first packet is used first */
 	struct rd_peer **at = peer_chain(r, addr);
 	p->next = *at;
 	*at = p;
