@@ -32,10 +32,10 @@ from stage import BenchError, Stage
 def arguments():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--build", default="build", help="build directory (default: build)")
-    a.add_argument("--rounds", type=int, default=5, help="how often each row is measured (default: 5)")
+    a.add_argument("--rounds", type=int, default=3, help="how often each row is measured (default: 3)")
     a.add_argument("--seconds", type=float, default=0.4, help="length of one measurement (default: 0.4)")
     a.add_argument("--full", action="store_true",
-                   help="more sizes, every message rate, 20,000 connections: 50 minutes instead of 20")
+                   help="more sizes, every message rate, 20,000 connections: an hour instead of 25 minutes")
     a.add_argument("--only", default="", metavar="TEXT", help="only rows with a figure whose name contains TEXT")
     a.add_argument("--no-kernel", action="store_true", help="leave out the rows over the kernel's TCP, which need root")
     a.add_argument("--out", default=None, metavar="DIR", help="folder for the results (default: BUILD/bench)")
