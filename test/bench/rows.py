@@ -87,7 +87,7 @@ class Rnic(Row):
         return getattr(stage, self.kind)(self.keys)
 
     def needs(self):
-        return ["ip", "ethtool"] if self.kind == "af_packet" else []
+        return {"af_packet": ["ip", "ethtool"], "host": ["ip"]}.get(self.kind, [])
 
     def setting(self):
         conf = ", ".join(f"{k}={v}" for part in self.keys.values() for k, v in part.items())
@@ -393,7 +393,8 @@ def others(args):
                                                                field("gbits_per_s"))], port={"rate": "10G"})
     calm = {"poll": "adaptive"}
     for kind, what, more in (("memif", "two daemons over memif", {}),
-                             ("af_packet", "AF_PACKET over veth", {"min-rto": "50ms"})):
+                             ("af_packet", "AF_PACKET over veth", {"min-rto": "50ms"}),
+                             ("host", "a host port over veth", {"min-rto": "50ms"})):
         yield Rnic(args, "write_bw,send_bw", "64k", bandwidth(f"MTU 1500, {what}"), rnicd=calm, port=more, kind=kind)
         yield Rnic(args, "send_lat", "64", lambda m, s, w=what: [Figure(f"Send latency, 64 B, {w}, median", "us",
                                                                        field("lat_p50_ns", 1e-3))],

@@ -218,6 +218,12 @@ class Stage:
             with self.two(keys, ["af_packet:veth0"] * 2, [["ip", "netns", "exec", n] for n in self.ns]):
                 yield
 
+    @contextlib.contextmanager
+    def host(self, keys):
+        with self.namespaces(keys["port"]["mtu"], True, addresses=False):
+            with self.two(keys, ["host:veth0"] * 2, [["ip", "netns", "exec", n] for n in self.ns]):
+                yield
+
     @staticmethod
     def wait_for(p, log, word, name):
         until = time.monotonic() + PATIENCE

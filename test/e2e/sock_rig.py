@@ -45,6 +45,42 @@ def nothing_left(d):
     until(lambda: descriptors(d) <= before, lambda: f"rnicd has {descriptors(d)} open descriptors, {before} before")
 
 
+# Receives each connection to its end, then answers with length and sum; argv[3] is the number of connections.
+SERVE = """
+import hashlib, socket, sys
+l = socket.socket()
+l.bind((sys.argv[1], int(sys.argv[2])))
+l.listen(8)
+print("listening", l.getsockname()[1], flush=True)
+for _ in range(int(sys.argv[3])):
+    s, _ = l.accept()
+    n, h = 0, hashlib.sha256()
+    while b := s.recv(100000):
+        n += len(b)
+        h.update(b)
+    s.sendall(f"{n} {h.hexdigest()}".encode())
+    s.close()
+"""
+
+# Sends random bytes in pieces of random sizes; the answer must be the sum of the bytes.
+SEND = """
+import hashlib, random, socket, sys
+r = random.Random(int(sys.argv[3]))
+c = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+n, h = 0, hashlib.sha256()
+while n < int(sys.argv[4]):
+    b = r.randbytes(r.choice((1, 100, 1460, 5000, 300000)))
+    c.sendall(b)
+    h.update(b)
+    n += len(b)
+c.shutdown(socket.SHUT_WR)
+got = b""
+while b := c.recv(4096):
+    got += b
+assert got.decode() == f"{n} {h.hexdigest()}", (n, got)
+print("sum is right", flush=True)
+"""
+
 # Prints the length, the CRC and the sender of each datagram. A datagram that asks for it is sent back, its last byte
 # first.
 READS = """

@@ -14,47 +14,11 @@ import tempfile
 
 from nets import KERNEL, OURS, tap
 from rig import PATIENCE, RNICRUN, Daemon, Process, case, main, need, pair_conf, until
-from sock_rig import kernels, killed_daemon, lines, nothing_left, ours, port_of, python
+from sock_rig import SEND, SERVE, kernels, killed_daemon, lines, nothing_left, ours, port_of, python
 from sock_raw import FIN, RESET, RING, RX_HEAD, TX_TAIL, Raw
 
 A, B = "10.77.0.1", "10.77.0.2"
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sock_table.py")
-
-# Receives each connection to its end, then answers with length and sum; argv[3] is the number of connections.
-SERVE = """
-import hashlib, socket, sys
-l = socket.socket()
-l.bind((sys.argv[1], int(sys.argv[2])))
-l.listen(8)
-print("listening", l.getsockname()[1], flush=True)
-for _ in range(int(sys.argv[3])):
-    s, _ = l.accept()
-    n, h = 0, hashlib.sha256()
-    while b := s.recv(100000):
-        n += len(b)
-        h.update(b)
-    s.sendall(f"{n} {h.hexdigest()}".encode())
-    s.close()
-"""
-
-# Sends random bytes in pieces of random sizes; the answer must be the sum of the bytes.
-SEND = """
-import hashlib, random, socket, sys
-r = random.Random(int(sys.argv[3]))
-c = socket.create_connection((sys.argv[1], int(sys.argv[2])))
-n, h = 0, hashlib.sha256()
-while n < int(sys.argv[4]):
-    b = r.randbytes(r.choice((1, 100, 1460, 5000, 300000)))
-    c.sendall(b)
-    h.update(b)
-    n += len(b)
-c.shutdown(socket.SHUT_WR)
-got = b""
-while b := c.recv(4096):
-    got += b
-assert got.decode() == f"{n} {h.hexdigest()}", (n, got)
-print("sum is right", flush=True)
-"""
 
 # Sends "bye" to each client and closes.
 SHORT = """

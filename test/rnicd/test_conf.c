@@ -270,7 +270,7 @@ static void devices_and_addresses(void **state)
 	expect("[port a]\naddress = 10.0.0.1/24\n", "t.conf:1: port 'a' has no 'device'\n");
 	expect("[port a]\ndevice = tap:x\n", "t.conf:1: port 'a' has no 'address'\n");
 	expect("[port a]\ndevice = eth0\naddress = 10.0.0.1/24\n",
-	       "t.conf:2: 'device = eth0' must begin with pair:, memif:, tap:, af_packet:, pcap: or pci:\n");
+	       "t.conf:2: 'device = eth0' must begin with pair:, memif:, tap:, af_packet:, host:, pcap: or pci:\n");
 	expect("[port a]\ndevice = tap:\naddress = 10.0.0.1/24\n",
 	       "t.conf:2: 'device = tap:' must name the device behind the colon, without blanks\n");
 	expect("[port a]\ndevice = tap:x\naddress = 10.0.0.1\n",
@@ -316,6 +316,8 @@ static void what_no_driver_takes_does_not_pass(void **state)
 		{ "tap:mac=fixed", "needs the interface: iface=NAME" },
 		{ "af_packet:sixteen-letters-",
 		  "names an interface with 16 letters: the kernel's names have at most 15" },
+		{ "host:sixteen-letters-", "names an interface with 16 letters: the kernel's names have at most 15" },
+		{ "host:a/b", "does not name an interface as the kernel has them: letters, digits, '-' and '_'" },
 		{ "pci:3b:00", "must be a PCI address such as pci:0000:3b:00.0 (lspci -D shows them)" },
 		{ "pci:0000:3b:00.8", "must be a PCI address such as pci:0000:3b:00.0 (lspci -D shows them)" },
 		{ "pci:eth0", "must be a PCI address such as pci:0000:3b:00.0 (lspci -D shows them)" },
@@ -425,8 +427,8 @@ static void garbage_is_survived(void **state)
 
 static void the_examples_are_without_mistake(void **state)
 {
-	static const char *const files[] = { "pair.conf", "memif-a.conf",   "memif-b.conf",
-					     "tap.conf",  "af_packet.conf", "physical.conf" };
+	static const char *const files[] = { "pair.conf",      "memif-a.conf",  "memif-b.conf", "tap.conf",
+					     "af_packet.conf", "physical.conf", "host.conf" };
 	char path[512];
 
 	(void)state;

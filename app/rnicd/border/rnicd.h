@@ -65,6 +65,7 @@ enum rnicd_port_kind {
 	RNICD_PORT_MEMIF, /* shared memory to another daemon; args: DPDK's of net_memif, role=server,id=0,socket=PATH */
 	RNICD_PORT_TAP,   /* a tap interface of the host's kernel, created by us; args: interface name */
 	RNICD_PORT_AF_PACKET, /* an interface of the host's kernel; args: its name */
+	RNICD_PORT_HOST,      /* the same by sockets of our own, with large segments; args: its name */
 	RNICD_PORT_PCAP,      /* files; args: DPDK net_pcap arguments, e.g. rx_pcap=in.pcap,tx_pcap=out.pcap */
 	RNICD_PORT_PCI,       /* a physical port; args: PCI address and DPDK arguments */
 	RNICD_PORT_PATHS,     /* several links, each a line of its own behind the ports */
@@ -303,6 +304,7 @@ struct rnicd_port {
 	uint32_t n_paths;        /* 0: the port has one line, its own */
 	struct rnicd_port *path[RNICD_PATHS];
 	struct rte_ring *const *wire; /* PAIR: [queue] frames to this port; NULL: the ethdev has them */
+	struct port_host *host;       /* HOST: its sockets, and there is no ethdev; else NULL */
 	struct rte_mempool *pool;     /* linear buffers that hold a whole frame */
 	int bell[RNICD_MAX_WORKERS];  /* AF_PACKET: socket that wakes the worker, port_wake.c; -1: none */
 	void (*tap_look)(int signo);  /* TAP: the driver's handler, called before a read; NULL: not needed */

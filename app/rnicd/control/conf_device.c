@@ -125,13 +125,14 @@ static bool pci(struct rnicd_port_cfg *p, const char *args, char *why)
 
 bool conf_device(struct rnicd_port_cfg *p, const char *v, char *why)
 {
-	static const char *const name[RNICD_PORT_PATHS] = { "pair:", "memif:", "tap:", "af_packet:", "pcap:", "pci:" };
+	static const char *const name[RNICD_PORT_PATHS] = { "pair:", "memif:", "tap:", "af_packet:",
+							    "host:", "pcap:",  "pci:" };
 	unsigned k = 0;
 
 	while (k < RNICD_PORT_PATHS && strncmp(v, name[k], strlen(name[k])) != 0)
 		k++;
 	if (k == RNICD_PORT_PATHS)
-		return no_device(why, "must begin with pair:, memif:, tap:, af_packet:, pcap: or pci:");
+		return no_device(why, "must begin with pair:, memif:, tap:, af_packet:, host:, pcap: or pci:");
 	const char *args = v + strlen(name[k]);
 	if (*args == '\0' || strlen(args) + sizeof("0000:") > sizeof(p->args) || strpbrk(args, " \t") != NULL)
 		return no_device(why, "must name the device behind the colon, without blanks");
@@ -141,6 +142,7 @@ bool conf_device(struct rnicd_port_cfg *p, const char *v, char *why)
 	case RNICD_PORT_MEMIF: return memif(p, args, why);
 	case RNICD_PORT_TAP:
 	case RNICD_PORT_AF_PACKET: return with_interface(args, why);
+	case RNICD_PORT_HOST: return interface(args, why);
 	case RNICD_PORT_PCI: return pci(p, args, why);
 	case RNICD_PORT_PAIR:
 	case RNICD_PORT_PCAP:

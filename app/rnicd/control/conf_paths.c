@@ -19,7 +19,7 @@ void conf_paths_begin(struct conf_paths *ps)
 /* Finds the comma between the first device of a list and the next device. A device may have commas of its own. */
 static char *device_end(char *s)
 {
-	static const char *const kinds[] = { "pair:", "memif:", "tap:", "af_packet:", "pcap:", "pci:" };
+	static const char *const kinds[] = { "pair:", "memif:", "tap:", "af_packet:", "host:", "pcap:", "pci:" };
 
 	for (char *c = strchr(s, ','); c != NULL; c = strchr(c + 1, ',')) {
 		const char *next = c + 1 + strspn(c + 1, " \t");

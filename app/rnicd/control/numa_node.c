@@ -14,8 +14,10 @@ int numa_node_of_ports(void)
 	int node = -1;
 
 	for (uint32_t i = 0; i < rnicd_lines(); i++) {
+		if (rnicd.port[i]->cfg->kind != RNICD_PORT_PCI)
+			continue;
 		int at = rte_eth_dev_socket_id(rnicd.port[i]->ethdev);
-		if (rnicd.port[i]->cfg->kind != RNICD_PORT_PCI || at < 0)
+		if (at < 0)
 			continue;
 		if (node >= 0 && node != at) {
 			rnicd_log(RNICD_LOG_WARNING,

@@ -39,6 +39,7 @@ struct capture {
 	FILE *file;
 	struct rte_ring *ring;
 	struct rte_mempool *pool;
+	struct rte_mempool *large; /* for the large segments of a host port; NULL: there are none */
 	pthread_t thread;
 	bool stop;      /* written by the control thread, relaxed: the writer looks at it each round */
 	bool failed;    /* of the writer: writing has failed; logged once */
@@ -185,7 +186,22 @@ static void release(struct capture *c)
 		rnicd_log(RNICD_LOG_ERROR, "capture %s: %s", c->path, strerror(errno));
 	rte_ring_free(c->ring);
 	rte_mempool_free(c->pool);
+	rte_mempool_free(c->large);
 	rte_free(c);
+}
+
+static bool make_large(struct capture *c, const struct rnicd_port *port)
+{
+	bool host = port->host != NULL;
+	char name[RTE_MEMPOOL_NAMESIZE];
+
+	for (uint32_t i = 0; i < port->n_paths; i++)
+		host |= port->path[i]->cfg->kind == RNICD_PORT_HOST;
+	if (!host)
+		return true;
+	snprintf(name, sizeof(name), "cap_large_%u", port->index);
+	c->large = rte_pktmbuf_pool_create(name, 2 * BATCH, 0, sizeof(struct stamp), UINT16_MAX, port->socket);
+	return c->large != NULL;
 }
 
 struct capture *capture_start(const struct rnicd_port *port, char *err, uint32_t err_len)
@@ -205,7 +221,7 @@ struct capture *capture_start(const struct rnicd_port *port, char *err, uint32_t
 	snprintf(name, sizeof(name), "cap_pool_%u", port->index);
 	c->pool = rte_pktmbuf_pool_create(name, RING_FRAMES + 2 * BATCH, 0, sizeof(struct stamp),
 					  rte_pktmbuf_data_room_size(port->pool), port->socket);
-	if (c->ring == NULL || c->pool == NULL)
+	if (c->ring == NULL || c->pool == NULL || !make_large(c, port))
 		goto no_memory;
 
 	c->file = open_file(c);
@@ -239,7 +255,8 @@ void capture_stop(struct capture *c)
 
 bool capture_frame(struct capture *c, const struct rte_mbuf *m, enum capture_direction dir)
 {
-	struct rte_mbuf *copy = frame_copy(c->pool, m);
+	const bool fits = c->large == NULL || m->pkt_len + RTE_PKTMBUF_HEADROOM <= rte_pktmbuf_data_room_size(c->pool);
+	struct rte_mbuf *copy = frame_copy(fits ? c->pool : c->large, m);
 
 	if (copy == NULL)
 		return false;

@@ -11,6 +11,7 @@
 
 #include "plane/capture.h"
 #include "border/port_admin.h"
+#include "plane/port_host.h"
 #include "plane/port_link.h"
 #include "plane/port_rss.h"
 #include "plane/worker_int.h"
@@ -129,8 +130,19 @@ static void check_rx_interrupts(struct rnicd_port *port)
 	}
 }
 
+/* A port without an ethdev has nothing to be set up but what its sockets have. */
+static bool bring_up_host(struct rnicd_port *port, char *err, uint32_t err_len)
+{
+	if (!port_dev_set_mtu(port, err, err_len))
+		return false;
+	port_link_begin(port);
+	return true;
+}
+
 static bool bring_up(struct rnicd_port *port, char *err, uint32_t err_len)
 {
+	if (port->host != NULL)
+		return bring_up_host(port, err, err_len);
 	int rc = setup_queues(port);
 
 	if (rc == 0 && !port_dev_set_mtu(port, err, err_len))
@@ -205,7 +217,7 @@ static bool start_one(struct rnicd_port *port, char *err, uint32_t err_len)
 	port->socket = (int)rte_lcore_to_socket_id(1);
 	if (port->n_paths == 0 && !create_dev(port, err, err_len))
 		return false;
-	if (port->n_paths == 0 && port->cfg->kind != RNICD_PORT_PAIR)
+	if (port->n_paths == 0 && port->cfg->kind != RNICD_PORT_PAIR && port->host == NULL)
 		port->socket = rte_eth_dev_socket_id(port->ethdev);
 	if (port->socket < 0 || !rnicd.cfg.hugepages)
 		port->socket = 0;
@@ -232,8 +244,8 @@ void port_groups(struct rnicd_port *port, const struct pkt_addr *addr, uint32_t 
 
 	for (uint32_t i = 0; i < port->n_paths; i++)
 		port_groups(port->path[i], addr, n);
-	if (port->n_paths != 0 || port_link(port) == RNICD_LINK_GONE || rte_eth_promiscuous_get(port->ethdev) == 1 ||
-	    port->cfg->kind == RNICD_PORT_PAIR)
+	if (port->n_paths != 0 || port_link(port) == RNICD_LINK_GONE || port->host != NULL ||
+	    rte_eth_promiscuous_get(port->ethdev) == 1 || port->cfg->kind == RNICD_PORT_PAIR)
 		return;
 	for (uint32_t i = 0; i < n && i < PORT_GROUPS; i++)
 		pkt_group_mac(mac[1 + i].addr_bytes, &addr[i]);
@@ -287,6 +299,7 @@ bool port_start_all(char *err, uint32_t err_len)
 
 static void close_dev(struct rnicd_port *port)
 {
+	port_host_close(port);
 	if (port->ethdev == RTE_MAX_ETHPORTS)
 		return;
 	port_wake_close(port);
@@ -333,6 +346,7 @@ void port_close_all(void)
 void port_free_all(void)
 {
 	for (uint32_t i = rnicd_lines(); i-- > 0;) {
+		port_host_free(rnicd.port[i]);
 		if (rnicd.port[i]->of == NULL)
 			rte_mempool_free(rnicd.port[i]->pool);
 		rte_free(rnicd.port[i]);

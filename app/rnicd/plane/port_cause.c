@@ -107,6 +107,7 @@ void port_cause(const struct rnicd_port_cfg *cfg, int rc, char *why, size_t len)
 
 	switch (cfg->kind) {
 	case RNICD_PORT_TAP: found = tap(cfg, why, len); break;
+	case RNICD_PORT_HOST:
 	case RNICD_PORT_AF_PACKET: found = af_packet(cfg, why, len); break;
 	case RNICD_PORT_MEMIF: found = memif(cfg, why, len); break;
 	case RNICD_PORT_PCI: found = pci(cfg, why, len); break;

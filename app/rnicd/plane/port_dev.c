@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plane/port.h"
+#include "plane/port_host.h"
 #include "plane/port_link.h"
 
 #include <errno.h>
@@ -158,13 +159,13 @@ static int configure(struct rnicd_port *port, const struct rte_eth_dev_info *inf
 }
 
 /* The host sets the interface's MTU; the driver does not know larger MTUs but carries any frame that fits its slots. */
-static bool af_packet_mtu(const struct rnicd_port *port, char *err, uint32_t err_len)
+static bool interface_mtu(const struct rnicd_port *port, char *err, uint32_t err_len)
 {
-	struct rte_eth_dev_info info;
+	struct rte_eth_dev_info info = { .if_index = port->if_index };
 	struct ifreq req = { .ifr_mtu = 0 };
 	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	if (s >= 0 && rte_eth_dev_info_get(port->ethdev, &info) == 0 &&
+	if (s >= 0 && (port->host != NULL || rte_eth_dev_info_get(port->ethdev, &info) == 0) &&
 	    if_indextoname(info.if_index, req.ifr_name) != NULL)
 		ioctl(s, SIOCGIFMTU, &req);
 	if (s >= 0)
@@ -180,8 +181,8 @@ bool port_dev_set_mtu(const struct rnicd_port *port, char *err, uint32_t err_len
 {
 	struct rte_eth_dev_info info;
 
-	if (port->cfg->kind == RNICD_PORT_AF_PACKET)
-		return af_packet_mtu(port, err, err_len);
+	if (port->cfg->kind == RNICD_PORT_AF_PACKET || port->host != NULL)
+		return interface_mtu(port, err, err_len);
 	int rc = rte_eth_dev_set_mtu(port->ethdev, port->mtu);
 
 	/* a driver without the call takes what its buffers hold */
@@ -199,6 +200,8 @@ bool port_dev_create(struct rnicd_port *port, char *err, uint32_t err_len)
 {
 	struct rte_eth_dev_info info;
 
+	if (port->cfg->kind == RNICD_PORT_HOST)
+		return port_host_open(port, err, err_len);
 	if (!probe(port, err, err_len))
 		return false;
 	int rc = rte_eth_dev_info_get(port->ethdev, &info);
@@ -223,6 +226,10 @@ void port_dev_destroy(struct rnicd_port *port)
 {
 	struct rte_eth_dev_info info;
 
+	if (port->host != NULL) {
+		port_host_close(port);
+		return;
+	}
 	if (rte_eth_dev_info_get(port->ethdev, &info) != 0)
 		return;
 	rte_eth_dev_close(port->ethdev);

@@ -89,6 +89,8 @@ enum rnicd_link port_link_ask(const struct rnicd_port *port)
 		return RNICD_LINK_UP; /* both ends of the wire are here */
 	if (port->if_index != 0)
 		return host_link(port);
+	if (port->host != NULL)
+		return RNICD_LINK_GONE;
 	/* a driver that cannot report the link is assumed to have one */
 	if (rte_eth_link_get_nowait(port->ethdev, &link) != 0 || link.link_status == RTE_ETH_LINK_UP)
 		return RNICD_LINK_UP;
@@ -100,9 +102,11 @@ void port_link_begin(struct rnicd_port *port)
 	struct rte_eth_dev_info info;
 	struct ifreq req;
 
+	info.if_index = port->host != NULL ? port->if_index : 0;
 	port->if_index = 0;
-	if (port->cfg->kind != RNICD_PORT_PAIR && rte_eth_dev_info_get(port->ethdev, &info) == 0 &&
-	    info.if_index != 0 && name_of(info.if_index, &req)) {
+	if (port->cfg->kind != RNICD_PORT_PAIR &&
+	    (port->host != NULL || rte_eth_dev_info_get(port->ethdev, &info) == 0) && info.if_index != 0 &&
+	    name_of(info.if_index, &req)) {
 		port->if_index = info.if_index;
 		snprintf(port->if_name, sizeof(port->if_name), "%s", req.ifr_name);
 	}

@@ -6,6 +6,7 @@
 
 #include "plane/capture.h"
 #include "plane/frame.h"
+#include "plane/port_host.h"
 #include "plane/worker_int.h"
 
 #define MASK     (PORT_TX_QUEUE - 1)
@@ -79,6 +80,8 @@ static uint32_t give(struct port_tx *t, struct rte_mbuf **m, uint32_t n)
 	}
 	if (t->port->wire != NULL) {
 		sent = rte_ring_sp_enqueue_burst(t->port->peer->wire[t->queue], (void *const *)m, n, NULL);
+	} else if (t->through == NULL && t->port->host != NULL) {
+		return port_host_tx(t->port, t->queue, m, n);
 	} else if (rn_likely(t->through == NULL)) {
 		sent = rte_eth_tx_burst(t->port->ethdev, t->queue, m, (uint16_t)n);
 	} else {

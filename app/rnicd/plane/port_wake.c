@@ -16,6 +16,7 @@
 #include <rte_ethdev.h>
 
 #include "plane/port.h"
+#include "plane/port_host.h"
 
 static int open_bell(unsigned int if_index)
 {
@@ -71,6 +72,8 @@ int port_rx_fd(const struct rnicd_port *port, uint16_t queue)
 {
 	if (!port->caps.rx_fd)
 		return -1;
+	if (port->host != NULL)
+		return port_host_fd(port, queue);
 	return port->bell[queue] >= 0 ? port->bell[queue] : rte_eth_dev_rx_intr_ctl_q_get_fd(port->ethdev, queue);
 }
 
@@ -78,7 +81,7 @@ void port_rx_arm(const struct rnicd_port *port, uint16_t queue)
 {
 	uint8_t byte;
 
-	if (!port->caps.rx_fd)
+	if (!port->caps.rx_fd || port->host != NULL) /* a worker that sleeps has emptied the socket */
 		return;
 	/* a full buffer rings no more: it holds two or three packets */
 	if (port->bell[queue] >= 0) {

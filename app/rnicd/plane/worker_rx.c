@@ -10,6 +10,7 @@
 #include "plane/frame.h"
 #include "pkt/pkt_igmp.h"
 #include "plane/port.h"
+#include "plane/port_host.h"
 #include "plane/worker_int.h"
 
 #define TAP_LOOK_NS (20 * RN_NS_PER_US)
@@ -495,6 +496,14 @@ static void by_path(const struct rnicd_port *path, struct rnicd_port_stats *st, 
 	}
 }
 
+static inline uint32_t poll_port(struct rnicd_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t most)
+{
+	if (port->wire != NULL)
+		return rte_ring_sc_dequeue_burst(port->wire[queue], (void **)m, most, NULL);
+	return rn_unlikely(port->host != NULL) ? port_host_rx(port, queue, m, most)
+					       : rte_eth_rx_burst(port->ethdev, queue, m, most);
+}
+
 static uint32_t from_port(struct rnicd_worker *w, struct rnicd_port *port)
 {
 	struct rte_mbuf *m[WORKER_BURST];
@@ -505,8 +514,7 @@ static uint32_t from_port(struct rnicd_worker *w, struct rnicd_port *port)
 	    rn_unlikely(port->n_paths != 0)) /* its paths are read */
 		return 0;
 	uint16_t most = *share;
-	uint32_t n = port->wire != NULL ? rte_ring_sc_dequeue_burst(port->wire[w->index], (void **)m, most, NULL)
-					: rte_eth_rx_burst(port->ethdev, (uint16_t)w->index, m, most);
+	uint32_t n = poll_port(port, (uint16_t)w->index, m, most);
 	for (uint32_t i = 0; i < n; i++)
 		ports[i] = rn_likely(port->of == NULL) ? port : port->of;
 	if (rn_unlikely(port->of != NULL))

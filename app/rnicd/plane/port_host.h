@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A port on an interface of the host's kernel, by packet sockets of our own and not by a driver of DPDK's. The kernel
+ * is handed large TCP segments and checksums that are left to compute, and hands over the same. Each worker has a
+ * socket. The first section is for the control thread, with no worker in the port; the rest for the queue's worker.
+ */
+#ifndef RNICD_PORT_HOST_H
+#define RNICD_PORT_HOST_H
+
+#include <rte_mbuf.h>
+
+#include "border/rnicd.h"
+
+/* False with a sentence in err. What an earlier call has made of memory is kept until port_host_free(). */
+bool port_host_open(struct rnicd_port *port, char *err, uint32_t err_len);
+/* Closes the sockets and frees the buffers that waited for frames. */
+void port_host_close(struct rnicd_port *port);
+void port_host_free(struct rnicd_port *port);
+
+int port_host_fd(const struct rnicd_port *port, uint16_t queue);
+uint32_t port_host_rx(struct rnicd_port *port, uint16_t queue, struct rte_mbuf **m, uint32_t n);
+/* Counts what goes out. Returns how many frames are done with; the others are still the caller's. */
+uint32_t port_host_tx(struct rnicd_port *port, uint16_t queue, struct rte_mbuf **m, uint32_t n);
+
+#endif

@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Ports of kind host on one end of a veth pair: against the kernel's TCP at the other end and against another daemon;
+large segments in both directions, loss, VLAN tags, a sleeping worker, a cable that is pulled, malformed frames.
+"""
+import contextlib
+import json
+import re
+import socket
+import struct
+import sys
+
+from nets import KERNEL, OURS, In, conf, netns, ping, sh, veth, wait_for, wait_said
+from rig import TESTPMD, Daemon, Skip, case, main, until
+from shark import fields
+from sock_rig import SEND, SERVE, kernels, ours, port_of, python
+
+BYTES = 20_000_000
+VNET_HDR = 15  # PACKET_VNET_HDR, linux/if_packet.h
+
+
+@contextlib.contextmanager
+def wired(extra="", rnicd=""):
+    """A daemon with a host port on v1; the kernel has v0, with an address."""
+    with veth() as ns:
+        sh("ip", "-n", ns, "addr", "add", f"{KERNEL}/24", "dev", "v0")
+        text = conf("host:v1", extra).replace("hugepages = no", f"hugepages = no\n{rnicd}")
+        with Daemon(text, netns=ns) as d:
+            yield ns, d
+
+
+def stats(d, port="a"):
+    return d.telemetry(f"/rnic/ports,{port}")
+
+
+def frames_at(ns, dev):
+    """How many frames the kernel has received at the interface."""
+    return json.loads(sh("ip", "-n", ns, "-s", "-j", "link", "show", dev).stdout)[0]["stats64"]["rx"]["packets"]
+
+
+def both_ways(ns, d, n=BYTES, at=KERNEL):
+    s = kernels(d, *python(SERVE, at, 0, 1), netns=ns)
+    ours(d, *python(SEND, at, port_of(s), 2, n), netns=ns).ok()
+    s.ok()
+    s = ours(d, *python(SERVE, OURS, 0, 1), netns=ns)
+    kernels(d, *python(SEND, OURS, port_of(s), 3, n), netns=ns).ok()
+    s.ok()
+
+
+@case
+def the_kernels_ping_is_answered():
+    with wired() as (ns, d):
+        for size in ("0", "1", "56", "1472"):
+            out = ping(ns, "-c", "4", "-s", size)
+            assert out.returncode == 0 and " 0% packet loss" in out.stdout, out.stdout + out.stderr
+        assert stats(d)["icmp_echo"] == 16
+
+
+@case
+def large_segments_cross_in_both_directions():
+    with wired() as (ns, d):
+        s = kernels(d, *python(SERVE, KERNEL, 0, 1), netns=ns)
+        before = frames_at(ns, "v0")
+        ours(d, *python(SEND, KERNEL, port_of(s), 2, BYTES), netns=ns).ok()
+        s.ok()
+        st = stats(d)
+        assert st["tx_bytes"] > BYTES and st["tx_packets"] > 2 * (frames_at(ns, "v0") - before), st
+        s = ours(d, *python(SERVE, OURS, 0, 1), netns=ns)
+        kernels(d, *python(SEND, OURS, port_of(s), 3, BYTES), netns=ns).ok()
+        s.ok()
+        now = stats(d)
+        more = {k: now[k] - st[k] for k in ("rx_bytes", "rx_packets")}
+        assert more["rx_bytes"] > BYTES and more["rx_bytes"] > 3000 * more["rx_packets"], more
+        assert now["rx_bad"] == now["rx_bad_csum"] == 0, now
+
+
+@case
+def computed_checksums_agree_with_those_left_out():
+    """A kernel that leaves none out, and a port that trusts none."""
+    with wired("verify-checksums = yes") as (ns, d):
+        both_ways(ns, d)
+        sh("ip", "netns", "exec", ns, "ethtool", "-K", "v0", "tx", "off", "tso", "off", "gso", "off")
+        both_ways(ns, d)
+        st = stats(d)
+        assert st["rx_bad"] == st["rx_bad_csum"] == 0, st
+
+
+@case
+def streams_survive_loss():
+    with wired("loss = 0.01\nreorder = 0.01\ndelay = 100us") as (ns, d):
+        both_ways(ns, d, 2_000_000)
+        assert stats(d)["impair_lost"] > 0
+
+
+@case
+def several_workers_share_the_interface():
+    with wired(rnicd="workers = 0,0") as (ns, d):
+        for _ in range(4):
+            both_ways(ns, d, 1_000_000)
+        assert stats(d)["rx_bad_csum"] == 0
+
+
+@case
+def tags_are_kept():
+    with wired("vlan = 5") as (ns, d):
+        sh("ip", "-n", ns, "addr", "flush", "dev", "v0")
+        if sh("ip", "-n", ns, "link", "add", "link", "v0", "name", "v0.5", "type", "vlan", "id", "5",
+              check=False).returncode != 0:
+            raise Skip("this kernel has no VLAN interfaces")
+        sh("ip", "-n", ns, "addr", "add", f"{KERNEL}/24", "dev", "v0.5")
+        sh("ip", "-n", ns, "link", "set", "v0.5", "up")
+        assert ping(ns, "-c", "2").returncode == 0
+        both_ways(ns, d, 2_000_000)
+        assert stats(d)["rx_bad"] == 0
+
+
+@case
+def a_tag_that_the_kernel_takes_off_is_put_back():
+    """A tagged question for the port's address is answered; the kernel keeps the tag beside the frame."""
+    with wired("vlan = 5") as (ns, d):
+        def ask(tag):
+            with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as s:
+                s.bind(("v0", 0x0806))
+                arp = struct.pack("!HHBBH6s4s6s4s", 1, 0x0800, 6, 4, 1, b"\2" * 6, socket.inet_aton(KERNEL), bytes(6),
+                                  socket.inet_aton(OURS))
+                s.send(b"\xff" * 6 + b"\2" * 6 + tag + b"\x08\x06" + arp + bytes(18))
+
+        before = stats(d)
+        In(ns).run(lambda: ask(b""))
+        until(lambda: stats(d)["rx_not_ours"] > before["rx_not_ours"], d.tail)
+        In(ns).run(lambda: ask(b"\x81\x00\x00\x05"))
+        until(lambda: stats(d)["arp_tx"] > before["arp_tx"], d.tail)
+
+
+@case
+def captured_large_segments_have_their_checksums():
+    with wired("capture = {dir}/a.pcapng") as (ns, d):
+        both_ways(ns, d, 2_000_000)
+        d.end()
+        rows = fields(d.dir + "/a.pcapng", "frame.len", "tcp.checksum.status", of="tcp")
+        assert any(int(r[0]) > 20_000 for r in rows), len(rows)
+        assert all(r[1] != "0" for r in rows), [r for r in rows if r[1] == "0"][:5]
+
+
+@case
+def a_sleeping_worker_is_woken():
+    with wired(rnicd="poll = adaptive") as (ns, d):
+        assert ping(ns, "-c", "3", "-i", "0.5").returncode == 0
+        both_ways(ns, d, 1_000_000)
+
+
+@case
+def the_interface_goes_and_comes_back():
+    with wired() as (ns, d):
+        sh("ip", "-n", ns, "link", "set", "v0", "down")
+        wait_said(d, "port a: link down: the interface v1 is down or has no carrier")
+        sh("ip", "-n", ns, "link", "set", "v0", "up")
+        wait_said(d, "port a: link up")
+        wait_for(lambda: ping(ns, "-c", "1").returncode == 0, d.tail())
+        sh("ip", "-n", ns, "link", "del", "v1")
+        wait_said(d, "port a: link down: the interface v1 is gone")
+        sh("ip", "-n", ns, "link", "add", "v0", "type", "veth", "peer", "name", "v1")
+        for dev in ("v0", "v1"):
+            sh("ip", "-n", ns, "link", "set", dev, "up")
+        sh("ip", "-n", ns, "addr", "add", f"{KERNEL}/24", "dev", "v0")
+        wait_said(d, "port a: link up", 2)
+        wait_for(lambda: ping(ns, "-c", "1").returncode == 0, d.tail())
+
+
+@case
+def a_sum_at_a_wrong_place_is_refused():
+    """A neighbour says that the checksum is left out, and points elsewhere: the frame is counted and dropped."""
+    with wired() as (ns, d):
+        def send():
+            with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as s:
+                s.setsockopt(263, VNET_HDR, 1)  # SOL_PACKET
+                s.bind(("v0", 0x0800))
+                ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 44, 0, 0x4000, 64, 6, 0, socket.inet_aton(KERNEL),
+                                 socket.inet_aton(OURS))
+                frame = b"\xff" * 6 + b"\2" * 6 + b"\x08\x00" + ip + bytes(24)
+                for start, off in ((30, 16), (34, 6), (20, 0)):
+                    s.send(struct.pack("=BBHHHH", 1, 0, 0, 0, start, off) + frame)
+
+        assert ping(ns, "-c", "1").returncode == 0
+        before = stats(d)["rx_bad"]
+        In(ns).run(send)
+        until(lambda: stats(d)["rx_bad"] == before + 3, d.tail)
+        assert ping(ns, "-c", "1").returncode == 0
+
+
+@case
+def two_daemons():
+    with netns("a") as a, netns("b") as b:
+        sh("ip", "link", "add", "v1", "netns", a, "type", "veth", "peer", "name", "v1", "netns", b)
+        for ns in (a, b):
+            sh("ip", "-n", ns, "link", "set", "v1", "up")
+        other = conf("host:v1").replace(OURS, KERNEL)
+        with Daemon(conf("host:v1"), netns=a) as x, Daemon(other, netns=b) as y:
+            server = x.run(TESTPMD, "-s", "-a", OURS, "--once")
+            server.wait_line("listening")
+            y.run(TESTPMD, "--mode", "write_bw", "--sizes", "65536", "--iters", "500", OURS).ok()
+            server.ok()
+            st = stats(x)
+            assert st["rx_bytes"] > 3000 * st["rx_packets"] and st["rx_bad"] == st["rx_bad_csum"] == 0, st
+
+
+@case
+def an_interface_that_is_not_there_is_named():
+    with netns() as ns:
+        try:
+            with Daemon(conf("host:nobody"), netns=ns):
+                pass
+        except AssertionError as e:
+            assert re.search(r"there is no interface nobody", str(e)), e
+        else:
+            raise AssertionError("the daemon has started")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
