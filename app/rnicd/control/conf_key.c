@@ -309,7 +309,8 @@ static bool own_capture(void *base, const char *v, char *why)
 }
 
 const struct conf_key conf_keys_port[] = {
-	{ "device", "", "pair:PORT, memif:ARGS, tap:NAME, af_packet:INTERFACE, host:INTERFACE, pcap:ARGS or pci:ADDRESS", CONF_OWN,
+	{ "device", "",
+	  "pair:PORT, memif:ARGS, tap:NAME, af_packet:INTERFACE, host:INTERFACE, pcap:ARGS or pci:ADDRESS", CONF_OWN,
 	  .own = own_device },
 	{ "address", "", "ADDRESS/BITS of the port", CONF_OWN, .own = own_address },
 	{ "paths", "-",

@@ -102,7 +102,7 @@ static bool fan_out(struct port_host *h)
 	return true;
 }
 
-static struct port_host *make(struct rnicd_port *port)
+static struct port_host *make_host(struct rnicd_port *port)
 {
 	const uint32_t n = rnicd.cfg.n_workers, one = LARGE_ROOM + RTE_PKTMBUF_HEADROOM;
 	const uint64_t fit = rnicd_free_memory() / 4 / rnicd.cfg.n_ports / one;
@@ -131,7 +131,7 @@ bool port_host_open(struct rnicd_port *port, char *err, uint32_t err_len)
 	char why[PORT_CAUSE_MAX];
 
 	if (port->host == NULL)
-		port->host = make(port);
+		port->host = make_host(port);
 	if (port->host == NULL) {
 		snprintf(err, err_len, "port %s: no memory for its buffers (raise the daemon's memory)",
 			 port->cfg->name);
