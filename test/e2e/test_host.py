@@ -6,13 +6,12 @@ large segments in both directions, loss, VLAN tags, a sleeping worker, a cable t
 """
 import contextlib
 import json
-import re
 import socket
 import struct
 import sys
 
 from nets import KERNEL, OURS, In, conf, netns, ping, sh, veth, wait_for, wait_said
-from rig import TESTPMD, Daemon, Skip, case, main, until
+from rig import RNICRUN, TESTPMD, Daemon, Skip, case, main, need, until
 from shark import fields
 from sock_rig import SEND, SERVE, kernels, ours, port_of, python
 
@@ -78,6 +77,7 @@ def large_segments_cross_in_both_directions():
 @case
 def computed_checksums_agree_with_those_left_out():
     """A kernel that leaves none out, and a port that trusts none."""
+    need("ethtool")
     with wired("verify-checksums = yes") as (ns, d):
         both_ways(ns, d)
         sh("ip", "netns", "exec", ns, "ethtool", "-K", "v0", "tx", "off", "tso", "off", "gso", "off")
@@ -207,15 +207,34 @@ def two_daemons():
 
 
 @case
-def an_interface_that_is_not_there_is_named():
+def an_embedded_program_at_the_kernels_end():
+    with wired() as (ns, d):
+        server = d.run("ip", "netns", "exec", ns, TESTPMD, "-s", "-a", OURS, "--once")
+        server.wait_line("listening")
+        kernels(d, "env", "-u", "RNICD_SOCKET", RNICRUN, "--embedded", TESTPMD, "--mode", "write_bw", "--sizes",
+                "65536", "--iters", "500", OURS, netns=ns).ok()
+        server.ok()
+        st = stats(d)
+        assert st["rx_bytes"] > 3000 * st["rx_packets"] and st["rx_bad"] == st["rx_bad_csum"] == 0, st
+
+
+def fails(text, device, ns, under=()):
+    try:
+        with Daemon(conf(device), netns=ns, under=under):
+            pass
+    except AssertionError as e:
+        assert text in str(e), e
+    else:
+        raise AssertionError("the daemon has started")
+
+
+@case
+def what_is_missing_is_named():
+    need("setpriv")
     with netns() as ns:
-        try:
-            with Daemon(conf("host:nobody"), netns=ns):
-                pass
-        except AssertionError as e:
-            assert re.search(r"there is no interface nobody", str(e)), e
-        else:
-            raise AssertionError("the daemon has started")
+        fails("there is no interface nobody", "host:nobody", ns)
+        fails("a packet socket takes CAP_NET_RAW", "host:lo", ns,
+              under=("setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"))
 
 
 if __name__ == "__main__":
