@@ -113,7 +113,7 @@ static void each_request_is_carried_out_once_in_any_order(void **state)
 		a_seed(seed, true);
 	}
 	rd_sim_loose = 0;
-	assert_true(only || overtaken > 1000);
+	assert_true(only || overtaken > 500); /* the network has let messages overtake others */
 }
 
 /* Receives belong to the shared queue: in any order, with failures, and with messages that wait for receives. */
