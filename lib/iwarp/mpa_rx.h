@@ -65,15 +65,15 @@ struct mpa_view {
 struct mpa_rx {
 	uint32_t pos;   /* offset in Full Operation of the next octet to be consumed, mod 2^32 */
 	uint32_t start; /* offset of the current FPDU's first octet; == pos between FPDUs */
-	uint16_t step;  /* spacing of the peer's markers; 0: none */
+	uint32_t have;  /* octets in the stage: ULPDU, pad and CRC, no markers */
+	uint32_t sum;   /* running CRC32C over everything before the CRC field */
+	uint8_t *stage; /* borrowed */
+	uint32_t stage_size;
+	uint16_t step; /* spacing of the peer's markers; 0: none */
 	bool crc;
 	uint8_t nlen; /* octets of the length field seen, 0..2 */
 	uint8_t len_field[MPA_LEN_FIELD];
 	uint8_t mark[MPA_MARKER_LEN]; /* the marker being read; pos tells how much of it is there */
-	uint32_t have;                /* octets in the stage: ULPDU, pad and CRC, no markers */
-	uint32_t sum;                 /* running CRC32C over everything before the CRC field */
-	uint8_t *stage;               /* borrowed */
-	uint32_t stage_size;
 };
 
 /* Full Operation begins: the next octet is at offset 0. crc and the step of received markers as agreed. */

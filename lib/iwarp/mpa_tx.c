@@ -28,7 +28,6 @@ enum mpa_tx_verdict mpa_tx_frame(struct mpa_fpdu *f, uint32_t hdr_len, const str
 	f->ulpdu_len = (uint16_t)ulpdu_len;
 	f->len = MPA_LEN_FIELD + ulpdu_len + tail;
 	f->crc_at = (uint16_t)(head + tail - MPA_CRC_LEN);
-	f->used = (uint16_t)(head + tail);
 	if (payload_len == 0) { /* header and tail are neighbours: one slice */
 		if (f->max_iov < 1)
 			return MPA_TX_NO_IOV;
@@ -53,7 +52,10 @@ enum mpa_tx_verdict mpa_tx_frame(struct mpa_fpdu *f, uint32_t hdr_len, const str
 }
 
 /* Where the markers lie: 4-aligned. */
-static uint32_t *marker_words(struct mpa_fpdu *f) { return (uint32_t *)(void *)(f->inl + ((f->used + 3u) & ~3u)); }
+static uint32_t *marker_words(struct mpa_fpdu *f)
+{
+	return (uint32_t *)(void *)(f->inl + ((f->crc_at + MPA_CRC_LEN + 3u) & ~3u));
+}
 
 enum mpa_tx_verdict mpa_tx_mark(struct mpa_fpdu *f, uint32_t stream_off, uint32_t step)
 {

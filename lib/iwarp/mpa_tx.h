@@ -43,15 +43,15 @@ static inline uint32_t mpa_tx_mulpdu(uint32_t emss, uint32_t step)
 
 struct mpa_fpdu {
 	struct rn_iov *iov; /* the caller's array of max_iov entries, which belongs to the record */
+	uint32_t len;       /* octets on the stream, markers included */
 	uint16_t max_iov;
-	uint16_t n_iov;   /* slices in use */
-	uint16_t markers; /* markers that are noted, but no slices yet; they lie in inl, aligned, from `used` on */
-	uint16_t first;   /* octets before the first noted marker */
-	uint16_t step;    /* octets from one marker to the next */
-	uint32_t len;     /* octets on the stream, markers included */
+	uint16_t n_iov; /* slices in use */
 	uint16_t ulpdu_len;
-	uint16_t crc_at; /* offset of the CRC field in inl */
-	uint16_t used;   /* octets of inl in use */
+	uint16_t crc_at; /* offset of the CRC field in inl, of which no octet behind this field is in use */
+	uint16_t
+		markers; /* markers that are noted, but no slices yet; they lie in inl, aligned, behind the CRC field */
+	uint16_t first;  /* octets before the first noted marker */
+	uint16_t step;   /* octets from one marker to the next */
 	uint8_t inl[MPA_TX_INLINE] RN_ALIGNED(MPA_MARKER_LEN);
 };
 

@@ -241,12 +241,12 @@ struct pkt_flow {
  * One connection's headers, built once; a segment patches only what differs. Belongs to the connection's worker.
  */
 struct pkt_tcp_template {
-	uint8_t hdr[PKT_ETH_LEN + PKT_VLAN_LEN + PKT_IP6_LEN + PKT_TCP_LEN];
-	uint8_t l2_len;
-	uint8_t l3_len;
-	uint16_t ip_id;  /* next IPv4 identification; DF is set, so RFC 6864 leaves it free */
 	uint32_t ip_sum; /* unfolded sum of the constant part of the IPv4 header */
 	uint32_t l4_sum; /* unfolded sum of pseudo header addresses, protocol and ports */
+	uint16_t ip_id;  /* next IPv4 identification; DF is set, so RFC 6864 leaves it free */
+	uint8_t l2_len;
+	uint8_t l3_len;
+	uint8_t hdr[PKT_ETH_LEN + PKT_VLAN_LEN + PKT_IP6_LEN + PKT_TCP_LEN];
 };
 
 struct pkt_tcp_seg {

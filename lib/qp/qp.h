@@ -264,6 +264,9 @@ struct qp {
 	uint32_t qpn;
 	uint32_t pd;
 	uint32_t sq_taken;    /* SQ slots copied and not yet released */
+	uint16_t srqn_mask;   /* INITIATOR: all ones; otherwise 0: a work request's srqn is ignored */
+	uint8_t xrc;          /* enum qp_xrc */
+	bool many;            /* as in qp_attr */
 	struct qp_msgs *msgs; /* of the attached carrier; NULL: none, or a datagram QP */
 	struct qp_dev *dev;
 	struct qp_cq *scq, *rcq;
@@ -280,9 +283,6 @@ struct qp {
 	uint32_t flushed;         /* work requests flushed so far */
 	bool sparing;             /* as in qp_attr */
 	uint8_t tenant;           /* as in qp_attr */
-	bool many;                /* as in qp_attr */
-	uint8_t xrc;              /* enum qp_xrc */
-	uint16_t srqn_mask;       /* INITIATOR: all ones; otherwise 0: a work request's srqn is ignored */
 	struct qp_xrcd *xrcd;     /* TARGET */
 	struct qp_target *target; /* TARGET; srq, rcq and recv_pd belong to the message that came last */
 	struct rn_link xrc_link;  /* in ctx's list of targets whose srq or pd is not `target`'s */

@@ -124,6 +124,7 @@ enum qp_src {
 };
 
 struct qp_msgs {
+	/* Line 1: every segment. */
 	struct qp *qp; /* NULL before attach and after the end */
 	struct qp_dev *dev;
 	struct qp_work *work; /* NULL: nothing is under way */
@@ -133,23 +134,27 @@ struct qp_msgs {
 	bool keeps;           /* set by the carrier: a segment that finds no receive can be brought again (NOT_READY) */
 	bool unordered;       /* set by the carrier: work requests complete in any order */
 	bool imm_held;
-	bool wrote;        /* the last Write sent had no immediate: one right behind would seem to be its own */
-	bool err_named;    /* the Terminate names the current segment */
-	struct iw_err err; /* after a failure */
+	bool wrote;     /* the last Write sent had no immediate: one right behind would seem to be its own */
+	bool err_named; /* the Terminate names the current segment */
+	uint32_t msn_send, msn_read; /* next MSN of QN 0 and QN 1, sending */
+	uint32_t write_len;          /* bytes so far of the peer's Write that is not finished */
+	uint32_t imm_len;            /* bytes of the last finished Write: for an immediate behind it */
+	uint32_t imm;                /* immediate of the next Send, if imm_held: qp_imm.h */
+	uint32_t write_stag;         /* of the last Write sent, with its TO in write_to; 0 and 0: none */
+	uint64_t write_to;
+	/* Line 2: Sends and Reads. */
+	struct ddp_uq uq_send, uq_read;
+	struct rdmap_readq readq;
+	struct rdmap_ird ird;
+	/* The rest is for atomics, failures and datagrams. */
+	struct ddp_uq uq_atomic;
+	uint32_t msn_atomic; /* next MSN of QN 3, sending */
+	struct iw_err err;   /* after a failure */
 	/*
 	 * set by the carrier after qp_msgs_init: the sender that receive completions name, where there is no connection
 	 */
-	const uint8_t *peer;                     /* QP_UD_ADDR_LEN bytes; NULL for a connection */
-	uint32_t peer_qpn;                       /* 0 for a connection */
-	uint32_t msn_send, msn_read, msn_atomic; /* next MSN of QN 0, QN 1 and QN 3, sending */
-	uint32_t write_len;                      /* bytes so far of the peer's Write that is not finished */
-	uint32_t imm_len;                        /* bytes of the last finished Write: for an immediate behind it */
-	uint32_t imm;                            /* immediate of the next Send, if imm_held: qp_imm.h */
-	uint32_t write_stag;                     /* of the last Write sent, with its TO in write_to; 0 and 0: none */
-	uint64_t write_to;
-	struct ddp_uq uq_send, uq_read, uq_atomic;
-	struct rdmap_readq readq;
-	struct rdmap_ird ird;
+	const uint8_t *peer; /* QP_UD_ADDR_LEN bytes; NULL for a connection */
+	uint32_t peer_qpn;   /* 0 for a connection */
 };
 
 void qp_work_init(struct qp_work *w);

@@ -141,35 +141,37 @@ struct rc_out {
 
 /* A message that waits for a receive: rc_rnr.c. */
 struct rc_wait {
-	uint64_t until;      /* WAITS: when the wait ends in failure; RN_NEVER: never */
 	struct qp_srq *srq;  /* the SRQ that the message waits for, in the ctx's list; NULL: none */
 	struct rn_link link; /* in that list */
+	uint64_t until;      /* WAITS: when the wait ends in failure; RN_NEVER: never */
 	uint8_t state;       /* enum rc_rnr */
 	bool fin;            /* the peer's FIN follows the kept bytes */
 };
 
+/* Ordered by use. From m on, a connection that carries Writes needs three cache lines to send and four to receive. */
 struct rc {
-	struct rn_link ready, answers; /* in the ctx's lists of these */
-	struct qp_msgs m;              /* m.qp: NULL before attach and after the end; m.work: in blk */
-	struct rc_block *blk;          /* NULL while idle */
-	struct rc_setup *setup;        /* until OPERATIONAL */
-	uint64_t owner;
-	uint64_t deadline; /* when the state's time is over; RN_NEVER: no limit */
-	uint8_t state;     /* enum rc_state */
-	bool passive;
-	uint8_t news;    /* enum rc_news */
-	uint8_t flags;   /* RC_* */
-	uint8_t want;    /* enum rc_want: the pool that the connection waits for, while `starved` is in a list */
-	uint8_t silence; /* enum rc_silence */
-	uint8_t nudges;  /* initiator: how often a nudge of the silent peer has been due, rc_quirk.h */
-	struct rc_out out;
-	struct rc_wait rnr;
-	struct rc_in in;
-	struct mpa_agreed agreed;
-	struct mpa_policy policy;
-	uint32_t vendor_err;
-	uint8_t spacings;       /* spacings of markers that fit the FPDU which ended the stream: bits of mpa_spacings */
+	struct rn_link answers; /* in the ctx's list of these */
 	struct rn_link starved; /* in one of the ctx's lists of connections that wait for a pool */
+	struct mpa_policy policy;
+	uint64_t owner;
+	struct qp_msgs m; /* m.qp: NULL before attach and after the end; m.work: in blk */
+	struct rc_wait rnr;
+	struct rn_link ready; /* in the ctx's list of these */
+	struct rc_block *blk; /* NULL while idle */
+	uint64_t deadline;    /* when the state's time is over; RN_NEVER: no limit */
+	uint8_t state;        /* enum rc_state */
+	bool passive;
+	uint8_t news;     /* enum rc_news */
+	uint8_t flags;    /* RC_* */
+	uint8_t want;     /* enum rc_want: the pool that the connection waits for, while `starved` is in a list */
+	uint8_t silence;  /* enum rc_silence */
+	uint8_t nudges;   /* initiator: how often a nudge of the silent peer has been due, rc_quirk.h */
+	uint8_t spacings; /* spacings of markers that fit the FPDU which ended the stream: bits of mpa_spacings */
+	struct rc_out out;
+	struct mpa_agreed agreed;
+	uint32_t vendor_err;
+	struct rc_setup *setup; /* until OPERATIONAL */
+	struct rc_in in;
 };
 
 /* Active open. OK, NO_MEMORY, BAD_PRIV, BAD_STATE (the QP is attached already or in ERR or RESET). */

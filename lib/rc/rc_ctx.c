@@ -152,7 +152,7 @@ struct rc_rec *rc_rec_get(struct rc_ctx *ctx, uint32_t reserve)
 	if (rn_likely(next != NULL)) {
 		rn_prefetch_write(next);
 		rn_prefetch_write((const uint8_t *)next + RN_CACHE_LINE);
-		rn_prefetch_write(next->iov);
+		rn_prefetch_write((const uint8_t *)next + 2 * RN_CACHE_LINE);
 	}
 	return r;
 }

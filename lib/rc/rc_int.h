@@ -14,15 +14,28 @@
 _Static_assert(QP_SEG_HDR_MAX <= MPA_TX_HDR_MAX, "a segment's header lies in its record");
 _Static_assert(MPA_VIEW_IOV <= QP_ULPDU_IOV, "a view has no more slices than the engine takes");
 
-/* A queued FPDU, until its last byte is acknowledged. next: in the list of free ones, or of due ones. */
+/*
+ * A queued FPDU, until its last byte is acknowledged. Records are many and in no near cache, so what an FPDU without
+ * markers and with one slice of payload needs lies together: two cache lines for a payload by reference, three for an
+ * inline payload of 64 bytes.
+ */
 struct rc_rec {
-	struct rc_rec *next;
-	uint32_t wr;   /* the work request that completes when this is acknowledged, or QP_WR_NONE */
-	bool crc;      /* the FPDU carries a CRC, summed over the sent bytes at each sending */
-	uint8_t *copy; /* of the ctx: all octets as first sent; NULL: they are taken from the client's memory */
+	struct rc_rec *next;  /* in the list of free ones, or of due ones */
+	uint8_t *copy;        /* of the ctx: all octets as first sent; NULL: they are taken from the client's memory */
+	uint32_t wr;          /* the work request that completes when this is acknowledged, or QP_WR_NONE */
+	bool crc;             /* the FPDU carries a CRC, summed over the sent bytes at each sending */
+	struct rn_iov few[3]; /* the slices, if they are enough */
 	struct mpa_fpdu f;
 	struct rn_iov iov[]; /* ctx->rec_iov slices, then QP_MAX_INLINE bytes for inline data */
 };
+_Static_assert(offsetof(struct rc_rec, f.inl) + MPA_LEN_FIELD + DDP_UNTAGGED_HDR_LEN + MPA_CRC_LEN <= 2 * RN_CACHE_LINE,
+	       "what a payload by reference needs lies in two lines");
+
+/* Begins the record's FPDU; returns where the header goes. few: it has at most one slice of payload, and no markers. */
+static inline uint8_t *rc_rec_begin(const struct rc_ctx *ctx, struct rc_rec *r, bool few)
+{
+	return few ? mpa_tx_begin(&r->f, r->few, RN_ARRAY_LEN(r->few)) : mpa_tx_begin(&r->f, r->iov, ctx->rec_iov);
+}
 
 static inline uint8_t *rc_rec_inline(const struct rc_ctx *ctx, struct rc_rec *r)
 {

@@ -25,7 +25,7 @@ uint32_t rc_slices(const struct rc_part *part, bool alone, struct rn_iov *iov, u
 		return 0;
 	if (r->f.markers != 0 && MPA_TX_IOV(r->f.n_iov - 2u, r->f.markers) > max)
 		return 0; /* must be copied, with the markers inserted */
-	uint32_t n = rn_iov_cut(r->iov, mpa_tx_slices(&r->f), part->off, part->len, iov, max);
+	uint32_t n = rn_iov_cut(r->f.iov, mpa_tx_slices(&r->f), part->off, part->len, iov, max);
 	*crc_due = r->crc;
 	return n == UINT32_MAX ? 0 : n;
 }
@@ -37,7 +37,7 @@ bool rc_refers(uint64_t ref, const uint8_t *base, uint64_t len)
 	if (ref == RC_REF_FRAME)
 		return false;
 	for (uint32_t k = 0; k < r->f.n_iov; k++)
-		if ((uint64_t)((const uint8_t *)r->iov[k].base - base) < len)
+		if ((uint64_t)((const uint8_t *)r->f.iov[k].base - base) < len)
 			return true;
 	return false;
 }
@@ -76,7 +76,7 @@ static void copy_part(struct rc_ctx *ctx, struct rc_rec *r, const struct rc_part
 		mpa_tx_crc(&r->f);
 	}
 	/* room for all slices of a record, so the cut cannot fail */
-	uint32_t k = rn_iov_cut(r->iov, mpa_tx_slices(&r->f), part->off, part->len, iov, RN_ARRAY_LEN(iov));
+	uint32_t k = rn_iov_cut(r->f.iov, mpa_tx_slices(&r->f), part->off, part->len, iov, RN_ARRAY_LEN(iov));
 	rn_iov_gather(iov, k, dst, part->len);
 }
 

@@ -17,7 +17,7 @@ static bool send_terminate(struct rc_ctx *ctx, struct rc *c, struct iw_err e, co
 		rn_iov_gather(v->ulpdu, v->n, seg, sizeof(seg));
 		seg_len = v->ulpdu_len;
 	}
-	uint8_t *h = mpa_tx_begin(&r->f, r->iov, ctx->rec_iov);
+	uint8_t *h = rc_rec_begin(ctx, r, c->agreed.tx_markers == 0);
 	const struct ddp_hdr hdr = ddp_untagged(RDMAP_TERMINATE, true, 0, 1, 0);
 	uint32_t n = ddp_build(h, &hdr);
 	uint32_t body = rdmap_term_build(h + n, e, v != NULL ? seg : NULL, seg_len);

@@ -55,7 +55,7 @@ static struct rc_rec *rec_begin(struct rc_ctx *ctx, struct rc *c, uint32_t reser
 		rc_starve(ctx, c, RC_WANT_REC);
 		return NULL;
 	}
-	*hdr = mpa_tx_begin(&r->f, r->iov, ctx->rec_iov);
+	*hdr = rc_rec_begin(ctx, r, true);
 	return r;
 }
 
@@ -65,6 +65,8 @@ static struct rc_rec *rec_begin(struct rc_ctx *ctx, struct rc *c, uint32_t reser
  */
 static inline bool frame(struct rc_ctx *ctx, struct rc *c, struct rc_rec *r, const struct qp_seg *seg)
 {
+	if (rn_unlikely(seg->n > 1 || c->agreed.tx_markers != 0))
+		(void)rc_rec_begin(ctx, r, false); /* the header stays where it is */
 	if (rn_unlikely(
 		    mpa_tx_frame(&r->f, seg->hdr_len, seg->iov, seg->n, seg->len) != MPA_TX_OK ||
 		    (c->agreed.tx_markers != 0 && mpa_tx_mark(&r->f, c->out.pos, c->agreed.tx_markers) != MPA_TX_OK))) {

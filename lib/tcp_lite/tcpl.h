@@ -227,6 +227,8 @@ struct tcpl_cfg {
 struct tcpl_stats {
 	uint32_t segs_in, segs_out;    /* all segments */
 	uint64_t bytes_in, bytes_out;  /* payload: delivered in order; sent for the first time */
+	uint32_t fast_in;              /* segments that took the predicted path */
+	uint32_t cuts;                 /* ACKs and SACK edges that lie inside a segment: a box on the way had cut it */
 	uint32_t rexmits;              /* segments sent again, for whatever reason */
 	uint32_t recoveries;           /* fast recoveries entered */
 	uint32_t rtos, tlps;           /* retransmission timeouts, tail loss probes */
@@ -234,11 +236,9 @@ struct tcpl_stats {
 	uint32_t dup_acks, sacks_in;   /* duplicate ACKs; ACKs with SACK blocks */
 	uint32_t idle_acks;            /* bare ACKs that said nothing new and repeated nothing of use */
 	uint32_t lost_rexmits;         /* retransmissions found lost without a timeout (RFC 8985) */
-	uint32_t cuts;                 /* ACKs and SACK edges that lie inside a segment: a box on the way had cut it */
 	uint32_t ooo, ooo_drops, dups; /* segments held; not held, for want of room or by cfg.ahead; received again */
 	uint32_t challenges;           /* challenge ACKs sent */
 	uint32_t win_probes, keep_probes;
-	uint32_t fast_in; /* segments that took the predicted path */
 	uint32_t drops[TCPL_VERDICT_COUNT];
 };
 
@@ -317,59 +317,43 @@ struct tcpl_conn {
 	uint32_t rcv_acked; /* last ACK number sent */
 	uint32_t rcv_space;
 	uint32_t ts_recent;
+	uint32_t q_head; /* chunk indices, free running: oldest kept, first with unsent bytes, end */
 	/* Line 2: queues and timers. */
-	uint32_t q_head, q_sent, q_tail;  /* chunk indices, free running: oldest kept, first with unsent bytes, end */
+	uint32_t q_sent, q_tail;
 	uint32_t q_off;                   /* bytes of chunk q_sent that have been sent */
 	uint32_t q_end;                   /* sequence number after the last queued byte */
 	uint32_t r_head, r_tail;          /* txrec indices, free running */
 	uint32_t n_lost, n_sacked;        /* records so marked */
 	uint32_t h_head, h_ready, h_tail; /* hold[head, ready) is in order and not yet taken; [ready, tail) waits */
-	uint64_t t_rtx, t_ack, t_idle;    /* deadlines, RN_NEVER: off. idle: keepalive, FIN_WAIT_2, TIME_WAIT */
+	uint32_t owed;                    /* ACKs for segments that were dropped: one for each */
+	uint64_t t_rtx, t_ack;            /* deadlines, RN_NEVER: off */
+	/* Line 3: the rest of every segment; mem begins with what segments in order need. */
+	uint64_t t_idle; /* deadline: keepalive, FIN_WAIT_2, TIME_WAIT; RN_NEVER: off */
 	uint64_t last_in;
-	/* Line 3 and on. */
-	struct tcpl_mem mem;
 	const struct tcpl_cfg *cfg;
 	const struct tcpl_turns *turns; /* NULL: nothing is known */
-	uint64_t patience;  /* ns: a peer that does not answer is given up then; 0: cfg->retries says when */
-	uint64_t asked_at;  /* while tries or probes are not 0: since when the peer's answer is awaited */
-	uint64_t lost_seen; /* turns->lost, as far as rto_base and tlp_base allow for it */
+	struct tcpl_mem mem;
+	/* Lines 4 to 6: every acknowledgement of new data. */
 	uint64_t rto_base;  /* when the retransmission timer was last restarted (RFC 6298, 5) */
 	uint64_t tlp_base;  /* last new data sent or acknowledged */
+	uint64_t lost_seen; /* turns->lost, as far as rto_base and tlp_base allow for it */
 	uint64_t reo_at;    /* when RACK wants to look again; 0: not */
 	uint64_t srtt, rttvar, rto, min_rtt;
 	uint64_t rtt;            /* the last sample */
 	struct tcpl_track track; /* of the first path; those of the others: mem.track */
-	uint64_t lame_until;     /* ns: the paths of `lame` are passed over until then */
-	uint32_t
-		reo_round; /* RFC 8985, 6.2: one DSACK step per round trip; with F_REO_ROUND until it is acknowledged */
-	uint32_t recover;  /* recovery ends when this is acknowledged; in TCPL_R_OPEN only with F_RECOVER */
-	uint32_t r_lost;   /* txrec index: none before it is marked lost */
-	uint32_t round_end;  /* a round trip ends when this is acknowledged */
-	uint32_t rounds;     /* round trips that have ended; wraps */
-	uint32_t flight_max; /* most bytes in flight until flight_end is acknowledged */
+	uint32_t r_lost;         /* txrec index: none before it is marked lost */
+	uint32_t round_end;      /* a round trip ends when this is acknowledged */
+	uint32_t rounds;         /* round trips that have ended; wraps */
+	uint32_t flight_max;     /* most bytes in flight until flight_end is acknowledged */
 	uint32_t flight_end;
 	uint32_t dup_acks;
-	uint32_t owed; /* ACKs for segments that were dropped: one for each */
 	uint32_t tlp_end;
-	uint32_t piece;     /* with F_PIECE: the lost record that this lies in has been sent again up to here */
-	uint32_t mtu_end;   /* TCPL_MTU_AGAIN: full segments pass when this is acknowledged; with F_MTU_END */
-	uint16_t mss_full;  /* mss as negotiated */
-	uint16_t mss_hint;  /* said by ICMP, not believed yet; 0: none */
-	uint16_t mss_low;   /* TCPL_MTU_AGAIN: the size that was answered */
-	uint16_t mss_acked; /* payload of the largest segment ever acknowledged */
-	uint8_t mtu;        /* enum tcpl_mtu (private) */
-	uint32_t undo_cwnd, undo_ssthresh, undo_ts;
-	uint32_t undo_una;     /* SND.UNA when the loss was found: no DSACK below speaks of its retransmissions */
-	uint32_t undo_end;     /* after recovery: a DSACK that comes behind the ACK of this is too late */
-	uint32_t undo_rexmits; /* retransmissions of this recovery that no DSACK has reported */
-	uint32_t prr_flight;   /* RFC 9937: bytes in flight when recovery began */
-	uint32_t prr_delivered, prr_out; /* bytes since then */
-	uint32_t fin_seq;                /* of the peer's FIN when it has been seen */
-	uint32_t iss, irs;
-	uint32_t max_wnd; /* largest window the peer ever announced */
-	uint32_t rst_seq;
-	uint32_t ts_recent_age, ts_offset;
-	uint32_t challenge_epoch;
+	uint32_t prr_delivered, prr_out; /* RFC 9937: bytes since recovery began */
+	uint16_t mss_full;               /* mss as negotiated */
+	uint16_t mss_hint;               /* said by ICMP, not believed yet; 0: none */
+	uint16_t mss_low;                /* TCPL_MTU_AGAIN: the size that was answered */
+	uint16_t mss_acked;              /* payload of the largest segment ever acknowledged */
+	uint8_t mtu;                     /* enum tcpl_mtu (private) */
 	uint8_t challenges;
 	uint8_t backoff; /* exponent of the timer */
 	uint8_t tries;   /* timeouts since the peer last made progress, or answered with a window too small */
@@ -377,9 +361,32 @@ struct tcpl_conn {
 	uint8_t reo_mult, reo_persist;
 	uint8_t path;               /* by which segments leave */
 	uint8_t lame, proved, left; /* paths, a bit each: tcpl_track.c */
-	uint32_t n_blocks;
+	uint32_t max_wnd;           /* largest window the peer ever announced */
+	uint32_t n_blocks;          /* SACK blocks to be sent */
+	/* Line 7: options and counters. */
+	uint32_t ts_recent_age, ts_offset;
+	struct tcpl_block dsack; /* RFC 2883, one shot; empty when seq == end */
+	uint32_t fin_seq;        /* of the peer's FIN when it has been seen */
+	uint32_t iss;
+	struct tcpl_stats stats;
+	/* What loss, probes, ends and full windows need. */
+	uint64_t patience;   /* ns: a peer that does not answer is given up then; 0: cfg->retries says when */
+	uint64_t asked_at;   /* while tries or probes are not 0: since when the peer's answer is awaited */
+	uint64_t lame_until; /* ns: the paths of `lame` are passed over until then */
+	uint32_t
+		reo_round; /* RFC 8985, 6.2: one DSACK step per round trip; with F_REO_ROUND until it is acknowledged */
+	uint32_t recover;  /* recovery ends when this is acknowledged; in TCPL_R_OPEN only with F_RECOVER */
+	uint32_t piece;    /* with F_PIECE: the lost record that this lies in has been sent again up to here */
+	uint32_t mtu_end;  /* TCPL_MTU_AGAIN: full segments pass when this is acknowledged; with F_MTU_END */
+	uint32_t undo_cwnd, undo_ssthresh, undo_ts;
+	uint32_t undo_una;     /* SND.UNA when the loss was found: no DSACK below speaks of its retransmissions */
+	uint32_t undo_end;     /* after recovery: a DSACK that comes behind the ACK of this is too late */
+	uint32_t undo_rexmits; /* retransmissions of this recovery that no DSACK has reported */
+	uint32_t prr_flight;   /* RFC 9937: bytes in flight when recovery began */
+	uint32_t irs;
+	uint32_t rst_seq;
+	uint32_t challenge_epoch;
 	struct tcpl_block block[4]; /* SACK blocks to be sent, most recent first */
-	struct tcpl_block dsack;    /* RFC 2883, one shot; empty when seq == end */
 	uint64_t pace_at;           /* ns: when the bytes sent are paid for; no sending before when F_PACE_WAIT */
 	uint64_t pace_cost;         /* ns a byte, << TCPL_PACE_SHIFT; 0: no pace */
 	uint64_t pace_burst;        /* ns: how far ahead of that it may be */
@@ -389,7 +396,6 @@ struct tcpl_conn {
 		struct tcpl_cubic_model cubic;
 		struct tcpl_bbr_model bbr;
 	};
-	struct tcpl_stats stats;
 };
 
 /* Fills in the LAN defaults for a port whose IP payload after the TCP header is `mss` bytes. */

@@ -59,12 +59,12 @@ struct tcpl_track {
 struct tcpl_mem {
 	struct tcpl_chunk *chunk;
 	struct tcpl_txrec *rec;
-	struct tcpl_hold *hold;
 	uint32_t chunk_n;         /* power of two: chunks that can be queued and unacknowledged */
 	uint32_t rec_n;           /* power of two, at most 32768: segments that can be in flight */
-	uint32_t hold_n;          /* ≥ 1: out-of-order segments kept, e.g. 64 */
-	struct tcpl_sent *sent;   /* rec_n; needed, and else NULL, when the congestion control models the path */
 	struct tcpl_track *track; /* TCPL_PATHS - 1, with tcpl_cfg.tracks; else NULL */
+	struct tcpl_hold *hold;
+	struct tcpl_sent *sent; /* rec_n; needed, and else NULL, when the congestion control models the path */
+	uint32_t hold_n;        /* ≥ 1: out-of-order segments kept, e.g. 64 */
 };
 
 #endif

@@ -192,7 +192,13 @@ static void command(struct world *w, struct input *in)
 
 static void start(struct world *w, struct input *in)
 {
-	struct tcpl_mem mem = { w->chunk, w->rec, w->hold, 16, 16, 1 + u8(in) % 8, w->sent };
+	struct tcpl_mem mem = { .chunk = w->chunk,
+				.rec = w->rec,
+				.hold = w->hold,
+				.chunk_n = 16,
+				.rec_n = 16,
+				.hold_n = 1 + u8(in) % 8,
+				.sent = w->sent };
 	struct tcpl_seg syn = { .seq = IRS, .wnd = 40000, .flags = TCPL_SYN };
 	uint8_t opt[TCPL_OPT_MAX], how = u8(in);
 

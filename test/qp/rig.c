@@ -296,7 +296,9 @@ static void raw_in(struct rig *r, struct rig_node *n, struct rig_pkt *p)
 	struct tcpl_slice s;
 
 	if (!w->open && (p->seg.flags & TCPL_SYN)) {
-		const struct tcpl_mem mem = { w->chunk, w->rec, w->hold, 256, 256, 64 };
+		const struct tcpl_mem mem = {
+			.chunk = w->chunk, .rec = w->rec, .hold = w->hold, .chunk_n = 256, .rec_n = 256, .hold_n = 64
+		};
 		tcpl_init(&w->tcp, &n->tcp, &mem);
 		(void)tcpl_accept_syn(&w->tcp, r->now, 0xfffffff0u, &p->seg);
 		w->open = true;
@@ -486,7 +488,9 @@ void rig_connect_self(struct rig *r, uint32_t f)
 void rig_raw_connect(struct rig *r, int raw_id)
 {
 	struct rig_raw *w = r->n[raw_id].raw;
-	const struct tcpl_mem mem = { w->chunk, w->rec, w->hold, 256, 256, 64 };
+	const struct tcpl_mem mem = {
+		.chunk = w->chunk, .rec = w->rec, .hold = w->hold, .chunk_n = 256, .rec_n = 256, .hold_n = 64
+	};
 
 	tcpl_init(&w->tcp, &r->n[raw_id].tcp, &mem);
 	tcpl_connect(&w->tcp, r->now, 0xfffffe00u);

@@ -330,7 +330,9 @@ static void an_open_tcp_connection_is_taken_over(void **state)
 	static struct tcpl_chunk chunk[16];
 	static struct tcpl_txrec rec[16];
 	static struct tcpl_hold hold[16];
-	const struct tcpl_mem mem = { .chunk = chunk, .rec = rec, .hold = hold, 16, 16, 16, NULL };
+	const struct tcpl_mem mem = {
+		.chunk = chunk, .rec = rec, .hold = hold, .chunk_n = 16, .rec_n = 16, .hold_n = 16
+	};
 	struct tcpl_ev ev = { 0 };
 	struct tcpl_out o;
 	struct rig_cfg cfg;

@@ -19,9 +19,9 @@
 #define QUEUES     (16u << 20)
 #define SHM_OFF    ((IPC_QUEUES_FREE_OFF + 63) & ~UINT64_C(63))
 #define CQ_SHM_OFF (SHM_OFF + 4096)
-#define SQ_OFF     (SHM_OFF + 8192)
-#define RQ_OFF     (SQ_OFF + 256 * 1024)
-#define CQ_OFF     (RQ_OFF + 256 * 1024)
+#define SQ_OFF     TWIN_SQ_OFF
+#define RQ_OFF     TWIN_RQ_OFF
+#define CQ_OFF     TWIN_CQ_OFF
 #define CQ_STRIDE  (512u * 1024)
 
 struct twin twin[2];

@@ -8,11 +8,17 @@
 
 #include "border/cmd.h"
 #include "border/rnicd.h"
+#include "ipc/ipc_shm.h"
 
 #define TWIN_SLOTS 1024u /* slots of each queue */
 #define TWIN_CQE   4096u
 #define TWIN_ARENA (64u << 20)        /* bytes of registered memory */
 #define TWIN_WAIT  (20 * RN_NS_PER_S) /* a test that waits longer gives up */
+
+/* Where the rings lie in a client's queue region; what is common to all queues lies before them. */
+#define TWIN_SQ_OFF (((IPC_QUEUES_FREE_OFF + 63) & ~UINT64_C(63)) + 8192)
+#define TWIN_RQ_OFF (TWIN_SQ_OFF + 256 * 1024)
+#define TWIN_CQ_OFF (TWIN_RQ_OFF + 256 * 1024)
 
 struct twin {
 	uint32_t port;

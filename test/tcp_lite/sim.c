@@ -486,8 +486,14 @@ static void setup(struct sim *m)
 	}
 	for (int w = 0; w < 2; w++) {
 		struct side *e = &m->s[w];
-		struct tcpl_mem mem = { e->chunk,    e->rec,       e->hold, m->p->chunk_n,
-					m->p->rec_n, m->p->hold_n, e->sent, m->p->paths != 0 ? e->track : NULL };
+		struct tcpl_mem mem = { .chunk = e->chunk,
+					.rec = e->rec,
+					.hold = e->hold,
+					.chunk_n = m->p->chunk_n,
+					.rec_n = m->p->rec_n,
+					.hold_n = m->p->hold_n,
+					.sent = e->sent,
+					.track = m->p->paths != 0 ? e->track : NULL };
 		tcpl_init(&e->c, &m->p->cfg[w], &mem);
 		e->turn_at = RN_NEVER;
 	}

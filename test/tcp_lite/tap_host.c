@@ -294,7 +294,13 @@ static struct conn *make(const struct pkt_flow *flow, enum service svc)
 		struct conn *k = &conns[i];
 		if (k->used)
 			continue;
-		struct tcpl_mem mem = { k->chunk, k->rec, k->hold, CHUNKS, RECS, HOLD, k->sent };
+		struct tcpl_mem mem = { .chunk = k->chunk,
+					.rec = k->rec,
+					.hold = k->hold,
+					.chunk_n = CHUNKS,
+					.rec_n = RECS,
+					.hold_n = HOLD,
+					.sent = k->sent };
 		tcpl_init(&k->c, &cfg, &mem);
 		k->used = true;
 		k->peer_fin = k->bad = false;

@@ -173,8 +173,20 @@ static void share(uint32_t n, const struct tcpl_cc *const *cc, uint32_t queue_ms
 	w->now = RN_NS_PER_S;
 	rn_rng_seed(&w->rng, 5);
 	for (uint32_t i = 0; i < n; i++) {
-		struct tcpl_mem a = { w->tx[i].chunk, w->tx[i].rec, w->tx[i].hold, RING, RING, RING, w->tx[i].sent };
-		struct tcpl_mem b = { w->rx[i].chunk, w->rx[i].rec, w->rx[i].hold, RING, RING, RING, w->rx[i].sent };
+		struct tcpl_mem a = { .chunk = w->tx[i].chunk,
+				      .rec = w->tx[i].rec,
+				      .hold = w->tx[i].hold,
+				      .chunk_n = RING,
+				      .rec_n = RING,
+				      .hold_n = RING,
+				      .sent = w->tx[i].sent };
+		struct tcpl_mem b = { .chunk = w->rx[i].chunk,
+				      .rec = w->rx[i].rec,
+				      .hold = w->rx[i].hold,
+				      .chunk_n = RING,
+				      .rec_n = RING,
+				      .hold_n = RING,
+				      .sent = w->rx[i].sent };
 		tcpl_cfg_default(&w->cfg[i], MSS + 12);
 		w->cfg[i].cc = cc[i];
 		tcpl_init(&w->tx[i].c, &w->cfg[i], &a);

@@ -82,7 +82,13 @@ static void begin(struct sender *s)
 	tcpl_cfg_default(&s->cfg, 1000);
 	s->cfg.use_ts = false;
 	s->cfg.cc = &listener;
-	struct tcpl_mem mem = { s->chunk, s->rec, s->hold, 64, 64, 4, s->sent };
+	struct tcpl_mem mem = { .chunk = s->chunk,
+				.rec = s->rec,
+				.hold = s->hold,
+				.chunk_n = 64,
+				.rec_n = 64,
+				.hold_n = 4,
+				.sent = s->sent };
 	tcpl_init(&s->c, &s->cfg, &mem);
 	s->now = 5 * RN_NS_PER_S;
 	assert_int_equal(tcpl_accept_syn(&s->c, s->now, ISS, &syn), TCPL_OK);

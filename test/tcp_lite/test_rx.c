@@ -35,7 +35,9 @@ struct rig {
 
 static void begin(struct rig *g, uint64_t seed, uint32_t hold)
 {
-	struct tcpl_mem mem = { g->chunk, g->rec, g->hold, 4, 4, hold };
+	struct tcpl_mem mem = {
+		.chunk = g->chunk, .rec = g->rec, .hold = g->hold, .chunk_n = 4, .rec_n = 4, .hold_n = hold
+	};
 	struct tcpl_seg syn = { .seq = IRS, .wnd = 60000, .flags = TCPL_SYN };
 	struct tcpl_seg ack = { .seq = IRS + 1, .wnd = 60000, .flags = TCPL_ACK };
 	struct tcpl_out o;

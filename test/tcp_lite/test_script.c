@@ -449,7 +449,13 @@ static bool run_file(const char *path, char *err, size_t n)
 	int no = 0;
 
 	tcpl_cfg_default(&r->cfg, 1460);
-	r->mem = (struct tcpl_mem){ r->chunk, r->rec, r->hold, 256, 256, 256, r->sent };
+	r->mem = (struct tcpl_mem){ .chunk = r->chunk,
+				    .rec = r->rec,
+				    .hold = r->hold,
+				    .chunk_n = 256,
+				    .rec_n = 256,
+				    .hold_n = 256,
+				    .sent = r->sent };
 	r->now = 1000 * RN_NS_PER_S;
 	if (!f)
 		fail(r, "cannot open");

@@ -100,7 +100,9 @@ static enum tcpl_verdict in(struct rig *g, uint8_t flags, uint32_t seq, uint32_t
 
 static void reach(struct rig *g, enum tcpl_state want)
 {
-	struct tcpl_mem mem = { g->chunk, g->rec, g->hold, 8, 8, 8 };
+	struct tcpl_mem mem = {
+		.chunk = g->chunk, .rec = g->rec, .hold = g->hold, .chunk_n = 8, .rec_n = 8, .hold_n = 8
+	};
 	struct tcpl_seg syn = { .seq = IRS, .wnd = 60000, .flags = TCPL_SYN };
 	struct tcpl_ev ev;
 

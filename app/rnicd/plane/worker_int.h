@@ -59,22 +59,24 @@ struct listener {
 	bool used;
 };
 
-/* A connection with all that its worker keeps of it. */
+/* A connection with all that its worker keeps of it. In front, what its segments need. */
 struct conn {
-	struct rc_tcp qc;
+	struct rc_tcp qc RN_ALIGNED(RN_CACHE_LINE);
+	struct conn *dead_next; /* CLOSED has been told: freed at the end of the turn */
 	struct flow flow;
-	struct conn_addr addr;
+	struct worker_client *client; /* NULL: never by reference */
 	struct rn_timer timer;
 	struct way way;
-	struct worker_client *client; /* NULL: never by reference */
-	struct listener *listener;    /* half open and on its list; NULL: not */
-	struct rn_link half;          /* in its listener's list, and in the worker's of all listeners */
-	struct rn_link half_any;      /* in the worker's list of those in TIME_WAIT, too: none is in both */
-	struct rn_link link;          /* in conn_free, or in conn_transmit's list of parked connections */
-	struct conn *dead_next;       /* CLOSED has been told: freed at the end of the turn */
+	struct conn_addr addr;
+	struct listener *listener; /* half open and on its list; NULL: not */
+	struct rn_link half;       /* in its listener's list, and in the worker's of all listeners */
+	struct rn_link half_any;   /* in the worker's list of those in TIME_WAIT, too: none is in both */
+	struct rn_link link;       /* in conn_free, or in conn_transmit's list of parked connections */
 	bool dead;
 	uint16_t path_mss; /* as told to the control thread; 0: the path takes what the port does */
 };
+_Static_assert(offsetof(struct conn, qc.rc.m) % RN_CACHE_LINE == 0 && offsetof(struct conn, flow) % RN_CACHE_LINE == 0,
+	       "the groups of rc_tcp's members lie in cache lines as their headers say");
 
 static inline struct conn *conn_of(const struct rc *c) { return rn_container_of(c, struct conn, qc.rc); }
 

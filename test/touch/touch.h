@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which cache lines a thread touches. The code under test is compiled with -fsanitize=thread, so the compiler calls a
+ * function before each load and store; touch.c has these functions in place of the sanitizer's library, and notes the
+ * line. What the compiler keeps in registers is not seen, and what it loads twice is one line. Not seen: prefetches,
+ * streamed stores, and code of libraries that are compiled otherwise.
+ */
+#ifndef TOUCH_H
+#define TOUCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct touch_line {
+	uintptr_t line; /* address / RN_CACHE_LINE; 0: empty */
+	uint32_t loads, stores;
+	uint8_t words; /* a bit for each aligned group of 8 octets that was touched */
+};
+
+#define TOUCH_LINES (1u << 16) /* lines that one recording holds at most */
+
+/* Any thread: whose accesses are noted, by DPDK's number of its lcore. Nothing is noted before touch_start(). */
+void touch_of(unsigned int lcore);
+void touch_start(void);
+void touch_stop(void);
+
+/* The recorded lines, in no order; entries whose line is 0 are empty. To be read when the thread is known to have
+ * passed touch_stop(). */
+const struct touch_line *touch_lines(void);
+/* True: there were more lines than TOUCH_LINES / 2, so some are missing. */
+bool touch_lost(void);
+
+#endif
