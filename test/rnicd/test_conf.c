@@ -325,7 +325,10 @@ static void what_no_driver_takes_does_not_pass(void **state)
 		{ "memif:id=one", "has an id that is no number" },
 		{ "memif:sokcet=/x",
 		  "has an unknown argument 'sokcet'; memif takes role, id, socket, socket-abstract, bsize, "
-		  "rsize, mac, secret and zero-copy" },
+		  "rsize, mac and secret" },
+		{ "memif:role=client,zero-copy=yes",
+		  "has zero-copy, which rnicd does not support: it would show the other end all of rnicd's packet "
+		  "memory. Leave zero-copy out" },
 		{ "memif:socket-abstract=no,socket=x", "has a socket that is not an absolute path" },
 		{ "memif:socket=/x,socket-abstract=yes",
 		  "has a socket that every local user can connect to, and DPDK's driver trusts its peer: "

@@ -83,10 +83,18 @@ static bool memif(struct rnicd_port_cfg *p, const char *args, char *why)
 					     "mac",  "secret", "zero-copy", "owner-uid",       "owner-gid", NULL };
 	char v[RNICD_ARGS_MAX];
 
+	/*
+	 * With zero-copy, DPDK's driver shows all of rnicd's packet memory to the other end, and takes every buffer to
+	 * lie in the first part of it. Frames that refer to a client's memory do not.
+	 */
+	if (devargs_get(args, "zero-copy", v, sizeof(v)) && strcmp(v, "no") != 0)
+		return no_device(why, "has zero-copy, which rnicd does not support: it would show the other end all of "
+				      "rnicd's packet memory. Leave zero-copy out");
+
 	if (devargs_unknown(args, known, v, sizeof(v))) {
 		snprintf(why, CONF_WHY_MAX,
 			 "has an unknown argument '%.40s'; memif takes role, id, socket, socket-abstract, "
-			 "bsize, rsize, mac, secret and zero-copy",
+			 "bsize, rsize, mac and secret",
 			 v);
 		return false;
 	}
