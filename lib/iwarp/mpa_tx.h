@@ -47,11 +47,10 @@ struct mpa_fpdu {
 	uint16_t max_iov;
 	uint16_t n_iov; /* slices in use */
 	uint16_t ulpdu_len;
-	uint16_t crc_at; /* offset of the CRC field in inl, of which no octet behind this field is in use */
-	uint16_t
-		markers; /* markers that are noted, but no slices yet; they lie in inl, aligned, behind the CRC field */
-	uint16_t first;  /* octets before the first noted marker */
-	uint16_t step;   /* octets from one marker to the next */
+	uint16_t crc_at;  /* offset of the CRC field in inl; behind the field lie only markers */
+	uint16_t markers; /* markers that are noted, but no slices yet; in inl, aligned */
+	uint16_t first;   /* octets before the first noted marker */
+	uint16_t step;    /* octets from one marker to the next */
 	uint8_t inl[MPA_TX_INLINE] RN_ALIGNED(MPA_MARKER_LEN);
 };
 

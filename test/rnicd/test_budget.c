@@ -18,7 +18,6 @@
 
 #include "plane/dataplane.h"
 #include "plane/worker_int.h"
-#include "rc/rc_int.h"
 #include "touch/touch.h"
 #include "twin.h"
 
@@ -28,44 +27,13 @@
 #define PLACES 64u
 #define SETTLE 64u /* turns after the last completion */
 
-enum what {
-	CONN,
-	QP,
-	CQ,
-	BLOCK,
-	RECORDS,
-	MR,
-	CLIENT,
-	WORKER,
-	PORT,
-	WIRE,
-	POOL,
-	FRAME,
-	CTRL,
-	SQ,
-	RQ,
-	CQES,
-	BYTES,
-	OTHER
-};
-static const char *const what_name[OTHER + 1] = { "connection",
-						  "queue pair",
-						  "completion queue",
-						  "working memory",
-						  "pools of the worker",
-						  "memory regions",
-						  "client",
-						  "worker",
-						  "port",
-						  "wire",
-						  "packet pool",
-						  "frames",
-						  "doorbells",
-						  "send queue",
-						  "receive queue",
-						  "completions",
-						  "payload",
-						  "other" };
+enum what { CONN, QP, CQ, MEMORY, MR, CLIENT, WORKER, PORT, WIRE, POOL, FRAME, CTRL, SQ, RQ, CQES, BYTES, OTHER };
+static const char *const what_name[OTHER + 1] = { "connection",     "queue pair",     "completion queue",
+						  "working memory", "memory regions", "client",
+						  "worker",         "port",           "wire",
+						  "packet pool",    "frames",         "doorbells",
+						  "send queue",     "receive queue",  "completions",
+						  "payload",        "other" };
 
 struct place {
 	uintptr_t at, end;
@@ -91,13 +59,10 @@ static void put_pool(struct rte_mempool *mp)
 	put(FRAME, 2, m->addr, m->len);
 }
 
-/* What is where. blocks: the first of the worker's blocks, behind which the others lie. */
-static void know(const uint8_t *blocks)
+static void know(void)
 {
 	struct rnicd_worker *w = worker_at[0];
-	const uint8_t *mem = w->qp_mem;
 
-	places = 0;
 	for (int i = 0; i < 2; i++) {
 		struct twin *t = &twin[i];
 		const struct conn *c = conn_of(t->conn);
@@ -118,8 +83,7 @@ static void know(const uint8_t *blocks)
 	}
 	put_pool(w->small_pool);
 	put(WORKER, 2, w, sizeof(*w));
-	put(RECORDS, 2, mem, (size_t)(blocks - mem));
-	put(BLOCK, 2, blocks, 64u << 20);
+	put(MEMORY, 2, w->qp_mem, rc_tcp_ctx_size(&w->tcp.cfg));
 }
 
 /* ---- counting ---- */
@@ -252,7 +216,7 @@ static const struct budget {
 	double message;
 } budget[] = { { CONN, { 13, 15 }, 0 }, { QP, { 2, 3 }, 0 },      { CQ, { 2, 2 }, 0 },      { MR, { 3, 3 }, 0 },
 	       { CLIENT, { 2, 2 }, 0 }, { PORT, { 5, 5 }, 0 },    { WIRE, { 5, 5 }, 0.1 },  { CTRL, { 4, 4 }, 0 },
-	       { BLOCK, { 0, 0 }, 4 },  { FRAME, { 0, 0 }, 2 },   { SQ, { 0, 0 }, 1.1 },    { RQ, { 0, 0 }, 1.1 },
+	       { MEMORY, { 0, 0 }, 4 }, { FRAME, { 0, 0 }, 2 },   { SQ, { 0, 0 }, 1.1 },    { RQ, { 0, 0 }, 1.1 },
 	       { CQES, { 0, 0 }, 1.1 }, { BYTES, { 0, 0 }, 2.1 }, { WORKER, { 0, 0 }, 0.1 } };
 
 static const char *const end_name[] = { "sender", "receiver", "both" };
@@ -290,7 +254,7 @@ static void measure(enum qp_wr_op op, uint32_t len)
 				fail_msg("%s, %s: %u lines, budget %u", what_name[b->what], end_name[e],
 					 turn[b->what][e], b->turn[e]);
 	}
-	/* what is recorded is there at all: each message has a send queue entry and a payload of one line */
+	/* the recording works: each message has one line of send queue and two of payload, one at each end */
 	assert_true(each[SQ] > 0.9 && each[BYTES] > 1.9 && turn[CONN][0] > 5 && turn[CONN][1] > 5);
 }
 
@@ -306,44 +270,14 @@ static void sends_of_64_octets(void **state)
 	measure(QP_WR_SEND, 64);
 }
 
-static void configure(void)
-{
-	struct rnicd_cfg *c = &rnicd.cfg;
-
-	c->n_ports = 2;
-	c->n_workers = 1;
-	c->control_cpu = UINT16_MAX;
-	c->memory_mb = 192;
-	c->spin_us = 5;
-	c->flows = 64;
-	c->seed = 7;
-	for (uint32_t i = 0; i < 2; i++) {
-		struct rnicd_port_cfg *p = &c->port[i];
-		snprintf(p->name, sizeof(p->name), "rnic%u", i);
-		snprintf(p->args, sizeof(p->args), "rnic%u", 1 - i);
-		p->kind = RNICD_PORT_PAIR;
-		p->ip = pkt_addr_ip4(0x0a000001 + i);
-		p->prefix_len = 120;
-		p->mtu = 1500;
-		p->vlan = PKT_NO_VLAN;
-		p->crc = true;
-		p->mpa_rev = 2;
-		p->max_ird = p->max_ord = 16;
-		p->min_rto_ns = 5 * RN_NS_PER_MS;
-	}
-}
-
 static int start(void **state)
 {
 	(void)state;
-	configure();
-	if (!twin_start(0, 1))
-		return 1;
-	const uint8_t *blocks = worker_at[0]->tcp.rc.blk_mem;
-	if (!twin_connect())
+	twin_configure(1500);
+	if (!twin_start(0, 1) || !twin_connect())
 		return 1;
 	touch_of(worker_at[0]->lcore);
-	know(blocks);
+	know();
 	return 0;
 }
 

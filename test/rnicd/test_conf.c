@@ -327,8 +327,8 @@ static void what_no_driver_takes_does_not_pass(void **state)
 		  "has an unknown argument 'sokcet'; memif takes role, id, socket, socket-abstract, bsize, "
 		  "rsize, mac and secret" },
 		{ "memif:role=client,zero-copy=yes",
-		  "has zero-copy, which rnicd does not support: it would show the other end all of rnicd's packet "
-		  "memory. Leave zero-copy out" },
+		  "has zero-copy, which rnicd does not support: DPDK's driver would show the other end all of rnicd's "
+		  "packet memory. Leave zero-copy out" },
 		{ "memif:socket-abstract=no,socket=x", "has a socket that is not an absolute path" },
 		{ "memif:socket=/x,socket-abstract=yes",
 		  "has a socket that every local user can connect to, and DPDK's driver trusts its peer: "

@@ -28,34 +28,16 @@ struct given {
 
 static void configure(const struct given *g)
 {
-	struct rnicd_cfg *c = &rnicd.cfg;
-
-	memset(c, 0, sizeof(*c));
-	c->n_ports = 2;
-	c->n_workers = g->workers;
-	c->control_cpu = UINT16_MAX;
-	c->memory_mb = 192;
-	c->spin_us = 5;
-	c->flows = 64;
-	c->seed = 7;
-	c->zcopy_min = g->zcopy_min;
+	twin_configure(g->mtu);
+	rnicd.cfg.n_workers = g->workers;
+	rnicd.cfg.zcopy_min = g->zcopy_min;
 	for (uint32_t i = 0; i < 2; i++) {
-		struct rnicd_port_cfg *p = &c->port[i];
-		snprintf(p->name, sizeof(p->name), "rnic%u", i);
-		snprintf(p->args, sizeof(p->args), "rnic%u", 1 - i);
-		p->kind = RNICD_PORT_PAIR;
-		p->ip = pkt_addr_ip4(0x0a000001 + i);
-		p->prefix_len = 120;
-		p->mtu = g->mtu;
-		p->vlan = PKT_NO_VLAN;
+		struct rnicd_port_cfg *p = &rnicd.cfg.port[i];
 		p->rate_bps = g->rate_bps;
 		p->impair = g->impair;
 		p->crc = g->crc;
 		p->crc_always = g->always;
 		p->markers = g->markers;
-		p->mpa_rev = 2;
-		p->max_ird = p->max_ord = 16;
-		p->min_rto_ns = 5 * RN_NS_PER_MS;
 	}
 }
 

@@ -17,11 +17,7 @@
 #define PD         1u
 #define DEPTH      16u
 #define QUEUES     (16u << 20)
-#define SHM_OFF    ((IPC_QUEUES_FREE_OFF + 63) & ~UINT64_C(63))
-#define CQ_SHM_OFF (SHM_OFF + 4096)
-#define SQ_OFF     TWIN_SQ_OFF
-#define RQ_OFF     TWIN_RQ_OFF
-#define CQ_OFF     TWIN_CQ_OFF
+#define CQ_SHM_OFF (TWIN_SHM_OFF + 4096)
 #define CQ_STRIDE  (512u * 1024)
 
 struct twin twin[2];
@@ -144,7 +140,7 @@ static bool make(struct twin *t, uint32_t port)
 	struct qp_cq_attr cq = { .region = t->queues,
 				 .region_size = QUEUES,
 				 .shm_off = CQ_SHM_OFF,
-				 .ring_off = CQ_OFF,
+				 .ring_off = TWIN_CQ_OFF,
 				 .ring_stride = CQ_STRIDE,
 				 .workers = rnicd.n_workers,
 				 .cqe = TWIN_CQE };
@@ -157,26 +153,26 @@ static bool make(struct twin *t, uint32_t port)
 			      .access = QP_ACC_ALL,
 			      .region = t->queues,
 			      .region_size = QUEUES,
-			      .shm_off = SHM_OFF,
-			      .sq_off = SQ_OFF,
-			      .rq_off = RQ_OFF,
+			      .shm_off = TWIN_SHM_OFF,
+			      .sq_off = TWIN_SQ_OFF,
+			      .rq_off = TWIN_RQ_OFF,
 			      .sq_slots = TWIN_SLOTS,
 			      .rq_slots = TWIN_SLOTS };
 	struct spsc_place at = { .region = t->queues,
 				 .region_size = QUEUES,
-				 .off = SQ_OFF,
+				 .off = TWIN_SQ_OFF,
 				 .nslots = TWIN_SLOTS,
 				 .slot_size = QP_SLOT_SIZE };
 	if (qp_mr_reg(&t->dev, &mr, &t->stag) != QP_MR_OK || qp_cq_init(&t->cq, &cq) != SPSC_OK ||
 	    qp_init(&t->qp, &qp) != QP_OK || spsc_prod_attach(&t->sq, &at) != SPSC_OK)
 		return false;
-	at.off = RQ_OFF;
+	at.off = TWIN_RQ_OFF;
 	if (spsc_prod_attach(&t->rq, &at) != SPSC_OK)
 		return false;
 	for (uint32_t w = 0; w < rnicd.n_workers; w++) {
 		at = (struct spsc_place){ .region = t->queues,
 					  .region_size = QUEUES,
-					  .off = CQ_OFF + w * CQ_STRIDE,
+					  .off = TWIN_CQ_OFF + w * CQ_STRIDE,
 					  .nslots = TWIN_CQE,
 					  .slot_size = QP_CQE_SIZE };
 		t->client[w].doorbell = &((struct ipc_ctrl *)(void *)t->queues)->doorbell[w];
@@ -187,6 +183,34 @@ static bool make(struct twin *t, uint32_t port)
 	struct cmd c = { .type = CMD_CLIENT_ADD, .client.view = t->view };
 	call_all(&c);
 	return true;
+}
+
+void twin_configure(uint32_t mtu)
+{
+	struct rnicd_cfg *c = &rnicd.cfg;
+
+	memset(c, 0, sizeof(*c));
+	c->n_ports = 2;
+	c->n_workers = 1;
+	c->control_cpu = UINT16_MAX;
+	c->memory_mb = 192;
+	c->spin_us = 5;
+	c->flows = 64;
+	c->seed = 7;
+	for (uint32_t i = 0; i < 2; i++) {
+		struct rnicd_port_cfg *p = &c->port[i];
+		snprintf(p->name, sizeof(p->name), "rnic%u", i);
+		snprintf(p->args, sizeof(p->args), "rnic%u", 1 - i);
+		p->kind = RNICD_PORT_PAIR;
+		p->ip = pkt_addr_ip4(0x0a000001 + i);
+		p->prefix_len = 120;
+		p->mtu = mtu;
+		p->vlan = PKT_NO_VLAN;
+		p->crc = true;
+		p->mpa_rev = 2;
+		p->max_ird = p->max_ord = 16;
+		p->min_rto_ns = 5 * RN_NS_PER_MS;
+	}
 }
 
 bool twin_start(uint32_t port_a, uint32_t port_b)

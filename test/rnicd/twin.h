@@ -15,10 +15,11 @@
 #define TWIN_ARENA (64u << 20)        /* bytes of registered memory */
 #define TWIN_WAIT  (20 * RN_NS_PER_S) /* a test that waits longer gives up */
 
-/* Where the rings lie in a client's queue region; what is common to all queues lies before them. */
-#define TWIN_SQ_OFF (((IPC_QUEUES_FREE_OFF + 63) & ~UINT64_C(63)) + 8192)
-#define TWIN_RQ_OFF (TWIN_SQ_OFF + 256 * 1024)
-#define TWIN_CQ_OFF (TWIN_RQ_OFF + 256 * 1024)
+/* Where the rings lie in a client's queue region, behind what the queue pair and its queues share with the client. */
+#define TWIN_SHM_OFF ((IPC_QUEUES_FREE_OFF + 63) & ~UINT64_C(63))
+#define TWIN_SQ_OFF  (TWIN_SHM_OFF + 8192)
+#define TWIN_RQ_OFF  (TWIN_SQ_OFF + 256 * 1024)
+#define TWIN_CQ_OFF  (TWIN_RQ_OFF + 256 * 1024)
 
 struct twin {
 	uint32_t port;
@@ -39,6 +40,9 @@ struct twin {
 };
 
 extern struct twin twin[2];
+
+/* Fills in rnicd.cfg: one worker, and two ports that are wired to each other, with CRC. The caller may change it. */
+void twin_configure(uint32_t mtu);
 
 /*
  * rnicd.cfg must be filled in. Gives both ends memory, queues and doorbells. False, with a message on stderr: failed.

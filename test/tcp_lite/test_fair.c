@@ -163,6 +163,19 @@ static void run(struct world *w, uint64_t until)
 	}
 }
 
+static void begin(struct end *e, const struct tcpl_cfg *cfg)
+{
+	const struct tcpl_mem mem = { .chunk = e->chunk,
+				      .rec = e->rec,
+				      .hold = e->hold,
+				      .chunk_n = RING,
+				      .rec_n = RING,
+				      .hold_n = RING,
+				      .sent = e->sent };
+
+	tcpl_init(&e->c, cfg, &mem);
+}
+
 /* The flows' shares of the line between BEGIN and END, in percent; each flow begins 100 ms after the one before. */
 static void share(uint32_t n, const struct tcpl_cc *const *cc, uint32_t queue_ms, uint32_t loss, double *part)
 {
@@ -173,24 +186,10 @@ static void share(uint32_t n, const struct tcpl_cc *const *cc, uint32_t queue_ms
 	w->now = RN_NS_PER_S;
 	rn_rng_seed(&w->rng, 5);
 	for (uint32_t i = 0; i < n; i++) {
-		struct tcpl_mem a = { .chunk = w->tx[i].chunk,
-				      .rec = w->tx[i].rec,
-				      .hold = w->tx[i].hold,
-				      .chunk_n = RING,
-				      .rec_n = RING,
-				      .hold_n = RING,
-				      .sent = w->tx[i].sent };
-		struct tcpl_mem b = { .chunk = w->rx[i].chunk,
-				      .rec = w->rx[i].rec,
-				      .hold = w->rx[i].hold,
-				      .chunk_n = RING,
-				      .rec_n = RING,
-				      .hold_n = RING,
-				      .sent = w->rx[i].sent };
 		tcpl_cfg_default(&w->cfg[i], MSS + 12);
 		w->cfg[i].cc = cc[i];
-		tcpl_init(&w->tx[i].c, &w->cfg[i], &a);
-		tcpl_init(&w->rx[i].c, &w->cfg[i], &b);
+		begin(&w->tx[i], &w->cfg[i]);
+		begin(&w->rx[i], &w->cfg[i]);
 		w->n = i + 1;
 		tcpl_connect(&w->tx[i].c, w->now, 1000 * i);
 		send_all(w, i);

@@ -144,23 +144,18 @@ void __tsan_atomic_signal_fence(int order) { (void)order; }
 
 /* ---- libc's functions, which the compiler does not look into ---- */
 
-void *__real_memcpy(void *to, const void *from, size_t len);
-void *__wrap_memcpy(void *to, const void *from, size_t len);
-void *__wrap_memcpy(void *to, const void *from, size_t len)
-{
-	note(from, len, false);
-	note(to, len, true);
-	return __real_memcpy(to, from, len);
-}
+#define COPY(name) \
+	void *__real_##name(void *to, const void *from, size_t len); \
+	void *__wrap_##name(void *to, const void *from, size_t len); \
+	void *__wrap_##name(void *to, const void *from, size_t len) \
+	{ \
+		note(from, len, false); \
+		note(to, len, true); \
+		return __real_##name(to, from, len); \
+	}
 
-void *__real_memmove(void *to, const void *from, size_t len);
-void *__wrap_memmove(void *to, const void *from, size_t len);
-void *__wrap_memmove(void *to, const void *from, size_t len)
-{
-	note(from, len, false);
-	note(to, len, true);
-	return __real_memmove(to, from, len);
-}
+COPY(memcpy)
+COPY(memmove)
 
 void *__real_memset(void *to, int c, size_t len);
 void *__wrap_memset(void *to, int c, size_t len);

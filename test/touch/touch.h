@@ -17,17 +17,19 @@ struct touch_line {
 	uint8_t words; /* a bit for each aligned group of 8 octets that was touched */
 };
 
-#define TOUCH_LINES (1u << 16) /* lines that one recording holds at most */
+#define TOUCH_LINES (1u << 16) /* entries of a recording, of which half are used at most */
 
 /* Any thread: whose accesses are noted, by DPDK's number of its lcore. Nothing is noted before touch_start(). */
 void touch_of(unsigned int lcore);
 void touch_start(void);
 void touch_stop(void);
 
-/* The recorded lines, in no order; entries whose line is 0 are empty. To be read when the thread is known to have
- * passed touch_stop(). */
+/*
+ * TOUCH_LINES entries in no order; those whose line is 0 are empty. Call when no access from before touch_stop() can be
+ * under way.
+ */
 const struct touch_line *touch_lines(void);
-/* True: there were more lines than TOUCH_LINES / 2, so some are missing. */
+/* True: the recording was full, so lines may be missing. */
 bool touch_lost(void);
 
 #endif

@@ -88,8 +88,8 @@ static bool memif(struct rnicd_port_cfg *p, const char *args, char *why)
 	 * lie in the first part of it. Frames that refer to a client's memory do not.
 	 */
 	if (devargs_get(args, "zero-copy", v, sizeof(v)) && strcmp(v, "no") != 0)
-		return no_device(why, "has zero-copy, which rnicd does not support: it would show the other end all of "
-				      "rnicd's packet memory. Leave zero-copy out");
+		return no_device(why, "has zero-copy, which rnicd does not support: DPDK's driver would show the other "
+				      "end all of rnicd's packet memory. Leave zero-copy out");
 
 	if (devargs_unknown(args, known, v, sizeof(v))) {
 		snprintf(why, CONF_WHY_MAX,

@@ -76,7 +76,7 @@ struct conn {
 	uint16_t path_mss; /* as told to the control thread; 0: the path takes what the port does */
 };
 _Static_assert(offsetof(struct conn, qc.rc.m) % RN_CACHE_LINE == 0 && offsetof(struct conn, flow) % RN_CACHE_LINE == 0,
-	       "the groups of rc_tcp's members lie in cache lines as their headers say");
+	       "the groups of qp_msgs, rc and flow begin at cache lines");
 
 static inline struct conn *conn_of(const struct rc *c) { return rn_container_of(c, struct conn, qc.rc); }
 
