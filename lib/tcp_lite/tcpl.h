@@ -336,7 +336,8 @@ struct tcpl_conn {
 	/* Lines 4 to 6: every acknowledgement of new data. */
 	uint64_t rto_base;  /* when the retransmission timer was last restarted (RFC 6298, 5) */
 	uint64_t tlp_base;  /* last new data sent or acknowledged */
-	uint64_t lost_seen; /* turns->lost, as far as rto_base and tlp_base allow for it */
+	uint64_t asked_at;  /* while tries or probes are not 0: since when the peer's answer is awaited */
+	uint64_t lost_seen; /* turns->lost, as far as rto_base, tlp_base and asked_at allow for it */
 	uint64_t reo_at;    /* when RACK wants to look again; 0: not */
 	uint64_t srtt, rttvar, rto, min_rtt;
 	uint64_t rtt;            /* the last sample */
@@ -347,13 +348,12 @@ struct tcpl_conn {
 	uint32_t flight_max;     /* most bytes in flight until flight_end is acknowledged */
 	uint32_t flight_end;
 	uint32_t dup_acks;
-	uint32_t tlp_end;
-	uint32_t prr_delivered, prr_out; /* RFC 9937: bytes since recovery began */
-	uint16_t mss_full;               /* mss as negotiated */
-	uint16_t mss_hint;               /* said by ICMP, not believed yet; 0: none */
-	uint16_t mss_low;                /* TCPL_MTU_AGAIN: the size that was answered */
-	uint16_t mss_acked;              /* payload of the largest segment ever acknowledged */
-	uint8_t mtu;                     /* enum tcpl_mtu (private) */
+	uint32_t prr_out;   /* RFC 9937: bytes sent since recovery began */
+	uint16_t mss_full;  /* mss as negotiated */
+	uint16_t mss_hint;  /* said by ICMP, not believed yet; 0: none */
+	uint16_t mss_low;   /* TCPL_MTU_AGAIN: the size that was answered */
+	uint16_t mss_acked; /* payload of the largest segment ever acknowledged */
+	uint8_t mtu;        /* enum tcpl_mtu (private) */
 	uint8_t challenges;
 	uint8_t backoff; /* exponent of the timer */
 	uint8_t tries;   /* timeouts since the peer last made progress, or answered with a window too small */
@@ -361,9 +361,9 @@ struct tcpl_conn {
 	uint8_t reo_mult, reo_persist;
 	uint8_t path;               /* by which segments leave */
 	uint8_t lame, proved, left; /* paths, a bit each: tcpl_track.c */
-	uint32_t max_wnd;           /* largest window the peer ever announced */
-	uint32_t n_blocks;          /* SACK blocks to be sent */
 	/* Line 7: options and counters. */
+	uint32_t max_wnd;  /* largest window the peer ever announced */
+	uint32_t n_blocks; /* SACK blocks to be sent */
 	uint32_t ts_recent_age, ts_offset;
 	struct tcpl_block dsack; /* RFC 2883, one shot; empty when seq == end */
 	uint32_t fin_seq;        /* of the peer's FIN when it has been seen */
@@ -371,7 +371,6 @@ struct tcpl_conn {
 	struct tcpl_stats stats;
 	/* What loss, probes, ends and full windows need. */
 	uint64_t patience;   /* ns: a peer that does not answer is given up then; 0: cfg->retries says when */
-	uint64_t asked_at;   /* while tries or probes are not 0: since when the peer's answer is awaited */
 	uint64_t lame_until; /* ns: the paths of `lame` are passed over until then */
 	uint32_t
 		reo_round; /* RFC 8985, 6.2: one DSACK step per round trip; with F_REO_ROUND until it is acknowledged */
@@ -379,10 +378,12 @@ struct tcpl_conn {
 	uint32_t piece;    /* with F_PIECE: the lost record that this lies in has been sent again up to here */
 	uint32_t mtu_end;  /* TCPL_MTU_AGAIN: full segments pass when this is acknowledged; with F_MTU_END */
 	uint32_t undo_cwnd, undo_ssthresh, undo_ts;
-	uint32_t undo_una;     /* SND.UNA when the loss was found: no DSACK below speaks of its retransmissions */
-	uint32_t undo_end;     /* after recovery: a DSACK that comes behind the ACK of this is too late */
-	uint32_t undo_rexmits; /* retransmissions of this recovery that no DSACK has reported */
-	uint32_t prr_flight;   /* RFC 9937: bytes in flight when recovery began */
+	uint32_t undo_una;      /* SND.UNA when the loss was found: no DSACK below speaks of its retransmissions */
+	uint32_t undo_end;      /* after recovery: a DSACK that comes behind the ACK of this is too late */
+	uint32_t undo_rexmits;  /* retransmissions of this recovery that no DSACK has reported */
+	uint32_t prr_flight;    /* RFC 9937: bytes in flight when recovery began */
+	uint32_t prr_delivered; /* bytes delivered since then */
+	uint32_t tlp_end;
 	uint32_t irs;
 	uint32_t rst_seq;
 	uint32_t challenge_epoch;

