@@ -9,6 +9,7 @@ import os
 import signal
 
 import wire
+import wire_ud
 from rig import PATIENCE, Daemon, Skip, case, helper, main, nothing_is_left, pair_conf, until
 
 A, B = "10.77.0.1", "10.77.0.2"
@@ -136,6 +137,18 @@ def a_flow_whose_message_waits_for_a_receive_is_not_forgotten():
             until(lambda: flow_of(d, "a", B)["packets_out"] >= asked + 10, lambda: d.telemetry("/rnic/flows"))
         late_receive(d, idles)
         assert counters(d)["rd_idle"] == 0 and flow_of(d, "b", A)["lost"] == 0
+
+
+@case
+def packets_fit_an_mtu_of_1500_whatever_segments_and_mtu_say():
+    for mtu in (1500, 9000):
+        with Daemon(pair_conf(mtu=mtu, both="segments = 64k", a="capture = {dir}/a.pcapng")) as d:
+            verified(d, 20000, 5)
+            assert [d.telemetry(f"/rnic/ports,{port}")["frag_tx"] for port in "ab"] == [0, 0]
+            d.end()
+            sizes = []
+            kinds = {p[1] for _, _, _, p, _ in wire_ud.packets(d.dir + "/a.pcapng", wire_ud.PORT, sizes)}
+            assert 34 in kinds and 1400 < max(sizes) <= 1500, (kinds, max(sizes))
 
 
 def of_each_worker(d, workers, make):

@@ -372,7 +372,8 @@ const struct conf_key conf_keys_port[] = {
 	  PORT(ud_port), RANGE(0, 65535) },
 	{ "segments", "mtu",
 	  "length of a segment, if a message of a datagram queue pair takes several. mtu: a segment fits a packet; "
-	  "64k: over IPv4 a segment has up to 64 KiB and leaves as IP fragments, and one lost fragment costs the segment",
+	  "64k: over IPv4 a segment has up to 64 KiB and leaves as IP fragments, and one lost fragment costs the "
+	  "segment; reliable datagrams ignore this key: their packets fit an MTU of 1500",
 	  CONF_WORD, PORT(segments), .words = segments_words },
 	{ "datagram-wire", "plain",
 	  "how UDP sockets of programs under rnicrun --sockets send: plain UDP, or iwarp where the peer takes it",
