@@ -93,6 +93,8 @@ def record_of(number, length):
 class Wire:
     """The peer's UDP socket."""
 
+    datagrams = 0  # identifications that put_fragments() has used
+
     def __init__(self, port=wire_ud.PORT):
         daemon()
         self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -102,6 +104,19 @@ class Wire:
 
     def put(self, data, crc=None, port=wire_ud.PORT, to=ADDR):
         self.s.sendto(data + struct.pack("<I", crc32c(data) if crc is None else crc), (to, port))
+
+    def put_fragments(self, data, lost=()):
+        """Sends a datagram as IPv4 fragments (RFC 791) of 1500 octets, without those whose numbers are in `lost`."""
+        Wire.datagrams += 1
+        data += struct.pack("<I", crc32c(data))
+        udp = struct.pack(">HHHH", self.port, wire_ud.PORT, 8 + len(data), 0) + data
+        addresses = socket.inet_aton(HOST) + socket.inet_aton(ADDR)
+        with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as s:
+            for n, off in enumerate(range(0, len(udp), 1480)):
+                part, more = udp[off:off + 1480], off + 1480 < len(udp)
+                ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(part), Wire.datagrams, more << 13 | off // 8, 64, 17, 0)
+                if n not in lost:
+                    s.sendto(ip + addresses + part, (ADDR, 0))  # the kernel writes the checksum
 
     def rest(self):
         """Discards the datagrams that have come."""

@@ -14,7 +14,8 @@
  *        ud_record ADDRESS store COUNT MAX
  *		prints the same as a target; its memory holds the records, which readers read until its stdin ends
  *        ud_record ADDRESS reader TO QPN WHERE STAG MAX LEN...
- *		reads records as a writer writes them, and checks each range that a completion reports
+ *		reads records as a writer writes them, and checks each range that a completion reports; the bytes
+ *		between stay 0
  */
 #include "gram_end.h"
 
@@ -240,10 +241,17 @@ struct heard {
 	unsigned long valid;
 };
 
-/* Waits for the request's completion and for the ranges of the answer to record m. */
-static void take_answer(struct heard *h, uint32_t m)
+static void check_hole(const uint8_t *p, uint64_t off, uint64_t end)
+{
+	for (; off < end; off++)
+		must(p[off] == 0, "a byte that is not told as valid has been written");
+}
+
+/* Waits for the request's completion and for the ranges of the answer to record m, which is requested to `sink`. */
+static void take_answer(struct heard *h, uint32_t m, const uint8_t *sink)
 {
 	bool asked = false, told = false;
+	uint64_t end = 0; /* of the latest range */
 	struct ibv_wc wc;
 
 	while (!asked || !told) {
@@ -263,7 +271,14 @@ static void take_answer(struct heard *h, uint32_t m)
 		check(h->at + off / h->max * h->max, m - back, off % h->max, wc.byte_len);
 		h->valid += wc.byte_len;
 		h->whole += (wc.wc_flags & RNICDV_WC_RECORD_WHOLE) != 0;
-		told |= back == 0 && (wc.wc_flags & RNICDV_WC_RECORD_MORE) == 0;
+		if (back != 0)
+			continue;
+		check_hole(sink, end, off % h->max);
+		end = off % h->max + wc.byte_len;
+		if ((wc.wc_flags & RNICDV_WC_RECORD_MORE) == 0) {
+			check_hole(sink, end, h->max);
+			told = true;
+		}
 	}
 }
 
@@ -291,7 +306,7 @@ static int reader(char **argv, uint32_t n_lens)
 		ibv_wr_set_ud_addr(ex, ah, qpn, QKEY);
 		ibv_wr_set_sge(ex, mr->lkey, (uintptr_t)sink, (uint32_t)atoi(argv[5 + m % n_lens]));
 		must(ibv_wr_complete(ex) == 0, "ibv_wr_complete");
-		take_answer(&h, m);
+		take_answer(&h, m, sink);
 	}
 	printf("read %u whole %u lost %u valid %lu\n", m, h.whole, h.lost, h.valid);
 	return ibv_destroy_qp(qp) == 0 && ibv_destroy_ah(ah) == 0 && ibv_dereg_mr(mr) == 0 ? 0 : 1;
