@@ -255,6 +255,20 @@ mtu = {mtu}
 """
 
 
+def memif_conf(role, socket, address, port="", rnicd=""):
+    """One end of a shared-memory link between two daemons; `socket` is the link's, which the role server makes."""
+    return f"""
+[rnicd]
+socket = {{dir}}/rnicd.sock
+hugepages = no
+{rnicd}
+[port m]
+device = memif:role={role},id=0,bsize=16384,socket-abstract=no,socket={socket}
+address = {address}/24
+{port}
+"""
+
+
 def on_ordinary_pages(conf):
     """Turns hugepages off in the daemon, for cases that must run the same with and without free hugepages. Clients need
     RNIC_HUGE=0 beside it."""

@@ -10,22 +10,11 @@ import signal
 
 import wire
 import wire_ud
-from rig import PATIENCE, Daemon, Skip, case, helper, main, nothing_is_left, pair_conf, until
+from rig import PATIENCE, Daemon, Skip, case, helper, main, memif_conf, nothing_is_left, pair_conf, until
 
 A, B = "10.77.0.1", "10.77.0.2"
 SUCCESS = 0
 LOSSY = "loss = 5%\nduplicate = 1%\nreorder = 2%\ncorrupt = 1%"
-
-
-def memif_conf(role, socket, address):
-    return f"""
-[rnicd]
-socket = {{dir}}/rnicd.sock
-hugepages = no
-[port m]
-device = memif:role={role},id=0,bsize=16384,socket-abstract=no,socket={socket}
-address = {address}/24
-"""
 
 
 def counters(d):
