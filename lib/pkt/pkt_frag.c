@@ -115,8 +115,22 @@ static struct pkt_frag_gram *begin(struct pkt_frag_table *t, const struct pkt_fr
 				     .at = now };
 	t->head[bucket] = (uint16_t)(g - t->gram);
 	t->source_grams[source]++;
+	g->begun = ++t->source_begun[source];
 	rn_list_push_back(&t->open, &g->age);
 	return g;
+}
+
+/* The datagram that the fragment belongs to, which begins with it if none has its name. */
+static struct pkt_frag_gram *gram_of(struct pkt_frag_table *t, const struct pkt_frag *f, uint8_t bucket, uint64_t now)
+{
+	struct pkt_frag_gram *g = find(t, f, bucket);
+
+	if (g != NULL && rn_unlikely(t->far != 0 && t->source_begun[g->source] - g->begun >= t->far)) {
+		t->counts->late += !g->spoilt;
+		forget(t, g); /* another datagram had this identification */
+		g = NULL;
+	}
+	return g != NULL ? g : begin(t, f, bucket, now);
 }
 
 /* ---- fragments ---- */
@@ -244,9 +258,7 @@ enum pkt_frag_verdict pkt_frag_in(struct pkt_frag_table *t, const struct pkt_fra
 		t->counts->bad++;
 		return PKT_FRAG_DROPPED;
 	}
-	struct pkt_frag_gram *g = find(t, f, bucket);
-	if (g == NULL)
-		g = begin(t, f, bucket, now);
+	struct pkt_frag_gram *g = gram_of(t, f, bucket, now);
 	if (g->spoilt) {
 		t->counts->bad++;
 		return PKT_FRAG_DROPPED;
@@ -287,10 +299,12 @@ void pkt_frag_clear(struct pkt_frag_table *t)
 		forget(t, g);
 }
 
-void pkt_frag_init(struct pkt_frag_table *t, uint32_t pieces, const uint64_t key[2], struct pkt_frag_counts *counts)
+void pkt_frag_init(struct pkt_frag_table *t, uint32_t pieces, uint32_t far, const uint64_t key[2],
+		   struct pkt_frag_counts *counts)
 {
 	memset(t, 0, sizeof(*t));
 	t->counts = counts;
+	t->far = far;
 	t->key[0] = key[0];
 	t->key[1] = key[1];
 	t->pieces_max = rn_max_u32(rn_min_u32(pieces, PKT_FRAG_PIECES), PKT_FRAG_PIECES_MIN);

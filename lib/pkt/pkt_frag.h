@@ -21,6 +21,11 @@
  *     section 3.1.1; RFC 791: every link takes 68 octets).
  *   - A datagram must be whole PKT_FRAG_NS after its first fragment. RFC 791 has 15 s, RFC 1122 (section 3.3.2) 60 s;
  *     at today's rates identifications are used again sooner, and pieces of two datagrams would be mixed (RFC 4963).
+ *   - A datagram is given up when its source has begun `far` others since, and one more fragment with its
+ *     identification comes: this fragment belongs to a new datagram. A time alone cannot tell. A source that counts its
+ *     identifications up uses one again after 65,536 datagrams (RFC 6864, section 4.1): with 65,535 octets each this
+ *     takes 1 s at 34 Gb/s, with 1,500 octets 79 ms at 10 Gb/s; but one datagram alone takes 52 ms at 10 Mb/s. The
+ *     number of datagrams between is the same at all rates.
  *   - A full table gives up its oldest datagram. One source has half of the table at most, and then its own oldest
  *     datagram goes, so that a flood from one source leaves room for the others. Sources are told apart by a keyed hash
  *     of 10 bits.
@@ -42,6 +47,7 @@
 #define PKT_FRAG_HASH       256u
 #define PKT_FRAG_SOURCES    1024u
 #define PKT_FRAG_NS         RN_NS_PER_S
+#define PKT_FRAG_FAR        1024u /* `far` for IP: a 64th of the identifications, and far more than paths reorder */
 
 /* A fragment, as its IPv4 header describes it. */
 struct pkt_frag {
@@ -61,7 +67,7 @@ struct pkt_frag_counts {
 	uint64_t whole;   /* datagrams put together */
 	uint64_t bad;     /* fragments that break a rule, and those of datagrams that they have spoilt */
 	uint64_t again;   /* fragments that had arrived already */
-	uint64_t late;    /* datagrams that were not whole in time */
+	uint64_t late;    /* datagrams that were not whole in time, or before `far` others of their source */
 	uint64_t evicted; /* datagrams that made room for newer ones */
 };
 
@@ -90,6 +96,7 @@ struct pkt_frag_gram {
 	uint16_t first, last; /* pieces */
 	uint16_t n;
 	uint32_t have, total; /* octets; total 0: the last fragment has not arrived */
+	uint32_t begun;       /* what its source's count of datagrams was, this one included */
 	uint64_t at;          /* ns: when the first fragment came */
 	struct rn_link age;   /* in open, oldest first, or in free */
 };
@@ -97,6 +104,7 @@ struct pkt_frag_gram {
 struct pkt_frag_table {
 	struct pkt_frag_counts *counts;
 	uint64_t key[2];
+	uint32_t far;                     /* 0: no limit */
 	uint32_t pieces_max, pieces;      /* pieces: how many belong to datagrams that are open */
 	uint16_t free_piece, dead, whole; /* chains of pieces */
 	uint32_t whole_len;               /* octets of the datagram that was put together last */
@@ -104,12 +112,18 @@ struct pkt_frag_table {
 	struct rn_list open, free;
 	uint16_t head[PKT_FRAG_HASH];
 	uint16_t source_pieces[PKT_FRAG_SOURCES], source_grams[PKT_FRAG_SOURCES];
+	uint32_t source_begun[PKT_FRAG_SOURCES]; /* datagrams of each source since the start; wraps */
 	struct pkt_frag_gram gram[PKT_FRAG_GRAMS];
 	struct pkt_frag_piece piece[PKT_FRAG_PIECES + 1]; /* one more, for a new piece beside evicted ones in `dead` */
 };
 
-/* pieces: from PKT_FRAG_PIECES_MIN to PKT_FRAG_PIECES. key: secret random bits. counts: in the caller's memory. */
-void pkt_frag_init(struct pkt_frag_table *t, uint32_t pieces, const uint64_t key[2], struct pkt_frag_counts *counts);
+/*
+ * pieces: from PKT_FRAG_PIECES_MIN to PKT_FRAG_PIECES. far: how many other datagrams of its source may begin before a
+ * datagram is whole; 0: any number, since the caller's identifications are not used again. key: secret random bits.
+ * counts: in the caller's memory.
+ */
+void pkt_frag_init(struct pkt_frag_table *t, uint32_t pieces, uint32_t far, const uint64_t key[2],
+		   struct pkt_frag_counts *counts);
 
 /* Reads the header of a frame for which pkt_parse() returned PKT_FRAGMENT. False: the frame is not IPv4. */
 bool pkt_frag_read(const uint8_t *frame, const struct pkt *p, struct pkt_frag *f);

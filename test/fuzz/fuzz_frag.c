@@ -101,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint64_t now = 0;
 
 	held = 0;
-	pkt_frag_init(t, size % 2 ? PKT_FRAG_PIECES : 0, key, &c);
+	pkt_frag_init(t, size % 2 ? PKT_FRAG_PIECES : 0, size / 2 % 4, key, &c);
 	for (uint32_t i = 0; i < size / RECORD && i < MOST; i++) {
 		const uint8_t *r = data + i * RECORD;
 		struct buffer *b = &buffers[i];

@@ -35,7 +35,7 @@ static void begin(void)
 	memset(&counts, 0, sizeof(counts));
 	memset(out, 0, sizeof(out));
 	n_refs = 0;
-	pkt_frag_init(&table, PKT_FRAG_PIECES, key, &counts);
+	pkt_frag_init(&table, PKT_FRAG_PIECES, PKT_FRAG_FAR, key, &counts);
 }
 
 static uint32_t back(void *ref)
@@ -380,6 +380,67 @@ static void a_datagram_that_does_not_become_whole_in_time_is_given_up(void **sta
 	assert_int_equal(held(), 0);
 }
 
+/* Datagrams of two fragments that arrive whole, with identifications from `id` on, at one moment. */
+static void whole_ones(uint32_t src, uint16_t id, uint32_t n)
+{
+	for (; n > 0; n--, id++) {
+		const struct pkt_frag f = of(src, id, 0, 800, true), end = of(src, id, 800, 900, false);
+		assert_int_equal(give(&f, 0), PKT_FRAG_HELD);
+		assert_int_equal(give(&end, 0), PKT_FRAG_WHOLE);
+		for (void *ref; (ref = pkt_frag_whole(&table)) != NULL;)
+			back(ref);
+	}
+}
+
+/*
+ * A datagram loses its last fragment, or (spoilt) two of its fragments overlap. Its source sends so fast that the
+ * identification is used again before the datagram's time is over.
+ */
+static void is_used_again(bool spoilt)
+{
+	const struct pkt_frag first = of(9, 7, 0, 800, true), over = of(9, 7, 792, 1600, true);
+	const struct pkt_frag again = of(9, 7, 0, 800, true), end = of(9, 7, 800, 900, false);
+
+	begin();
+	assert_int_equal(give(&first, 0), PKT_FRAG_HELD);
+	assert_int_equal(spoilt ? give(&over, 0) : PKT_FRAG_DROPPED, PKT_FRAG_DROPPED);
+	whole_ones(9, 8, 2 * PKT_FRAG_FAR - 1);
+	const uint32_t at = n_refs;
+	assert_int_equal(give(&again, 0), PKT_FRAG_HELD);
+	assert_int_equal(give(&end, 0), PKT_FRAG_WHOLE);
+	assert_int_equal(back(pkt_frag_whole(&table)), at);
+	assert_int_equal(back(pkt_frag_whole(&table)), at + 1);
+	assert_null(pkt_frag_whole(&table));
+	assert_int_equal(held(), 0);
+	assert_int_equal(counts.late, spoilt ? 0 : 1);
+	assert_int_equal(counts.again, 0);
+}
+
+static void an_identification_that_is_used_again_in_time_mixes_no_datagrams(void **state)
+{
+	(void)state;
+	is_used_again(false);
+	is_used_again(true);
+}
+
+static void a_fragment_may_come_behind_many_others_of_its_source_and_any_number_of_another(void **state)
+{
+	const struct pkt_frag first = of(9, 7, 0, 800, true), end = of(9, 7, 800, 900, false);
+	(void)state;
+
+	begin();
+	assert_int_equal(give(&first, 0), PKT_FRAG_HELD);
+	whole_ones(9, 8, PKT_FRAG_FAR - 1);
+	whole_ones(2, 8, 4 * PKT_FRAG_FAR);
+	assert_int_equal(give(&end, 0), PKT_FRAG_WHOLE);
+	begin();
+	table.far = 0;
+	assert_int_equal(give(&first, 0), PKT_FRAG_HELD);
+	whole_ones(9, 8, 4 * PKT_FRAG_FAR);
+	assert_int_equal(give(&end, 0), PKT_FRAG_WHOLE);
+	assert_int_equal(counts.late, 0);
+}
+
 static void flood(uint32_t src, uint32_t n, bool many_sources)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -462,6 +523,8 @@ int main(void)
 		cmocka_unit_test(a_whole_that_no_length_can_say_is_spoilt),
 		cmocka_unit_test(congestion_marks_are_joined),
 		cmocka_unit_test(a_datagram_that_does_not_become_whole_in_time_is_given_up),
+		cmocka_unit_test(an_identification_that_is_used_again_in_time_mixes_no_datagrams),
+		cmocka_unit_test(a_fragment_may_come_behind_many_others_of_its_source_and_any_number_of_another),
 		cmocka_unit_test(a_flood_from_one_source_leaves_the_others_theirs),
 		cmocka_unit_test(the_oldest_go_when_many_sources_flood),
 		cmocka_unit_test(pieces_are_bounded_and_the_newest_datagram_is_never_the_one_to_go),

@@ -11,6 +11,7 @@
 #define POOL_SHARE 8u /* part of a port's buffers that fragments may hold: one in 8 */
 
 _Static_assert(PKT_FRAG_EACH <= FRAME_MAX_SEGS, "what is put together is received as one frame");
+_Static_assert(2 * PKT_FRAG_FAR <= 65536u / RNICD_MAX_WORKERS, "frag_next_id() repeats later");
 _Static_assert(RTE_PKTMBUF_HEADROOM >= PKT_ETH_LEN + PKT_VLAN_LEN + PKT_IP4_LEN, "headers in front of each fragment");
 
 bool frag_start(struct rnicd_worker *w)
@@ -22,7 +23,8 @@ bool frag_start(struct rnicd_worker *w)
 		w->frag[i] = rte_zmalloc_socket("frag", sizeof(*w->frag[i]), RN_CACHE_LINE, w->socket);
 		if (w->frag[i] == NULL)
 			return false;
-		pkt_frag_init(w->frag[i], port->pool->size / POOL_SHARE, rnicd.secret, &port->stats[w->index].frag);
+		pkt_frag_init(w->frag[i], port->pool->size / POOL_SHARE, PKT_FRAG_FAR, rnicd.secret,
+			      &port->stats[w->index].frag);
 	}
 	for (uint32_t i = 0; i < FRAG_IDS; i++)
 		w->frag_id[i] = (uint16_t)flow_mix(rnicd.secret[1] + i);

@@ -18,7 +18,7 @@ bool gram_start(struct rnicd_worker *w)
 	if (c->peers == NULL || c->segs == NULL)
 		return false;
 	udps_init(c->peers, rnicd.secret);
-	pkt_frag_init(c->segs, PKT_FRAG_PIECES, rnicd.secret, &c->seg_counts);
+	pkt_frag_init(c->segs, PKT_FRAG_PIECES, 0, rnicd.secret, &c->seg_counts);
 	/* a worker that is started anew does not begin with numbers that a peer has just seen */
 	c->msn = (uint32_t)flow_mix(rnicd.secret[1] + w->index);
 	return true;
