@@ -13,12 +13,16 @@ MIB = 1 << 20
 
 
 def ends(d, count, lens, stag=lambda s: s, maps=()):
-    """A target, and a writer that gets the order to write `count` records."""
+    """A target, and a writer that gets `count` orders to write a record, at most 16 before their records are told."""
     target = d.run(helper("ud_record"), B, "target", str(count), str(max(lens)), *maps)
     _, qpn, where, rkey = target.wait_line("target").split()
     writer = d.run(helper("ud_record"), A, "writer", B, qpn, where, str(stag(int(rkey))), str(max(lens)),
                    *map(str, lens))
-    writer.p.stdin.write("w\n" * count)
+    for n in range(count):
+        # if the receiving worker gets no CPU, its queue is soon full, and a record that is lost as a whole is not told
+        until(lambda n=n: n < 16 + sum("record" in line for line in list(target.out)), target.tail)
+        writer.p.stdin.write("w\n")
+        writer.p.stdin.flush()
     writer.p.stdin.close()
     return target, writer
 
