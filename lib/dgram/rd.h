@@ -11,13 +11,16 @@
  *	12  Q_Key of the destination (SEGMENT); of an answer to a Read or Atomic the MSN of the request
  *	16  run: the sender's number for this pair of QPs; a later run has a greater number (RFC 1982)
  *	20  the receiver's run, as far as the sender knows it; 0: not yet
- *	24  number of the segment in the run, from 0 (SEGMENT)
+ *	24  SEGMENT: its number in the run, from 0. TAKEN: how many segments of the run were sent RD_SURE_NS ago
  *	28  how many segments of the receiver's run have had their turn
  *	32  with flag RD_F_MORE: which segments behind these have had their turn (64 bits)
  *	    body: SEGMENT one DDP segment; REFUSED nothing, or what an RDMAP Terminate says (RFC 5040, 4.8)
  *
- * A pair of QPs is made on first use from a bounded table. At most RD_WIN segments of a run are on the way, so a
- * receiver keeps no more than that for a pair whose next segment is missing, or finds no receive. A work request is
+ * A pair of QPs is made on first use from a bounded table. A pair at rest is small: its working memory comes from a
+ * bounded pool when a segment comes or a work request is taken, and goes back when nothing is under way. When the pool
+ * is empty, a queue stands still, and a peer's segment is refused. At most RD_WIN
+ * segments of a run are on the way, so a receiver keeps no more than that for a pair whose next segment is missing, or
+ * finds no receive. A work request is
  * complete when the peer QP has taken all of its segments, or has answered. A failure ends the pair: the work request
  * at fault gets its status, later ones are flushed, and REFUSED tells the peer. The QP and its other pairs go on; the
  * next work request to that peer begins a new run. A success was delivered exactly once, a failure at most once.
@@ -30,12 +33,12 @@
  * wait at most, then the queue stands still.
  *
  * In a worker's turn:
- *	for each DATA of a flow		rd_room(d), else lost; udpr_rx_data(), rd_in(), send the answer
+ *	for each DATA of a flow		udpr_rx_data(), rd_in(), send the answer
  *	for each doorbell		rd_doorbell(d, qp), or of a shared receive queue rd_recvs(d)
  *	while (rd_look(d)), as far as there is room for effects
  *	when rd_timer(d) is due		rd_tick(d)
  *	while ((p = rd_pop(d)))
- *		while (p's flow has room and (len = rd_out(d, p, buffer))) give it to the flow;	(no room: rd_put(d, p))
+ *		while (p's flow has room and (len = rd_out(d, p, buffer))) give it to the flow;	(full: rd_park(p, list))
  *	a flow is gone			rd_lost(d, address)
  *
  * Pure. Memory is the caller's. Threads: as a QP that belongs to one worker. Lengths are bytes, times nanoseconds.
@@ -47,18 +50,20 @@
 #include "iwarp/rdmap_wire.h"
 #include "qp/qp_engine.h"
 
-#define RD_HDR_LEN    32u
-#define RD_MORE_LEN   8u
-#define RD_ADDR_LEN   16u
-#define RD_WIN        16u         /* segments of a run on the way at most; a power of two */
-#define RD_SPAN       64u         /* of an unordered run: span of the numbers on the way; bits of a word */
-#define RD_SENDS      64u         /* work requests of a QP that wait for their pairs, at most */
-#define RD_WRS        64u         /* work requests of a pair on the way at most; a power of two */
-#define RD_DEPTH      16u         /* Reads and Atomics of a pair under way at most, each way */
-#define RD_SEG_MAX    1360u       /* bytes of a DDP segment: a packet fits an MTU of 1500 over IPv6 */
-#define RD_TOLD       32u         /* ended runs whose errors are remembered, at most */
-#define RD_RNR_LAST   7u          /* of rnr: a sender with a larger value waits without end */
-#define RD_PROBE_NS   RN_NS_PER_S /* how often a silent peer is asked whether it knows the pair */
+#define RD_HDR_LEN  32u
+#define RD_MORE_LEN 8u
+#define RD_ADDR_LEN 16u
+#define RD_WIN      16u         /* segments of a run on the way at most; a power of two */
+#define RD_SPAN     64u         /* of an unordered run: span of the numbers on the way; bits of a word */
+#define RD_SENDS    64u         /* work requests of a QP that wait for their pairs, at most */
+#define RD_WRS      64u         /* work requests of a pair on the way at most; a power of two */
+#define RD_DEPTH    16u         /* Reads and Atomics of a pair under way at most, each way */
+#define RD_SEG_MAX  1360u       /* bytes of a DDP segment: a packet fits an MTU of 1500 over IPv6 */
+#define RD_TOLD     32u         /* ended runs whose errors are remembered, at most */
+#define RD_RNR_LAST 7u          /* of rnr: a sender with a larger value waits without end */
+#define RD_PROBE_NS RN_NS_PER_S /* how often a silent peer is asked whether it knows the pair */
+/* By then a flow has brought a segment, or is lost; a peer whose run is not known is not asked sooner. */
+#define RD_SURE_NS    (8 * RN_NS_PER_S)
 #define RD_PACKET_MAX (RD_HDR_LEN + RD_SEG_MAX)
 #define RD_ANSWER_MAX (RD_HDR_LEN + RD_MORE_LEN + RDMAP_TERM_MAX_LEN)
 
@@ -92,6 +97,7 @@ enum rd_state {
 	RD_FREE = 0, /* in the list of free pairs; first use moves on */
 	RD_UP,       /* in use; a failure, or the end of its QP, moves on */
 	RD_ENDED,    /* has let go of its QP; rd_out sends REFUSED and moves on to RD_FREE */
+	RD_GONE,     /* has ended and tells nobody; rd_pop or rd_unpark takes it off its list and moves on to RD_FREE */
 };
 
 /* A segment that is kept because its turn has not come, or its message finds no receive. */
@@ -114,41 +120,72 @@ struct rd_chain {
 	struct qp_recv recv;
 };
 
-struct rd_pair {
-	struct qp_msgs m;
-	uint8_t state; /* enum rd_state; written by rd_set_state() alone */
-	bool listed;   /* in the worker's list of pairs with something to send */
-	bool owes;     /* segments have had their turn, and no packet has told the peer yet */
-	bool waits;    /* segment wait_number waits for a receive until wait_end */
-	bool loose;    /* our run is unordered */
-	bool peer_loose;
-	bool chained; /* peer_loose: the engine has a current chain, whose next segment is `at` */
-	uint8_t addr[RD_ADDR_LEN];
-	uint32_t qpn, peer_qpn;        /* ours, the peer's */
-	uint32_t qkey;                 /* of the peer, for the message that is being sent */
-	uint32_t run, peer_run;        /* peer_run 0: nothing has come from the peer */
-	uint32_t sent, acked;          /* segments of our run: sent; of these, taken by the peer in order */
-	uint64_t had;                  /* loose; bit i: the peer has taken segment acked + i */
-	uint32_t n_had;                /* number of bits set in `had` */
-	uint32_t next;                 /* the first segment of the peer's run that has not had its turn */
-	uint64_t map;                  /* peer_loose; bit i: segment next + i has had its turn */
-	uint32_t at, wait_number;      /* numbers of the peer's segments */
-	uint32_t wr_of[RD_SPAN];       /* argument of qp_acked() for segment number % RD_SPAN */
-	struct rd_hold *held[RD_SPAN]; /* the kept segment with number % RD_SPAN of the peer's run */
-	uint32_t holds;                /* how many segments are kept; at most RD_WIN */
-	struct rn_slist chains;        /* struct rd_chain; at most RD_WIN */
-	uint32_t n_chains;
-	uint32_t term_len; /* RD_ENDED: octets of term */
-	uint8_t term[RDMAP_TERM_MAX_LEN];
+/* What a pair at rest keeps of the engine's sequence of messages (struct qp_msgs): the numbers that go on. */
+struct rd_rest {
+	uint32_t msn_send, msn_read, msn_atomic; /* sending */
+	uint32_t uq_send, uq_read, uq_atomic;    /* receiving */
+	uint32_t imm_len;
+	bool wrote;
+};
+
+/*
+ * The working memory of a pair, which the pair has from the bounded pool of its worker while something is under way:
+ * the engine's sequence of messages, and what is on the way in both runs.
+ */
+struct rd_work {
+	struct rn_slink link;   /* free */
+	struct rn_link of_busy; /* the worker's pairs that are up and have such memory */
+	struct rd_pair *pair;
+	uint64_t used;       /* when a packet was last sent or taken */
+	uint32_t sure, mark; /* segments below `sure` were sent RD_SURE_NS ago; below `mark`, before mark_at */
+	uint64_t mark_at;
+	uint32_t qkey;            /* of the peer, for the message that is being sent */
+	uint32_t acked;           /* of our segments, those that the peer has taken in order */
+	uint64_t had;             /* loose; bit i: the peer has taken segment acked + i */
+	uint32_t n_had;           /* number of bits set in `had` */
+	bool sender;              /* the pair has taken work requests */
+	bool waits;               /* segment wait_number waits for a receive until wait_end */
+	bool chained;             /* peer_loose: the engine has a current chain, whose next segment is `at` */
+	uint64_t map;             /* peer_loose; bit i: segment next + i has had its turn */
+	uint32_t at, wait_number; /* numbers of the peer's segments */
 	uint64_t wait_end;
-	uint64_t used;                  /* when a packet was last sent or taken */
-	struct rn_slist sends;          /* work requests that wait for their turn: struct rd_send */
-	struct rn_slink link;           /* free list, or the worker's list of pairs with something to send */
-	struct rn_link of_qp, of_waits; /* the QP's pairs; the worker's pairs that wait for a receive */
-	struct rn_link of_bucket;
+	struct rn_link of_waits; /* the worker's pairs that wait for a receive */
+	struct rn_slist sends;   /* work requests that wait for their turn: struct rd_send */
+	struct rn_slist chains;  /* struct rd_chain; at most RD_WIN */
+	uint32_t n_chains;
+	uint32_t holds; /* how many segments are kept; at most RD_WIN */
+	struct qp_msgs m;
+	struct rd_hold *held[RD_SPAN]; /* the kept segment with number % RD_SPAN of the peer's run */
+	uint32_t wr_of[RD_SPAN];       /* argument of qp_acked() for segment number % RD_SPAN */
+	uint32_t term_len;             /* RD_ENDED: octets of term */
+	uint8_t term[RDMAP_TERM_MAX_LEN];
 	struct qp_work work;
 	struct qp_wr wr[RD_WRS];
 };
+
+/* Two queue pairs and their runs. A pair at rest is this struct alone. */
+struct rd_pair {
+	struct rd_work *k; /* NULL: the pair rests */
+	struct qp *qp;     /* NULL: the pair has ended */
+	uint8_t addr[RD_ADDR_LEN];
+	uint32_t qpn, peer_qpn; /* ours, the peer's */
+	uint32_t run, peer_run; /* peer_run 0: nothing has come from the peer */
+	uint32_t sent;          /* how many segments of our run are sent */
+	uint32_t next;          /* the first segment of the peer's run that has not had its turn */
+	struct rd_rest rest;
+	uint8_t state; /* enum rd_state; written by rd_set_state() alone */
+	uint8_t tenant;
+	bool listed; /* in the worker's list of pairs with something to send, or in a list of rd_park() */
+	bool owes;   /* segments have had their turn, and no packet has told the peer yet */
+	bool loose;  /* our run is unordered */
+	bool peer_loose;
+	struct rn_slink link;    /* free list, or the worker's list of pairs with something to send */
+	struct rn_link of_qp;    /* the QP's pairs */
+	struct rn_link of_rests; /* the tenant's pairs that rest; the first one has rested longest */
+	struct rn_link of_both;  /* pairs by QP and peer */
+	struct rn_link of_addr;  /* pairs by the peer's device */
+};
+_Static_assert(sizeof(struct rd_pair) <= 176, "a pair at rest has grown");
 
 /* A work request that was taken from the queue and waits for its pair, which is busy with earlier ones. */
 struct rd_send {
@@ -166,6 +203,8 @@ struct rd_side {
 	bool failed;           /* a work request has failed */
 	struct rn_slist spare; /* the free elements of `send` */
 	uint32_t waiting;      /* pairs that wait for a receive */
+	struct qp *qp;
+	struct rn_link of_again; /* the worker's queues that are to be looked at again */
 	struct rd_send send[RD_SENDS];
 };
 
@@ -174,6 +213,7 @@ struct rd_stats {
 	uint64_t held;     /* segments that waited for their turn or for a receive */
 	uint64_t refused;  /* runs that ended in an error, and packets that were refused */
 	uint64_t no_pair;  /* packets and work requests for which no pair was free */
+	uint64_t no_work;  /* how often a queue stood still, or a segment was refused, for want of working memory */
 	uint64_t evicted;  /* resting pairs that were ended to make room */
 	uint64_t bad;      /* impossible or late packets */
 	uint64_t rnr_ends; /* runs that ended because no receive was posted in time */
@@ -188,43 +228,62 @@ struct rd_told {
 	uint8_t term[RDMAP_TERM_MAX_LEN];
 };
 
+/* What the queue pairs of one tenant (qp_attr) have of a worker's tables. */
+struct rd_tenant {
+	uint32_t pairs;       /* that are up */
+	uint32_t ended;       /* that have ended, and have not told their peers yet */
+	uint32_t works;       /* working memories, those of ended pairs included */
+	uint32_t senders;     /* of these, of pairs that send work requests */
+	struct rn_list rests; /* pairs at rest, by of_rests */
+};
+
 /* A worker's carrier of reliable datagrams. */
 struct rd_ctx {
 	struct qp_ctx *qp;
-	struct rd_pair *pair; /* n pairs */
-	uint32_t n;
-	uint32_t share;               /* pairs of one tenant at most */
-	uint32_t used_by[QP_TENANTS]; /* pairs in use by each tenant's queue pairs, without those that have ended */
-	uint32_t run;                 /* the run number that was given last */
-	uint64_t probe_at;            /* when pairs that wait are looked at; RN_NEVER: nothing is under way */
-	struct rn_pool free, holds, chains;
+	uint32_t share;      /* pairs of one tenant at most */
+	uint32_t work_share; /* working memories of one tenant at most */
+	uint32_t run;        /* the run number that was given last */
+	uint64_t probe_at;   /* when pairs that wait are looked at; RN_NEVER: nothing is under way */
+	struct rn_pool free, works, holds, chains;
+	uint32_t n_works, works_used, senders;
 	struct rn_slist ready;
-	struct rn_list waits;
-	uint32_t looks;         /* how many of `waits`, from the first on, must be looked at */
-	struct rn_list *bucket; /* pairs by their QP and peer: bucket_mask + 1 lists, a power of two */
-	struct rn_list one;     /* the only bucket until rd_give_buckets */
+	struct rn_list busy, waits; /* struct rd_work */
+	struct rn_list again;       /* struct rd_side: queues to be looked at when there is working memory */
+	uint32_t n_waits;
+	uint64_t wait_due;       /* no wait in `waits` ends before this time */
+	uint32_t looks;          /* how many of `waits`, from the first on, must be looked at */
+	struct rn_list *both;    /* pairs by their QP and peer: bucket_mask + 1 lists, a power of two */
+	struct rn_list *by_addr; /* pairs by the peer's device: likewise */
+	struct rn_list one[2];   /* the only buckets until rd_give_buckets */
 	uint32_t bucket_mask;
 	uint64_t key[2];
+	struct rd_tenant tenant[QP_TENANTS];
 	struct rd_told told[RD_TOLD]; /* the latest ended runs, a ring */
 	uint32_t n_told;
 	struct rd_stats stats;
 };
 
 /*
- * pair and hold: zeroed memory, n_pairs and n_holds of them. run: greater than any run number that this device used
- * before a restart, for example the time of day in units of 1/64 s.
+ * pair: zeroed memory, n_pairs of them. run: greater than any run number that this device used before a restart, for
+ * example the time of day in units of 1/64 s.
  */
 void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t n_pairs, uint32_t run);
-/* How many pairs the queue pairs of one tenant (qp_attr) may have; without this call: all. */
-void rd_share(struct rd_ctx *d, uint32_t pairs);
-/* With RD_WIN of each for each pair, no pair is held up by others. Fewer work, too (for tests). */
-void rd_give_holds(struct rd_ctx *d, struct rd_hold *hold, uint32_t n_holds);
-void rd_give_chains(struct rd_ctx *d, struct rd_chain *chain, uint32_t n_chains);
 /*
- * Gives the hash table of pairs, before the first pair. Without it each search goes through all pairs. bucket: zeroed
- * memory, n of them, a power of two. key: random and secret, so that a peer cannot put all its pairs into one bucket.
+ * Working memory, and the segments and chains that pairs with such memory keep: RD_WIN of each for each work, so no
+ * pair takes another's. All in zeroed memory. Before the first pair.
+ */
+void rd_give_works(struct rd_ctx *d, struct rd_work *work, struct rd_hold *hold, struct rd_chain *chain, uint32_t n);
+/* How many pairs and working memories the queue pairs of one tenant may have; without this call: all. */
+void rd_share(struct rd_ctx *d, uint32_t pairs, uint32_t works);
+/*
+ * Gives the hash tables of pairs, before the first pair. Without them each search goes through all pairs. bucket:
+ * zeroed memory, 2 * n of them, n a power of two. key: random and secret, so that a peer cannot put all its pairs into
+ * one bucket.
  */
 void rd_give_buckets(struct rd_ctx *d, struct rn_list *bucket, uint32_t n, const uint64_t key[2]);
+
+/* How many pairs are up. */
+uint32_t rd_pairs(const struct rd_ctx *d);
 
 /* How a queue pair of reliable datagrams behaves. */
 struct rd_manner {
@@ -240,12 +299,19 @@ void rd_destroy(struct rd_ctx *d, struct qp *qp);
 void rd_doorbell(struct rd_ctx *d, struct qp *qp);
 /* The client has posted to a shared receive queue: rd_look() shall look at the pairs that wait. */
 void rd_recvs(struct rd_ctx *d);
-/* Looks at one waiting pair, whose message may find a receive now. False: there are no more to look at. */
+/*
+ * Looks at one waiting pair, whose message may find a receive now, or at one queue that stands still and can go on.
+ * False: there is none to look at.
+ */
 bool rd_look(struct rd_ctx *d);
 
 /* The next pair for which rd_out must be called until it returns 0; NULL: there are no more. */
 struct rd_pair *rd_pop(struct rd_ctx *d);
 void rd_put(struct rd_ctx *d, struct rd_pair *p); /* nothing happens for a pair that has ended meanwhile */
+/* The pair, which rd_pop() has returned, waits in the caller's list until rd_unpark(). */
+void rd_park(struct rd_pair *p, struct rn_slist *where);
+/* The first pair of the list is one for rd_pop() again. False: there is none. */
+bool rd_unpark(struct rd_ctx *d, struct rn_slist *where);
 /* Writes the pair's next packet, to p->addr, of at most RD_PACKET_MAX bytes. 0: none now; the pair may have ended. */
 uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf);
 
@@ -256,8 +322,6 @@ struct rd_rx {
 	const struct rd_hdr *h; /* filled in by rd_parse() */
 	const uint8_t *addr;    /* RD_ADDR_LEN */
 };
-/* Whether there is room for a packet whose turn has not come. */
-static inline bool rd_room(const struct rd_ctx *d) { return !rn_pool_empty(&d->holds); }
 /*
  * Takes a packet. qp: the QP of h->dst_qpn; NULL: none. Returns the length of an answer to the same address, which MUST
  * be sent; 0: none.

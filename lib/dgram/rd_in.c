@@ -44,16 +44,16 @@ static uint32_t refuse(struct rd_ctx *d, const struct rd_rx *rx, uint8_t *answer
 }
 
 /* Notes that the peer has taken segment `acked + i`. False: that was known. */
-static bool take_ack(struct rd_pair *p, uint32_t i)
+static bool take_ack(struct rd_work *k, uint32_t i)
 {
-	const uint32_t wr = p->wr_of[(p->acked + i) % RD_SPAN];
+	const uint32_t wr = k->wr_of[(k->acked + i) % RD_SPAN];
 
-	if (p->had >> i & 1)
+	if (k->had >> i & 1)
 		return false;
-	p->had |= UINT64_C(1) << i;
-	p->n_had++;
+	k->had |= UINT64_C(1) << i;
+	k->n_had++;
 	if (wr != QP_WR_NONE)
-		qp_acked(&p->m, wr);
+		qp_acked(&k->m, wr);
 	return true;
 }
 
@@ -64,7 +64,7 @@ static uint64_t more_of(const struct rd_pair *p, const struct rd_hdr *h)
 		return 0;
 	const uint32_t last = h->taken + 64 - (uint32_t)__builtin_clzll(h->more);
 
-	return last - p->acked < p->sent - p->acked ? h->more : 0;
+	return last - p->k->acked < p->sent - p->k->acked ? h->more : 0;
 }
 
 /*
@@ -73,23 +73,24 @@ static uint64_t more_of(const struct rd_pair *p, const struct rd_hdr *h)
  */
 static bool take_acks(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *h)
 {
+	struct rd_work *k = p->k;
 	bool news = false;
 
-	if (h->peer_run != p->run || h->taken - p->acked > p->sent - p->acked)
+	if (k == NULL || h->peer_run != p->run || h->taken - k->acked > p->sent - k->acked)
 		return true;
 	for (uint64_t more = more_of(p, h), left; more != 0; more = left) {
 		left = more & (more - 1);
-		const uint32_t i = h->taken - p->acked + 1 + (uint32_t)__builtin_ctzll(more);
+		const uint32_t i = h->taken - k->acked + 1 + (uint32_t)__builtin_ctzll(more);
 		if (i < RD_SPAN)
-			news |= take_ack(p, i);
+			news |= take_ack(k, i);
 	}
-	for (; p->acked != h->taken; p->acked++, p->n_had--, p->had >>= 1)
-		news |= take_ack(p, 0) || !p->loose;
+	for (; k->acked != h->taken; k->acked++, k->n_had--, k->had >>= 1)
+		news |= take_ack(k, 0) || !p->loose;
 	if (!news)
 		return true;
-	p->used = d->qp->now;
+	k->used = d->qp->now;
 	rd_put(d, p);
-	if (qp_complete(d->qp, &p->m) == QP_PULL_FAILED) {
+	if (qp_complete(d->qp, &k->m) == QP_PULL_FAILED) {
 		rd_fail(d, p, NULL, 0);
 		return false;
 	}
@@ -108,10 +109,9 @@ static void in_refused(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx)
 	}
 	if (!take_acks(d, p, rx->h)) /* segments that had their turn before the end have succeeded */
 		return;
-	if (rdmap_term_parse(rx->p + rx->h->body, rx->len - rx->h->body, &t) != RDMAP_TERM_SHORT)
-		qp_blame(&p->m, &t);
+	if (rdmap_term_parse(rx->p + rx->h->body, rx->len - rx->h->body, &t) != RDMAP_TERM_SHORT && p->k != NULL)
+		qp_blame(&p->k->m, &t);
 	d->stats.refused++;
-	p->term_len = 0;
 	rd_end(d, p, RD_END_FAIL, p->peer_run != 0 && p->peer_run != rx->h->run);
 	rd_route(d, qp);
 }
@@ -134,13 +134,12 @@ static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd
 		*refused = false;
 		if (rn_seq_lt(h->run, p->peer_run))
 			return NULL;
-		if (p->next > 0 || p->map != 0) { /* the peer has begun anew and has forgotten our run */
-			p->term_len = 0;
+		if (p->next > 0 || (p->k != NULL && p->k->map != 0)) { /* the peer has begun anew, our run is unknown */
 			rd_end(d, p, RD_END_FAIL, false);
 			rd_route(d, qp);
 			p = rd_find(d, qp, rx->addr, h->src_qpn);
-		} else {
-			rd_drop_holds(d, p);
+		} else if (p->k != NULL) {
+			rd_drop_holds(d, p->k);
 			rd_wait_over(d, p); /* the segment that waited for a receive is gone */
 		}
 		*refused = true;
@@ -165,14 +164,15 @@ static bool in_window(struct rd_pair *p, const struct rd_hdr *h)
 {
 	const uint32_t ahead = h->number - p->next;
 	const bool loose = (h->flags & RD_F_LOOSE) != 0;
+	const struct rd_work *k = p->k;
 
 	if (loose != p->peer_loose) {
-		if (p->next > 0 || p->map != 0 || p->holds > 0) /* a run is either ordered or unordered */
+		if (p->next > 0 || k->map != 0 || k->holds > 0) /* a run is either ordered or unordered */
 			return false;
 		p->peer_loose = loose;
 	}
-	return ahead < (loose ? RD_SPAN : RD_WIN) && (p->map >> ahead & 1) == 0 &&
-	       p->held[h->number % RD_SPAN] == NULL && (ahead == 0 || p->holds < RD_WIN);
+	return ahead < (loose ? RD_SPAN : RD_WIN) && (k->map >> ahead & 1) == 0 &&
+	       k->held[h->number % RD_SPAN] == NULL && (ahead == 0 || k->holds < RD_WIN);
 }
 
 static uint32_t in_segment(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, uint8_t *answer)
@@ -190,10 +190,15 @@ static uint32_t in_segment(struct rd_ctx *d, struct qp *qp, const struct rd_rx *
 		d->stats.bad++;
 		return refused ? refuse(d, rx, answer) : 0;
 	}
+	if (rn_unlikely(!rd_wake(d, p))) {
+		d->stats.no_work++;
+		rd_end(d, p, RD_END_FAIL, false);
+		return refuse(d, rx, answer);
+	}
 	if (rn_unlikely(rx->h->qkey != qp->qkey) && !is_answer(s.p, s.len)) {
 		d->qp->stats.ud_qkey++;
-		p->m.err = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_ACCESS, false);
-		p->m.err.hdrct = IW_HDRCT_LEN | IW_HDRCT_DDP;
+		p->k->m.err = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_ACCESS, false);
+		p->k->m.err.hdrct = IW_HDRCT_LEN | IW_HDRCT_DDP;
 		rd_fail(d, p, s.p, s.len);
 		return 0;
 	}
@@ -210,7 +215,7 @@ static uint32_t in_segment(struct rd_ctx *d, struct qp *qp, const struct rd_rx *
 		return 0;
 	if (t != RD_TURN_NEXT)
 		rd_keep(d, p, &s, t == RD_TURN_WAITS);
-	else if (p->holds > 0 && !rd_take_held(d, p))
+	else if (p->k->holds > 0 && !rd_take_held(d, p))
 		return 0;
 	rd_put(d, p);
 	return 0;
@@ -224,10 +229,35 @@ static bool told_of(const struct rd_pair *p, const struct rd_hdr *h)
 	return h->peer_run == p->run && (p->peer_run == 0 || p->peer_run == h->run);
 }
 
+/* Whether a segment below this number has not come. Its flow must have brought the segment: another pair took it. */
+static bool lacks(const struct rd_pair *p, uint32_t below)
+{
+	const struct rd_work *k = p->k;
+
+	for (uint32_t n = p->next; rn_seq_lt(n, below); n++)
+		if (k == NULL || n - p->next >= RD_SPAN ||
+		    (!(k->map >> (n - p->next) & 1) && k->held[n % RD_SPAN] == NULL))
+			return true;
+	return false;
+}
+
+static uint32_t in_taken(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, uint8_t *answer)
+{
+	struct rd_pair *p = rd_find(d, qp, rx->addr, rx->h->src_qpn);
+
+	if (p == NULL || !told_of(p, rx->h))
+		return refuse(d, rx, answer);
+	p->peer_run = rx->h->run;
+	if (!take_acks(d, p, rx->h) || !lacks(p, rx->h->number))
+		return 0;
+	d->stats.refused++;
+	rd_end(d, p, RD_END_FAIL, true);
+	rd_route(d, qp);
+	return 0;
+}
+
 uint32_t rd_in(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, uint8_t answer[RD_ANSWER_MAX])
 {
-	struct rd_pair *p;
-
 	if (qp == NULL || qp->beside == NULL || !qp->many || !may_receive(qp)) {
 		if (rx->h->kind != RD_REFUSED)
 			return refuse(d, rx, answer);
@@ -236,13 +266,7 @@ uint32_t rd_in(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, uint8_t 
 	}
 	switch ((enum rd_kind)rx->h->kind) {
 	case RD_SEGMENT: return in_segment(d, qp, rx, answer);
-	case RD_TAKEN:
-		p = rd_find(d, qp, rx->addr, rx->h->src_qpn);
-		if (p == NULL || !told_of(p, rx->h))
-			return refuse(d, rx, answer);
-		p->peer_run = rx->h->run;
-		(void)take_acks(d, p, rx->h);
-		return 0;
+	case RD_TAKEN: return in_taken(d, qp, rx, answer);
 	case RD_REFUSED: in_refused(d, qp, rx); return 0;
 	}
 	return 0;

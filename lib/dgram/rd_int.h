@@ -16,22 +16,34 @@ enum rd_end {
 
 /* The pair with this peer QP; NULL: there is none. */
 struct rd_pair *rd_find(const struct rd_ctx *d, const struct qp *qp, const uint8_t *addr, uint32_t peer_qpn);
+/* The list of the pairs with this peer's device, and with some others. */
+struct rn_list *rd_addr_list(const struct rd_ctx *d, const uint8_t *addr);
+/* Gives a pair at rest its working memory. False: none is free, or the tenant has its share. */
+RN_NODISCARD bool rd_wake(struct rd_ctx *d, struct rd_pair *p);
+/* The same for a pair that is to send a work request. */
+RN_NODISCARD bool rd_wake_to_send(struct rd_ctx *d, struct rd_pair *p);
+/* Lets the pair rest, if it can. */
+void rd_rest(struct rd_ctx *d, struct rd_pair *p);
+/* rd_look() shall call rd_route() for the QP when there is working memory. */
+void rd_again(struct rd_ctx *d, struct qp *qp);
+/* A QP of these for which there is memory now; NULL: there is none. */
+struct qp *rd_any_again(const struct rd_ctx *d);
 /* Frees the segment that is kept in place i, or all of them. */
-void rd_drop_hold(struct rd_ctx *d, struct rd_pair *p, uint32_t i);
-void rd_drop_holds(struct rd_ctx *d, struct rd_pair *p);
+void rd_drop_hold(struct rd_ctx *d, struct rd_work *k, uint32_t i);
+void rd_drop_holds(struct rd_ctx *d, struct rd_work *k);
 /* Frees a pair that has let go of its QP and has nothing to send. */
 void rd_give_back(struct rd_ctx *d, struct rd_pair *p);
-/* Ends the pair's wait for a receive, if any. */
+/* Ends the wait for a receive, if any, of a pair with working memory. */
 void rd_wait_over(struct rd_ctx *d, struct rd_pair *p);
-/* Ends the run. `tell`: the peer is told, by the p->term_len octets of p->term. */
+/* Ends the run. `tell`: the peer is told, with the Terminate in the pair's working memory if there is one. */
 void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell);
-/* Makes a pair; NULL: none is free. */
+/* Makes a pair, which rests; NULL: none is free. */
 struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, uint32_t peer_qpn);
 /* The QP goes to ERR: all work of all pairs completes, and the peers are told. May be called again. */
 void rd_qp_error(struct rd_ctx *d, struct qp *qp);
 /* Gives the posted work requests to their pairs; one that has no destination fails by itself. */
 void rd_route(struct rd_ctx *d, struct qp *qp);
-/* Ends our run because of the engine's verdict, p->m.err; seg: the segment at fault, or NULL. */
+/* Ends our run because of the engine's verdict, p->k->m.err; seg: the segment at fault, or NULL. */
 void rd_fail(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len);
 /* From now on rd_tick() looks at pairs that wait for the peer. */
 void rd_arm_probe(struct rd_ctx *d);

@@ -5,22 +5,22 @@
 #include "dgram/rd_int.h"
 
 /* Builds the Terminate for the peer: the error, and the first octets of the segment that led to it. */
-static void put_term(struct rd_pair *p, struct iw_err e, const uint8_t *seg, uint32_t len)
+static void put_term(struct rd_work *k, struct iw_err e, const uint8_t *seg, uint32_t len)
 {
 	uint8_t head[DDP_MAX_HDR_LEN + RDMAP_READ_REQ_LEN] = { 0 };
 
 	if (len > 0)
 		memcpy(head, seg, rn_min_u32(len, sizeof(head)));
-	p->term_len = rdmap_term_build(p->term, e, len > 0 ? head : NULL, len);
+	k->term_len = rdmap_term_build(k->term, e, len > 0 ? head : NULL, len);
 }
 
 /* Ends our run because of the engine's verdict. */
 void rd_fail(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len)
 {
-	struct qp *qp = p->m.qp;
+	struct qp *qp = p->qp;
 
 	d->stats.refused++;
-	put_term(p, p->m.err, seg, len);
+	put_term(p->k, p->k->m.err, seg, len);
 	rd_end(d, p, RD_END_FAIL, true);
 	rd_route(d, qp);
 }
@@ -31,34 +31,36 @@ static struct rd_hdr hdr_of(struct rd_pair *p, enum rd_kind kind)
 	return (struct rd_hdr){ .kind = (uint8_t)kind,
 				.dst_qpn = p->peer_qpn,
 				.src_qpn = p->qpn,
-				.qkey = p->qkey,
+				.qkey = p->k != NULL ? p->k->qkey : 0,
 				.run = p->run,
 				.peer_run = p->peer_run,
 				.taken = p->next,
-				.more = p->map >> 1 };
+				.number = kind == RD_TAKEN ? p->k->sure : 0,
+				.more = p->k != NULL ? p->k->map >> 1 : 0 };
 }
 
 /* Writes the last packet of a pair that has ended. */
 static uint32_t out_refused(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 {
 	const struct rd_hdr h = hdr_of(p, RD_REFUSED);
-	const uint32_t at = rd_build(buf, &h);
+	const uint32_t at = rd_build(buf, &h), len = p->k != NULL ? p->k->term_len : 0;
 
-	memcpy(buf + at, p->term, p->term_len);
+	if (len > 0)
+		memcpy(buf + at, p->k->term, len);
 	rd_give_back(d, p);
-	return at + p->term_len;
+	return at + len;
 }
 
 /* Gives the engine the pair's next work request. False: there is none, or the engine is busy with earlier ones. */
 static bool hand(struct rd_ctx *d, struct rd_pair *p, enum qp_pull *v)
 {
-	struct qp *qp = p->m.qp;
+	struct qp *qp = p->qp;
 	struct rd_send *x;
 
-	if (!qp_takes(&p->m) || (x = rn_slist_pop(&p->sends, struct rd_send, link)) == NULL)
+	if (!qp_takes(&p->k->m) || (x = rn_slist_pop(&p->k->sends, struct rd_send, link)) == NULL)
 		return false;
-	p->qkey = x->qkey;
-	*v = qp_hand(d->qp, &p->m, &x->s, x->why);
+	p->k->qkey = x->qkey;
+	*v = qp_hand(d->qp, &p->k->m, &x->s, x->why);
 	rn_slist_push_back(&rd_side_of(qp)->spare, &x->link);
 	return *v != QP_PULL_FAILED;
 }
@@ -69,26 +71,27 @@ static bool hand(struct rd_ctx *d, struct rd_pair *p, enum qp_pull *v)
  */
 static uint32_t out_segment(struct rd_ctx *d, struct rd_pair *p, uint8_t *at, struct rd_hdr *h, bool *gone)
 {
-	const uint32_t max = p->map != 0 ? RD_SEG_MAX - RD_MORE_LEN : RD_SEG_MAX;
-	const bool first = p->m.src == QP_SRC_NONE;
-	struct qp *qp = p->m.qp;
+	const uint32_t max = p->k->map != 0 ? RD_SEG_MAX - RD_MORE_LEN : RD_SEG_MAX;
+	const bool first = p->k->m.src == QP_SRC_NONE;
+	struct qp *qp = p->qp;
 	struct rn_iov iov[QP_SEG_SLICES];
 	uint8_t inl[QP_MAX_INLINE], head[QP_SEG_HDR_MAX];
 	struct qp_seg seg = { .hdr = head, .inl = inl, .iov = iov };
 	enum qp_pull v = QP_PULL_NONE;
 	uint32_t len;
 
-	if (first) /* not before: hand() sets p->qkey, which an open message still needs */
+	if (first) /* not before: hand() sets p->k->qkey, which an open message still needs */
 		(void)hand(d, p, &v);
 	do {
 		if (v != QP_PULL_FAILED)
-			v = qp_peek(d->qp, &p->m, max, &len);
+			v = qp_peek(d->qp, &p->k->m, max, &len);
 	} while (v == QP_PULL_NONE && hand(d, p, &v)); /* local work has been done; look again */
-	h->qkey = v == QP_PULL_OK && p->m.src == QP_SRC_RESP ? qp_asked(&p->m) : p->qkey;
+	h->qkey = v == QP_PULL_OK && p->k->m.src == QP_SRC_RESP ? qp_asked(&p->k->m) : p->k->qkey;
 	if (v == QP_PULL_OK)
-		v = qp_pull(d->qp, &p->m, max, &seg);
+		v = qp_pull(d->qp, &p->k->m, max, &seg);
 	if (p->loose)
-		h->flags = (uint8_t)(RD_F_LOOSE | (first ? RD_F_FIRST : 0) | (p->m.src == QP_SRC_NONE ? RD_F_LAST : 0));
+		h->flags = (uint8_t)(RD_F_LOOSE | (first ? RD_F_FIRST : 0) |
+				     (p->k->m.src == QP_SRC_NONE ? RD_F_LAST : 0));
 	*gone = v == QP_PULL_FAILED;
 	if (*gone)
 		rd_fail(d, p, NULL, 0);
@@ -99,18 +102,18 @@ static uint32_t out_segment(struct rd_ctx *d, struct rd_pair *p, uint8_t *at, st
 		return 0;
 	memcpy(at, head, seg.hdr_len);
 	rn_iov_gather(iov, seg.n, at + seg.hdr_len, seg.len);
-	p->wr_of[p->sent % RD_SPAN] = seg.wr;
+	p->k->wr_of[p->sent % RD_SPAN] = seg.wr;
 	return seg.hdr_len + seg.len;
 }
 
 /* Whether the peer can keep one more segment. */
 static bool may_send(const struct rd_pair *p)
 {
-	const uint32_t span = p->sent - p->acked;
+	const uint32_t span = p->sent - p->k->acked;
 
 	if (!p->loose)
 		return span < RD_WIN;
-	return span < RD_SPAN && span - p->n_had < RD_WIN;
+	return span < RD_SPAN && span - p->k->n_had < RD_WIN;
 }
 
 uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
@@ -118,28 +121,34 @@ uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 	uint32_t len = 0;
 	bool gone = false;
 
-	if (p->state == RD_FREE)
+	if (p->state == RD_FREE || p->state == RD_GONE)
 		return 0;
 	if (p->state == RD_ENDED)
 		return out_refused(d, p, buf);
-	if (p->m.qp->state == QP_S_ERR) {
-		rd_qp_error(d, p->m.qp);
+	if (p->qp->state == QP_S_ERR) {
+		rd_qp_error(d, p->qp);
 		return 0;
 	}
-	p->used = d->qp->now;
+	if (p->k == NULL)
+		return 0;
+	p->k->used = d->qp->now;
 	struct rd_hdr h = { .flags = 0 }; /* out_segment sets the segment's fields */
-	const uint32_t at = RD_HDR_LEN + (p->map != 0 ? RD_MORE_LEN : 0);
+	const uint32_t at = RD_HDR_LEN + (p->k->map != 0 ? RD_MORE_LEN : 0);
 	if (may_send(p))
 		len = out_segment(d, p, buf + at, &h, &gone);
-	if (gone || (len == 0 && !p->owes))
+	if (gone)
 		return 0;
+	if (len == 0 && !p->owes) {
+		rd_rest(d, p);
+		return 0;
+	}
 	const uint8_t flags = h.flags;
 	const uint32_t qkey = h.qkey;
 	h = hdr_of(p, len > 0 ? RD_SEGMENT : RD_TAKEN);
 	if (len > 0) {
 		h.flags = flags;
 		h.qkey = qkey;
-		h.rnr = p->m.qp->rnr_told;
+		h.rnr = p->qp->rnr_told;
 		h.number = p->sent++;
 		rd_arm_probe(d);
 		d->stats.segs_out++;

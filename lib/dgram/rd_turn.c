@@ -4,7 +4,7 @@
 
 #include "dgram/rd_int.h"
 
-/* ---- the chains of an unordered run: the engine has a current one, the others lie in p->chains ---- */
+/* ---- the chains of an unordered run: the engine has a current one, the others lie in k->chains ---- */
 
 static struct iw_err chain_err(void)
 {
@@ -15,105 +15,107 @@ static bool had_turn(const struct rd_pair *p, uint32_t number)
 {
 	const uint32_t ahead = number - p->next;
 
-	return ahead > RD_SPAN || (ahead < RD_SPAN && (p->map >> ahead & 1) != 0);
+	return ahead > RD_SPAN || (ahead < RD_SPAN && (p->k->map >> ahead & 1) != 0);
 }
 
-/* The chain in p->chains whose next segment has this number. */
-static struct rd_chain *chain_at(const struct rd_pair *p, uint32_t number)
+/* The chain in k->chains whose next segment has this number. */
+static struct rd_chain *chain_at(const struct rd_work *k, uint32_t number)
 {
-	rn_slist_each(struct rd_chain, c, &p->chains, link)
+	rn_slist_each(struct rd_chain, c, &k->chains, link)
 		if (c->at == number)
 			return c;
 	return NULL;
 }
 
-/* Moves the engine's current chain to p->chains. False: the peer has more chains than it may have. */
-static bool chain_aside(struct rd_ctx *d, struct rd_pair *p)
+/* Moves the engine's current chain to k->chains. False: the peer has more chains than it may have. */
+static bool chain_aside(struct rd_ctx *d, struct rd_work *k)
 {
-	struct qp_msgs *m = &p->m;
+	struct qp_msgs *m = &k->m;
 	struct rd_chain *c;
 
-	if (!p->chained)
+	if (!k->chained)
 		return true;
-	if (p->n_chains == RD_WIN || (c = rn_pool_pop(&d->chains, struct rd_chain, link)) == NULL)
+	if (k->n_chains == RD_WIN || (c = rn_pool_pop(&d->chains, struct rd_chain, link)) == NULL)
 		return false;
-	c->at = p->at;
+	c->at = k->at;
 	c->imm_held = m->imm_held;
 	c->imm = m->imm;
 	c->imm_len = m->imm_len;
 	c->write_len = m->write_len;
 	c->uq = m->uq_send;
-	c->recv = p->work.recv;
-	rn_slist_push_front(&p->chains, &c->link);
-	p->n_chains++;
-	p->work.recv.loaded = false;
-	p->chained = false;
+	c->recv = k->work.recv;
+	rn_slist_push_front(&k->chains, &c->link);
+	k->n_chains++;
+	k->work.recv.loaded = false;
+	k->chained = false;
 	return true;
 }
 
-/* Makes a chain of p->chains the engine's current one. */
-static void chain_resume(struct rd_ctx *d, struct rd_pair *p, struct rd_chain *c)
+/* Makes a chain of k->chains the engine's current one. */
+static void chain_resume(struct rd_ctx *d, struct rd_work *k, struct rd_chain *c)
 {
 	const struct rd_chain one = *c; /* its place may be used for the other chain */
-	struct qp_msgs *m = &p->m;
+	struct qp_msgs *m = &k->m;
 
-	(void)rn_slist_remove(&p->chains, &c->link);
-	p->n_chains--;
+	(void)rn_slist_remove(&k->chains, &c->link);
+	k->n_chains--;
 	rn_pool_push_front(&d->chains, &c->link);
-	(void)chain_aside(d, p);
+	(void)chain_aside(d, k);
 	m->imm_held = one.imm_held;
 	m->imm = one.imm;
 	m->imm_len = one.imm_len;
 	m->write_len = one.write_len;
 	m->uq_send = one.uq;
-	p->work.recv = one.recv;
-	p->at = one.at;
-	p->chained = true;
+	k->work.recv = one.recv;
+	k->at = one.at;
+	k->chained = true;
 }
 
-static void chain_begin(struct rd_pair *p, uint32_t number)
+static void chain_begin(struct rd_work *k, uint32_t number)
 {
-	struct qp_msgs *m = &p->m;
+	struct qp_msgs *m = &k->m;
 
 	m->imm_held = false;
 	m->imm_len = m->write_len = 0;
 	ddp_uq_init(&m->uq_send);
-	p->at = number;
-	p->chained = true;
+	k->at = number;
+	k->chained = true;
 }
 
 /*
  * Makes the segment's chain the engine's current one. NEXT, EARLY, or ENDED: the peer's chains are impossible;
- * p->m.err.
+ * k->m.err.
  */
-static enum rd_turn chain_turn(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s)
+static enum rd_turn chain_turn(struct rd_ctx *d, struct rd_work *k, const struct rd_seg *s)
 {
-	const bool first = (s->flags & RD_F_FIRST) != 0, here = p->chained && p->at == s->number;
-	struct rd_chain *c = here ? NULL : chain_at(p, s->number);
+	const bool first = (s->flags & RD_F_FIRST) != 0, here = k->chained && k->at == s->number;
+	struct rd_chain *c = here ? NULL : chain_at(k, s->number);
 
 	if (here && !first)
 		return RD_TURN_NEXT;
 	if (!first && c == NULL)
 		return RD_TURN_EARLY;
-	p->m.err = chain_err();
+	k->m.err = chain_err();
 	if (first && (here || c != NULL)) /* another chain is to go on with this number */
 		return RD_TURN_ENDED;
 	if (c != NULL)
-		chain_resume(d, p, c);
-	else if (chain_aside(d, p))
-		chain_begin(p, s->number);
+		chain_resume(d, k, c);
+	else if (chain_aside(d, k))
+		chain_begin(k, s->number);
 	else
 		return RD_TURN_ENDED;
 	return RD_TURN_NEXT;
 }
 
-/* The segment has had its turn in its chain. False: the chain cannot go on this way; p->m.err. */
+/* The segment has had its turn in its chain. False: the chain cannot go on this way; p->k->m.err. */
 static bool chain_went_on(struct rd_pair *p, const struct rd_seg *s)
 {
-	p->at = s->number + 1;
-	p->chained = (s->flags & RD_F_LAST) == 0;
-	p->m.err = chain_err();
-	return p->chained ? !had_turn(p, p->at) : !p->work.recv.loaded;
+	struct rd_work *k = p->k;
+
+	k->at = s->number + 1;
+	k->chained = (s->flags & RD_F_LAST) == 0;
+	k->m.err = chain_err();
+	return k->chained ? !had_turn(p, k->at) : !k->work.recv.loaded;
 }
 
 /* ---- a segment's turn ---- */
@@ -121,7 +123,7 @@ static bool chain_went_on(struct rd_pair *p, const struct rd_seg *s)
 /* In an unordered run the order of messages in a queue is not checked, nor that of answers. */
 static bool align(struct rd_pair *p, const struct ddp_hdr *h, uint32_t asked)
 {
-	struct qp_msgs *m = &p->m;
+	struct qp_msgs *m = &p->k->m;
 
 	if (p->peer_loose && !h->tagged && h->qn == DDP_QN_SEND && !m->uq_send.open)
 		m->uq_send.msn = h->msn;
@@ -140,31 +142,31 @@ static enum qp_push push(struct rd_ctx *d, struct rd_pair *p, const struct rd_se
 
 	enum ddp_verdict v = ddp_parse(s->p, s->len, &h);
 	if (v != DDP_OK)
-		p->m.err = ddp_verdict_err(v, &h);
+		p->k->m.err = ddp_verdict_err(v, &h);
 	else if (h.opcode == RDMAP_TERMINATE)
-		p->m.err = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_OPCODE, false);
+		p->k->m.err = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_OPERATION, IW_RO_OPCODE, false);
 	else if ((p->peer_loose || p->loose) && !align(p, &h, s->asked))
-		p->m.err = rdmap_verdict_err(RDMAP_READ_NONE, &h);
+		p->k->m.err = rdmap_verdict_err(RDMAP_READ_NONE, &h);
 	else
-		return qp_push(d->qp, &p->m, &h, &ulpdu, 1);
+		return qp_push(d->qp, &p->k->m, &h, &ulpdu, 1);
 	return QP_PUSH_FAILED;
 }
 
 static void note_turn(struct rd_ctx *d, struct rd_pair *p, uint32_t number)
 {
-	for (p->map |= UINT64_C(1) << (number - p->next); p->map & 1; p->map >>= 1)
+	for (p->k->map |= UINT64_C(1) << (number - p->next); p->k->map & 1; p->k->map >>= 1)
 		p->next++;
 	p->owes = true;
-	p->used = d->qp->now;
+	p->k->used = d->qp->now;
 }
 
 enum rd_turn rd_take_turn(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s)
 {
-	struct qp *qp = p->m.qp;
+	struct qp *qp = p->qp;
 	enum rd_turn t = RD_TURN_NEXT;
 
 	if (p->peer_loose)
-		t = chain_turn(d, p, s);
+		t = chain_turn(d, p->k, s);
 	else if (s->number != p->next)
 		t = RD_TURN_EARLY;
 	if (t == RD_TURN_EARLY)
@@ -175,7 +177,7 @@ enum rd_turn rd_take_turn(struct rd_ctx *d, struct rd_pair *p, const struct rd_s
 		return RD_TURN_ENDED;
 	}
 	if (r == QP_PUSH_NOT_READY) {
-		p->chained = p->chained && !(s->flags & RD_F_FIRST);
+		p->k->chained = p->k->chained && !(s->flags & RD_F_FIRST);
 		return RD_TURN_WAITS;
 	}
 	if (r != QP_PUSH_FAILED) {
@@ -200,35 +202,38 @@ static uint64_t wait_of(const struct qp *qp, uint8_t rnr)
 /* Of all segments that wait for a receive, the first one decides how long the pair waits. */
 static void begin_wait(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s)
 {
-	struct qp *qp = p->m.qp;
-	const uint64_t ns = wait_of(qp, s->rnr);
+	const uint64_t ns = wait_of(p->qp, s->rnr);
+	struct rd_work *k = p->k;
 
-	if (p->waits && p->wait_number == s->number)
+	if (k->waits && k->wait_number == s->number)
 		return;
 	d->qp->stats.rnr_waits++;
-	p->wait_number = s->number;
-	p->wait_end = ns == RN_NEVER ? RN_NEVER : d->qp->now + ns;
-	if (p->waits)
+	k->wait_number = s->number;
+	k->wait_end = ns == RN_NEVER ? RN_NEVER : d->qp->now + ns;
+	d->wait_due = rn_min_u64(d->wait_due, k->wait_end);
+	if (k->waits)
 		return;
-	p->waits = true;
-	rd_side_of(qp)->waiting++;
-	qp_recv_waits(d->qp, qp);
-	rn_list_push_back(&d->waits, &p->of_waits);
+	k->waits = true;
+	rd_side_of(p->qp)->waiting++;
+	qp_recv_waits(d->qp, p->qp);
+	rn_list_push_back(&d->waits, &k->of_waits);
+	d->n_waits++;
 }
 
 void rd_keep(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s, bool waits)
 {
 	struct rd_hold *x = rn_pool_pop(&d->holds, struct rd_hold, link);
+	struct rd_work *k = p->k;
 
 	x->len = s->len;
 	x->asked = s->asked;
 	x->flags = s->flags;
 	x->rnr = s->rnr;
 	memcpy(x->seg, s->p, s->len);
-	p->held[s->number % RD_SPAN] = x;
-	p->holds++;
+	k->held[s->number % RD_SPAN] = x;
+	k->holds++;
 	d->stats.held++;
-	if (waits && !p->waits)
+	if (waits && !k->waits)
 		begin_wait(d, p, s);
 }
 
@@ -238,8 +243,8 @@ bool rd_take_held(struct rd_ctx *d, struct rd_pair *p)
 	const uint32_t from = p->next;
 	bool waits = false;
 
-	for (uint32_t i = 0; i < RD_SPAN && p->holds > 0; i++) {
-		struct rd_hold *x = p->held[(from + i) % RD_SPAN];
+	for (uint32_t i = 0; i < RD_SPAN && p->k->holds > 0; i++) {
+		struct rd_hold *x = p->k->held[(from + i) % RD_SPAN];
 		if (x == NULL)
 			continue;
 		const struct rd_seg s = { .p = x->seg,
@@ -257,7 +262,7 @@ bool rd_take_held(struct rd_ctx *d, struct rd_pair *p)
 			begin_wait(d, p, &s);
 			waits = true;
 		} else {
-			rd_drop_hold(d, p, s.number % RD_SPAN);
+			rd_drop_hold(d, p->k, s.number % RD_SPAN);
 		}
 	}
 	if (!waits)

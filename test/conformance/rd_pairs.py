@@ -332,8 +332,20 @@ def segments_tell_how_often_their_message_may_wait(c):
     assert {s.rnr for s in came if s.kind == SEGMENT} == {3}, came
 
 
-@rule("as long as the receiver wants. Other kinds: MUST be sent as 0",
-      "of a SEGMENT its number in the run. Other kinds: MUST be sent as 0")
+@rule("Of a REFUSED: MUST be sent as 0; a receiver ignores the octets")
+@scene()
+def a_taken_that_counts_a_segment_which_is_lacking_ends_the_pair(x):
+    x.works()
+    x.d.deliver(x.pair.packet(TAKEN, number=x.pair.number))
+    x.works()
+    x.d.deliver(x.pair.packet(TAKEN, number=x.pair.number + 1))
+    c = x.pair.is_refused()
+    assert (c.kind, c.peer_run, c.number, c.body) == (REFUSED, x.pair.run, 0, b""), c
+    x.pair.begin()
+    x.works()
+
+
+@rule("as long as the receiver wants. Other kinds: MUST be sent as 0")
 @customer()
 def a_silent_end_is_asked_whether_it_knows_the_pair(c):
     c.tell("go 1")

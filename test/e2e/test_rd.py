@@ -10,7 +10,7 @@ import signal
 
 import wire
 import wire_ud
-from rig import PATIENCE, Daemon, Skip, case, helper, main, memif_conf, nothing_is_left, pair_conf, until
+from rig import PATIENCE, TESTPMD, Daemon, Skip, case, helper, main, memif_conf, nothing_is_left, pair_conf, until
 
 A, B = "10.77.0.1", "10.77.0.2"
 SUCCESS = 0
@@ -327,6 +327,20 @@ def a_strict_queue_pair_ends_with_its_first_failure():
         client.end()
         store.end()
         nothing_is_left(d)
+
+
+@case
+def two_thousand_queue_pairs_have_pairs_at_the_same_time_and_each_works_twice():
+    """Each queue pair sends, rests, and sends again."""
+    with Daemon(pair_conf(rnicd="flows = 8192\nuser-share = 100")) as d:
+        server = d.run(TESTPMD, "-s", "-a", A, "--once")
+        server.wait_line("listening")
+        d.run(TESTPMD, "--mode", "idle", "--qps", "2000", "--seconds", "1", "--qp-type", "rd", A).ok()
+        server.ok()
+        c = counters(d)
+        assert c["rd_segs_in"] >= 4000 and c["rd_no_pair"] == c["rd_no_work"] == c["rd_evicted"] == 0, c
+        nothing_is_left(d)
+        until(lambda: counters(d)["rd_pairs"] == 0, lambda: counters(d))
 
 
 @case

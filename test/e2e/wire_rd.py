@@ -94,7 +94,7 @@ def decode_carried(body):
     assert flags <= 15 and bool(flags & MORE) == (more != 0), ("flags", flags, c)
     assert not c.flags or c.flags & LOOSE and c.kind == SEGMENT, c
     assert c.dst < 1 << 24 and c.src < 1 << 24 and (c.run or c.kind == REFUSED), c
-    assert c.kind == SEGMENT or c.number == 0, c
+    assert c.kind != REFUSED or c.number == 0, c
     assert c.kind == SEGMENT and c.body or c.kind == TAKEN and not c.body or c.kind == REFUSED, c
     return c
 

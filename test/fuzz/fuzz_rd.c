@@ -12,12 +12,14 @@
 
 #define PAIRS 3u
 #define QPS   2u
-#define HOLDS (PAIRS * RD_WIN)
+#define WORKS 2u
+#define HOLDS (WORKS * RD_WIN)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct rd_ctx d;
 static struct rd_pair pair[PAIRS];
+static struct rd_work work[WORKS];
 static struct rd_hold hold[HOLDS];
 static struct rd_chain chain[HOLDS];
 static struct rd_side side[QPS];
@@ -75,8 +77,8 @@ static void packet(void)
 	memcpy(exact, p, len);
 	check(rd_parse(exact, len, &h));
 	const struct rd_rx rx = { .p = exact, .len = len, .h = &h, .addr = addr[what >> 7] };
-	if (rd_room(&d))
-		check(rd_in(&d, h.dst_qpn < 10 + QPS ? qp_at(h.dst_qpn - 10) : NULL, &rx, answer) <= RD_ANSWER_MAX);
+	struct qp *qp = h.dst_qpn < 10 + QPS ? qp_at(h.dst_qpn - 10) : NULL;
+	check(rd_in(&d, qp, &rx, answer) <= RD_ANSWER_MAX);
 	free(exact);
 }
 
@@ -177,9 +179,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(pair, 0, sizeof(pair));
 	memset(hold, 0, sizeof(hold));
 	rd_init(&d, &n->ctx.rc.qp, pair, PAIRS, 0);
-	rd_give_holds(&d, hold, HOLDS);
 	memset(chain, 0, sizeof(chain));
-	rd_give_chains(&d, chain, HOLDS);
+	memset(work, 0, sizeof(work));
+	rd_give_works(&d, work, hold, chain, WORKS);
 	for (uint32_t i = 0; i < QPS; i++)
 		make_rd(i);
 	while (left > 0)
@@ -189,7 +191,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(length(&side[i].spare) == RD_SENDS && side[i].waiting == 0);
 	}
 	send_all();
-	check(rn_pool_left(&d.free) == PAIRS && rn_pool_left(&d.holds) == HOLDS && rn_pool_left(&d.chains) == HOLDS);
+	check(rn_pool_left(&d.free) == PAIRS && rn_pool_left(&d.works) == WORKS && rn_pool_left(&d.holds) == HOLDS &&
+	      rn_pool_left(&d.chains) == HOLDS);
 	rig_free(r);
 	return 0;
 }

@@ -14,7 +14,7 @@
 #define ACK_DELAY (100 * RN_NS_PER_US)
 
 struct sim sim;
-uint32_t rd_sim_loose;
+uint32_t rd_sim_loose, rd_sim_works;
 bool rd_sim_strict, rd_sim_shared;
 static const struct udpr_cfg cfg = { .target = 100 * RN_NS_PER_US, .patience = PATIENCE, .ack_delay = ACK_DELAY };
 static const uint8_t addr_of[2][RD_ADDR_LEN] = { { [15] = 1 }, { [15] = 2 } };
@@ -85,10 +85,10 @@ static void data_in(uint32_t i, const struct rd_frame *f, const struct udpr_hdr 
 		send_hdr(i, &out, 0);
 		return;
 	}
-	if (!rd_room(&n->d) || udpr_tx_room(&n->tx, RING) == 0 || udpr_rx_data(&n->rx, h, sim.now) != UDPR_OK)
-		return;
 	assert_true(rd_parse(f->b + h->body, h->body_len, &rh));
 	const struct rd_rx rx = { .p = f->b + h->body, .len = h->body_len, .h = &rh, .addr = addr_of[from] };
+	if (udpr_tx_room(&n->tx, RING) == 0 || udpr_rx_data(&n->rx, h, sim.now) != UDPR_OK)
+		return;
 	const uint32_t buf = n->spare[n->n_spare - 1];
 	n->buf[buf].len = rd_in(&n->d, qp_of(n, rh.dst_qpn), &rx, n->buf[buf].b);
 	if (n->buf[buf].len == 0)
@@ -250,6 +250,8 @@ static void share_receives(struct rd_node *n)
 	assert_int_equal(spsc_prod_attach(&n->srq_ring, &a.ring), SPSC_OK);
 }
 
+static uint32_t works(uint32_t i) { return i == 0 && rd_sim_works != 0 ? rd_sim_works : PAIRS; }
+
 void rd_sim_up(uint64_t seed, uint32_t pairs)
 {
 	struct rig_cfg c;
@@ -270,9 +272,8 @@ void rd_sim_up(uint64_t seed, uint32_t pairs)
 		for (uint32_t k = 0; k < RING; k++)
 			n->spare[k] = k;
 		rd_init(&n->d, &n->n->ctx.rc.qp, n->pair, pairs, 100 * i);
-		rd_give_holds(&n->d, n->hold, PAIRS * RD_WIN);
-		rd_give_chains(&n->d, n->chain, PAIRS * RD_WIN);
-		rd_give_buckets(&n->d, n->bucket, RN_ARRAY_LEN(n->bucket), n->key);
+		rd_give_works(&n->d, n->work, n->hold, n->chain, works(i));
+		rd_give_buckets(&n->d, n->bucket, RN_ARRAY_LEN(n->bucket) / 2, n->key);
 		for (uint32_t k = 0; k < 1u << 16; k++)
 			n->n->mem[AT_CONST + k] = (uint8_t)(k * 7 + k / 251 + i);
 		if (rd_sim_shared)
@@ -288,8 +289,8 @@ void rd_sim_down(void)
 		for (uint32_t k = 0; k < QPS; k++)
 			rd_destroy(&sim.node[i].d, &sim.node[i].n->q[k].qp);
 		/* all held segments have come back */
-		assert_int_equal(rn_pool_left(&sim.node[i].d.holds), PAIRS * RD_WIN);
-		assert_int_equal(rn_pool_left(&sim.node[i].d.chains), PAIRS * RD_WIN);
+		assert_int_equal(rn_pool_left(&sim.node[i].d.holds), works(i) * RD_WIN);
+		assert_int_equal(rn_pool_left(&sim.node[i].d.chains), works(i) * RD_WIN);
 		assert_true(sim.node[i].srq == NULL || sim.node[i].srq->waiting[0] == 0);
 		free(sim.node[i].srq);
 	}

@@ -39,7 +39,8 @@ struct rd_node {
 	struct rig_node *n;
 	struct rd_ctx d;
 	struct rd_pair pair[PAIRS];
-	struct rn_list bucket[2]; /* pairs share buckets: hashes collide */
+	struct rn_list bucket[4]; /* two for each table, so pairs share buckets: hashes collide */
+	struct rd_work work[PAIRS];
 	struct rd_hold hold[PAIRS * RD_WIN];
 	struct rd_chain chain[PAIRS * RD_WIN];
 	struct rd_side side[QPS];
@@ -83,6 +84,9 @@ extern uint32_t rd_sim_loose;
 extern bool rd_sim_strict;
 /* True: the queue pairs of a node share one receive queue. To be set before rd_sim_up(). */
 extern bool rd_sim_shared;
+
+/* How many pairs of node 0 may have something under way; 0: all. To be set before rd_sim_up(). */
+extern uint32_t rd_sim_works;
 
 /* A work request: the fields in which tests differ. */
 struct rd_wr {

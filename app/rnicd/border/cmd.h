@@ -280,7 +280,7 @@ struct cmd_look_conns {
 
 /* Each worker writes what belongs to its devices. */
 struct cmd_look_flows {
-	struct look_flow *f; /* [worker][device][RD_PEERS] */
+	struct look_flow *f; /* [worker][device][LOOK_FLOWS] */
 	uint32_t *n;         /* [worker][device]: results */
 };
 

@@ -36,6 +36,8 @@ struct look_worker {
 	uint32_t connections; /* in its flow table */
 	uint32_t half_open;   /* of them, those whose peer has not sent an MPA Request yet */
 	uint32_t blocks_used; /* connections that hold working memory */
+	uint32_t rd_peers;    /* workers of other devices that have a place in the tables of reliable datagrams */
+	uint32_t rd_pairs;    /* pairs of queue pairs of reliable datagrams */
 };
 
 /*
@@ -71,6 +73,7 @@ struct look_flow {
 	uint32_t srtt, min_rtt, rttvar; /* ns; 0: none measured */
 	struct rd_flow_stats stats;
 };
+#define LOOK_FLOWS 1024u /* of a device's worker */
 
 /* A message of several datagrams of which not all have come. */
 struct look_record {

@@ -14,15 +14,18 @@
 #include "udp/udpl.h"
 #include "udp/udpr.h"
 
-#define RD_PEERS   512u /* workers of other devices with which a worker has flows, at most; a power of two */
-#define RD_PAIRS   512u /* pairs of queue pairs of a device's worker */
-#define RD_RING    256u /* packets on the way to a peer: all that a receiver takes (UDPR_WINDOW) */
+#define RD_PEERS   32768u /* workers of other devices with which a worker has flows, at most; a power of two */
+#define RD_PAIRS   32768u /* pairs of queue pairs of a device's worker */
+#define RD_WORKS   4096u  /* of these, pairs with something under way */
+#define RD_BUCKETS 8192u  /* of each hash table of pairs; a power of two */
+#define RD_RING    256u   /* packets on the way to a peer: all that a receiver takes (UDPR_WINDOW) */
+#define RD_RINGS   2048u  /* peers to which packets are on the way */
+#define RD_PACKETS 8192u  /* packets on the way to all peers */
 #define RD_NUMBERS RNICD_MAX_WORKERS /* numbers that a peer's workers may have: a device takes no more places */
 
 /* Each pair has one peer, so a tenant that uses its whole share of the pairs takes at most the same share of the
  * peers. */
 _Static_assert(RD_PEERS >= RD_PAIRS, "one tenant's pairs cannot take all peers");
-_Static_assert((RD_PAIRS & (RD_PAIRS - 1)) == 0, "their buckets are masked");
 
 /* The least MTU that holds any packet over IPv4 or IPv6. */
 #define RD_FRAME   (UDPR_HDR_LEN + UDPR_COOKIE_LEN + RD_PACKET_MAX + UDPL_CRC_LEN)
@@ -30,8 +33,15 @@ _Static_assert((RD_PAIRS & (RD_PAIRS - 1)) == 0, "their buckets are masked");
 _Static_assert(RD_MTU_MIN <= 1500, "a packet fits Ethernet's frame");
 
 struct rd_packet {
+	struct rn_slink link; /* free */
 	uint32_t len;
 	uint8_t b[RD_PACKET_MAX];
+};
+
+/* The packets on the way to a peer; udpr_pkt.user is the address of a struct rd_packet. */
+struct rd_ring {
+	struct rn_slink link; /* free */
+	struct udpr_pkt pkt[RD_RING];
 };
 
 /* What the flows to and from another device have carried, since it has its place. */
@@ -52,7 +62,10 @@ struct rd_drops {
 	uint64_t idle;    /* peers whose flows carried nothing for rd-idle */
 };
 
-/* A worker of another device: a flow each way, which all queue pairs of both workers share. */
+/*
+ * A worker of another device: a flow each way, which all queue pairs of both workers share. Its ring and its packets
+ * come from the device's pools.
+ */
 struct rd_peer {
 	struct pkt_addr addr;
 	uint16_t number;       /* the worker's */
@@ -65,11 +78,9 @@ struct rd_peer {
 	struct udpr_tx tx;
 	struct udpr_rx rx;
 	struct rd_flow_stats stats;
-	uint32_t n_spare;
-	uint8_t spare[RD_RING]; /* indices of unused packets; the last one is used next */
-	/* touched only as far as packets have been on the way at the same time */
-	struct udpr_pkt ring[RD_RING];
-	struct rd_packet packet[RD_RING];
+	struct rd_ring *ring; /* NULL: no packets are on the way */
+	uint32_t packets;     /* how many of the device's packets it has */
+	struct rn_slist full; /* pairs that wait until the flow to it takes more packets (rd_park) */
 };
 
 struct rd_port {
@@ -79,15 +90,21 @@ struct rd_port {
 	struct rn_wheel wheel;
 	struct rn_pool free;     /* struct rd_peer, by link */
 	struct rn_slist touched; /* likewise */
-	uint32_t hand;           /* where the next look for a resting peer begins */
+	struct rn_pool rings, packets;
+	uint32_t rings_free, packets_free;
+	uint32_t hand;    /* where the next look for a resting peer begins */
+	uint32_t n_peers; /* in use */
 	struct rd_drops drops;
+	/* Memory, of which only what was ever used at the same time is touched. */
 	struct rd_peer *chain[RD_PEERS];
 	struct rd_peer peer[RD_PEERS];
 	struct rd_pair pair[RD_PAIRS];
-	struct rn_list bucket[RD_PAIRS];
-	struct rd_hold hold[RD_PAIRS * RD_WIN]; /* enough for all pairs at their limit, so that no pair delays
-						 * another */
-	struct rd_chain aside[RD_PAIRS * RD_WIN];
+	struct rn_list bucket[2 * RD_BUCKETS];
+	struct rd_work work[RD_WORKS];
+	struct rd_hold hold[RD_WORKS * RD_WIN];
+	struct rd_chain aside[RD_WORKS * RD_WIN];
+	struct rd_ring ring[RD_RINGS];
+	struct rd_packet packet[RD_PACKETS];
 };
 
 /* A queue pair of reliable datagrams. */

@@ -25,11 +25,14 @@ struct rd_port *rd_memory(uint32_t port, uint32_t qpn)
 	r->port = port;
 	r->number = (uint16_t)number;
 	rd_init(&r->d, NULL, r->pair, RD_PAIRS, (uint32_t)((uint64_t)time(NULL) * RUNS_PER_S));
-	rd_share(&r->d, RD_PAIRS * rnicd.cfg.user_share / 100);
-	rd_give_holds(&r->d, r->hold, RD_PAIRS * RD_WIN);
-	rd_give_chains(&r->d, r->aside, RD_PAIRS * RD_WIN);
-	rd_give_buckets(&r->d, r->bucket, RD_PAIRS, rnicd.secret);
+	rd_share(&r->d, RD_PAIRS * rnicd.cfg.user_share / 100, RD_WORKS * rnicd.cfg.user_share / 100);
+	rd_give_works(&r->d, r->work, r->hold, r->aside, RD_WORKS);
+	rd_give_buckets(&r->d, r->bucket, RD_BUCKETS, rnicd.secret);
 	r->free = rn_pool_of(r->peer, RD_PEERS, link);
+	r->rings = rn_pool_of(r->ring, RD_RINGS, link);
+	r->rings_free = RD_RINGS;
+	r->packets = rn_pool_of(r->packet, RD_PACKETS, link);
+	r->packets_free = RD_PACKETS;
 	of[port][number] = r;
 	return r;
 }

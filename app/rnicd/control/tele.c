@@ -293,6 +293,8 @@ static void sum_workers(const struct look_worker *looks, struct look_worker *sum
 		sum->connections += looks[w].connections;
 		sum->half_open += looks[w].half_open;
 		sum->blocks_used += looks[w].blocks_used;
+		sum->rd_peers += looks[w].rd_peers;
+		sum->rd_pairs += looks[w].rd_pairs;
 	}
 }
 
@@ -319,7 +321,7 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	T(nudges), T(setup_timeouts), T(close_timeouts), T(resets), T(tcp_timeouts), T(opened), T(closed);
 #undef T
 #define T(name) U64(d, "rd_" #name, sum.rd.name)
-	T(segs_in), T(segs_out), T(held), T(refused), T(no_pair), T(evicted), T(bad), T(rnr_ends);
+	T(segs_in), T(segs_out), T(held), T(refused), T(no_pair), T(no_work), T(evicted), T(bad), T(rnr_ends);
 #undef T
 #define T(name) U64(d, "rd_" #name, sum.rd_drops.name)
 	T(no_peer), T(unknown), T(strange), T(twice), T(far), T(no_room), T(idle);
@@ -327,6 +329,8 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	U64(d, "connections", sum.connections);
 	U64(d, "half_open", sum.half_open);
 	U64(d, "blocks_used", sum.blocks_used);
+	U64(d, "rd_peers", sum.rd_peers);
+	U64(d, "rd_pairs", sum.rd_pairs);
 	U64(d, "qp_port_connections", oob_totals.up);
 	U64(d, "qp_port_held", oob_totals.held);
 	U64(d, "qp_port_displaced", oob_totals.displaced);

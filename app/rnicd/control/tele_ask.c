@@ -207,7 +207,7 @@ static void *listed(struct ask *a, uint32_t *n, uint32_t parts)
 struct look_flow *tele_flows(uint32_t n[RNICD_MAX_PORTS * RNICD_MAX_WORKERS])
 {
 	const uint32_t parts = rnicd.n_workers * rnicd.n_ports;
-	struct ask *a = ask_list(CMD_LOOK_FLOWS, (size_t)parts * RD_PEERS, sizeof(struct look_flow));
+	struct ask *a = ask_list(CMD_LOOK_FLOWS, (size_t)parts * LOOK_FLOWS, sizeof(struct look_flow));
 
 	if (a == NULL)
 		return NULL;

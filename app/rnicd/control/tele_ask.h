@@ -28,7 +28,7 @@ bool tele_listeners(struct look_listener out[LOOK_LISTENERS], uint32_t *n);
 
 /*
  * The flows of reliable datagrams: those of device i at worker k are part p = k * n_ports + i of the list, which begins
- * at [p * RD_PEERS] and has n[p] entries. Freed by the caller; NULL: no memory, or no answer in time.
+ * at [p * LOOK_FLOWS] and has n[p] entries. Freed by the caller; NULL: no memory, or no answer in time.
  */
 struct look_flow *tele_flows(uint32_t n[RNICD_MAX_PORTS * RNICD_MAX_WORKERS]);
 

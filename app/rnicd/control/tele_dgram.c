@@ -70,7 +70,7 @@ int tele_tell_flows(const char *cmd, const char *params, struct rte_tel_data *d)
 		rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
 	for (uint32_t i = 0; i < rnicd.n_workers * rnicd.n_ports; i++)
 		for (uint32_t k = 0; k < n[i]; k++) {
-			const struct look_flow *f = &flows[i * RD_PEERS + k];
+			const struct look_flow *f = &flows[i * LOOK_FLOWS + k];
 
 			flow_name(i % rnicd.n_ports, f, name);
 			if (list) {

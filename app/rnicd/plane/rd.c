@@ -6,114 +6,18 @@
 
 #include "border/flow_owner.h"
 #include "crc32c/crc32c.h"
+#include "plane/rd_peer.h"
 #include "plane/worker_int.h"
 
-#define ACK_DELAY (50 * RN_NS_PER_US)
-/* A peer that is silent for this long may be replaced: by then no cookie of a forgotten flow is valid. */
-#define PEER_REST_NS UDPR_IDLE_MIN
-#define PEER_LOOKS   8u      /* peers that are checked to find an idle one */
+#define ACK_DELAY    (50 * RN_NS_PER_US)
 #define RD_SPORTS    0xc000u /* UDP source ports of flows begin behind this one: RFC 6335's dynamic ports */
 #define TURN_SHARE   WORKER_BURST
-#define TURN_BLOCKED 16u /* pairs with a full flow that are checked in a turn */
+#define TURN_BLOCKED 16u /* pairs that find too few packets free, and are checked in a turn */
+#define RESERVE      64u /* packets and rings that are left for answers */
 
 static const struct udpr_cfg flow_cfg = { .target = 100 * RN_NS_PER_US,
 					  .patience = 5 * RN_NS_PER_S,
 					  .ack_delay = ACK_DELAY };
-
-/* ---- peers ---- */
-
-static struct rd_peer **peer_chain(struct rd_port *r, const struct pkt_addr *addr)
-{
-	return &r->chain[flow_endpoint(rnicd.secret, addr, 0) % RD_PEERS];
-}
-
-static struct rd_peer *peer_find(struct rd_port *r, const struct pkt_addr *addr, uint32_t number)
-{
-	struct rd_peer *p = *peer_chain(r, addr);
-
-	while (p != NULL && (p->number != number || !pkt_addr_eq(&p->addr, addr)))
-		p = p->next;
-	return p;
-}
-
-/* How many workers the device has, as far as it has told; 0: it has not. */
-static uint32_t peer_numbers(struct rd_port *r, const struct pkt_addr *addr)
-{
-	const struct rd_peer *p = *peer_chain(r, addr);
-
-	while (p != NULL && (p->numbers == 0 || !pkt_addr_eq(&p->addr, addr)))
-		p = p->next;
-	return p != NULL ? p->numbers : 0;
-}
-
-static void peer_set_numbers(struct rd_port *r, const struct pkt_addr *addr, uint32_t numbers)
-{
-	for (struct rd_peer *p = *peer_chain(r, addr); p != NULL; p = p->next)
-		if (pkt_addr_eq(&p->addr, addr))
-			p->numbers = (uint16_t)numbers;
-}
-
-static void peer_touch(struct rd_port *r, struct rd_peer *p)
-{
-	if (p->touched)
-		return;
-	p->touched = true;
-	rn_slist_push_back(&r->touched, &p->link);
-}
-
-static bool peer_rests(const struct rd_peer *p, uint64_t now)
-{
-	return p->used && !p->touched && !udpr_tx_busy(&p->tx) && (!p->rx.open || now - p->rx.heard > PEER_REST_NS);
-}
-
-static void peer_drop(struct rd_port *r, struct rd_peer *p)
-{
-	struct rd_peer **at = peer_chain(r, &p->addr);
-
-	while (*at != p)
-		at = &(*at)->next;
-	*at = p->next;
-	rn_wheel_disarm(&r->wheel, &p->timer);
-	p->used = false;
-	rn_pool_push_back(&r->free, &p->link);
-}
-
-/* NULL: all places are in use. */
-static struct rd_peer *peer_take(struct rd_port *r, const struct pkt_addr *addr, uint32_t number, uint64_t now)
-{
-	for (uint32_t i = 0; i < PEER_LOOKS && rn_pool_empty(&r->free); i++) {
-		struct rd_peer *old = &r->peer[r->hand++ % RD_PEERS];
-		if (peer_rests(old, now))
-			peer_drop(r, old);
-	}
-	struct rd_peer *p = rn_pool_pop(&r->free, struct rd_peer, link);
-	if (p == NULL) {
-		r->drops.no_peer++;
-		return NULL;
-	}
-	p->addr = *addr;
-	p->number = (uint16_t)number;
-	p->numbers = (uint16_t)peer_numbers(r, addr);
-	p->used = true;
-	p->touched = false;
-	memset(&p->tx, 0, sizeof(p->tx));
-	memset(&p->rx, 0, sizeof(p->rx));
-	memset(&p->stats, 0, sizeof(p->stats));
-	p->n_spare = RD_RING;
-	for (uint32_t i = 0; i < RD_RING; i++)
-		p->spare[i] = (uint8_t)(RD_RING - 1 - i); /* so that the first packet is used first */
-	struct rd_peer **at = peer_chain(r, addr);
-	p->next = *at;
-	*at = p;
-	return p;
-}
-
-static struct rd_peer *peer_get(struct rd_port *r, const struct pkt_addr *addr, uint32_t number, uint64_t now)
-{
-	struct rd_peer *p = peer_find(r, addr, number);
-
-	return p != NULL ? p : peer_take(r, addr, number, now);
-}
 
 /* ---- frames ---- */
 
@@ -145,14 +49,13 @@ static void send_packet(struct rnicd_worker *w, struct rnicd_port *port, const s
 	ud_launch_flow(w, port, m, &f, len + UDPL_CRC_LEN);
 }
 
-/* A packet that is made, to its flow. */
-static void flow_give(struct rd_port *r, struct rd_peer *p, uint32_t packet, uint64_t now)
+/* A packet that is filled, to its flow. */
+static void flow_give(struct rd_port *r, struct rd_peer *p, struct rd_packet *packet, uint64_t now)
 {
 	uint32_t flow;
 
-	p->n_spare--; /* the packet was the last one in `spare` */
-	peer_touch(r, p);
-	if (rn_likely(udpr_tx_send(&p->tx, packet, now)))
+	rd_peer_touch(r, p);
+	if (rn_likely(udpr_tx_send(&p->tx, (uintptr_t)packet, now)))
 		return;
 	/* the flow is closed, as it has not been used for long, or never */
 	do
@@ -160,9 +63,9 @@ static void flow_give(struct rd_port *r, struct rd_peer *p, uint32_t packet, uin
 	while (flow == 0);
 	p->tx.src_worker = r->number;
 	p->tx.dst_worker = p->number;
-	udpr_tx_open(&p->tx, &flow_cfg, p->ring, RD_RING, flow);
-	if (!udpr_tx_send(&p->tx, packet, now))
-		p->n_spare++;
+	udpr_tx_open(&p->tx, &flow_cfg, p->ring->pkt, RD_RING, flow);
+	if (!udpr_tx_send(&p->tx, (uintptr_t)packet, now))
+		rd_packet_back(r, p, packet);
 }
 
 /* The worker of the peer's device to which a packet goes. */
@@ -176,7 +79,7 @@ static uint32_t number_of(const struct rd_packet *packet, uint32_t numbers)
 static bool all_are_for(const struct rd_peer *p)
 {
 	for (uint32_t n = p->tx.una; n != p->tx.end; n++)
-		if (number_of(&p->packet[p->ring[n % RD_RING].user], p->numbers) != p->number)
+		if (number_of(rd_packet_of(p->ring->pkt[n % RD_RING].user), p->numbers) != p->number)
 			return false;
 	return true;
 }
@@ -191,24 +94,20 @@ static void numbers_in(struct rd_port *r, struct rd_peer *p, uint32_t numbers, u
 	uint32_t n = 0;
 	bool lost = false;
 
-	peer_set_numbers(r, &p->addr, rn_min_u32(rn_max_u32(numbers, 1), RD_NUMBERS));
-	if (all_are_for(p))
+	rd_peer_set_numbers(r, &p->addr, rn_min_u32(rn_max_u32(numbers, 1), RD_NUMBERS));
+	if (p->ring == NULL || all_are_for(p))
 		return;
 	while (udpr_tx_back(&p->tx, &back[n]))
 		n++;
 	for (uint32_t i = 0; i < n; i++) {
-		const struct rd_packet *packet = &p->packet[back[i]];
-		struct rd_peer *to = peer_get(r, &p->addr, number_of(packet, p->numbers), now);
+		struct rd_packet *packet = rd_packet_of(back[i]);
+		struct rd_peer *to = rd_peer_get(r, &p->addr, number_of(packet, p->numbers), now);
 
-		p->spare[p->n_spare++] = (uint8_t)back[i]; /* flow_give() takes the last one: the same, if it stays */
-		if (to == NULL || to->n_spare == 0 || udpr_tx_room(&to->tx, RD_RING) == 0) {
+		rd_packet_back(r, p, packet);
+		if (to != NULL && rd_packet_room(r, to, 0))
+			flow_give(r, to, rd_packet_take(r, to), now); /* the packet that was given back last */
+		else
 			lost = true;
-			continue;
-		}
-		const uint32_t spare = to->spare[to->n_spare - 1];
-		if (to != p)
-			to->packet[spare] = *packet;
-		flow_give(r, to, spare, now);
 	}
 	if (lost)
 		rd_lost(&r->d, p->addr.b);
@@ -219,11 +118,8 @@ static void numbers_in(struct rd_port *r, struct rd_peer *p, uint32_t numbers, u
 /* Whether the flow takes the packet; what it does not take is counted. */
 static bool data_taken(struct rd_port *r, struct rd_peer *p, const struct udpr_hdr *h, uint64_t now)
 {
-	if (!rd_room(&r->d) || udpr_tx_room(&p->tx, RD_RING) == 0) { /* an answer may be needed */
-		r->drops.no_room++;
-		return false;
-	}
 	const enum udpr_verdict v = udpr_rx_data(&p->rx, h, now);
+
 	p->stats.packets_in += v == UDPR_OK;
 	p->stats.twice += v == UDPR_TWICE;
 	r->drops.twice += v == UDPR_TWICE;
@@ -231,13 +127,42 @@ static bool data_taken(struct rd_port *r, struct rd_peer *p, const struct udpr_h
 	return v == UDPR_OK;
 }
 
+/* A packet of a flow that is open: to its queue pair. */
+static void body_in(struct rnicd_worker *w, struct rd_port *r, struct rd_peer *p, const uint8_t *b,
+		    const struct udpr_hdr *h)
+{
+	uint8_t answer[RD_ANSWER_MAX];
+	struct rd_hdr rh;
+
+	if (!rd_parse(b + h->body, h->body_len, &rh)) {
+		r->d.stats.bad += data_taken(r, p, h, w->now);
+		return;
+	}
+	struct ud_qp *u = ud_find(&w->uds, r->port, rh.dst_qpn, ud_hash(rnicd.secret, r->port, rh.dst_qpn));
+	struct qp *qp = u != NULL ? &u->qp : NULL;
+	const struct rd_rx rx = { .p = b + h->body, .len = h->body_len, .h = &rh, .addr = p->addr.b };
+	if (!rd_packet_room(r, p, 0)) { /* an answer may be needed */
+		r->drops.no_room++;
+		return;
+	}
+	if (!data_taken(r, p, h, w->now))
+		return;
+	w->ud_wanted++;
+	const uint32_t len = rd_in(&r->d, qp, &rx, answer);
+	if (len == 0)
+		return;
+	struct rd_packet *packet = rd_packet_take(r, p);
+	packet->len = len;
+	memcpy(packet->b, answer, len);
+	flow_give(r, p, packet, w->now);
+}
+
 static void data_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_addr *from, const uint8_t *b,
 		    const struct udpr_hdr *h)
 {
-	struct rd_peer *p = peer_find(r, from, h->src_worker);
+	struct rd_peer *p = rd_peer_find(r, from, h->src_worker);
 	struct udpr_rx fresh = { 0 };
 	struct udpr_hdr out;
-	struct rd_hdr rh;
 
 	if (udpr_rx_open(p != NULL ? &p->rx : &fresh, rnicd.secret, from->b, sizeof(from->b), h, w->now) != UDPR_OK) {
 		r->drops.unknown++;
@@ -247,31 +172,19 @@ static void data_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_
 		}
 		return;
 	}
-	if (p == NULL && (p = peer_take(r, from, h->src_worker, w->now)) == NULL)
+	if (p == NULL && (p = rd_peer_take(r, from, h->src_worker, w->now)) == NULL)
 		return;
 	if (fresh.open)
 		p->rx = fresh;
-	peer_touch(r, p);
+	rd_peer_touch(r, p);
 	if (rn_unlikely(w->late))
 		udpr_rx_late(&p->rx);
-	if (!data_taken(r, p, h, w->now))
-		return;
-	if (!rd_parse(b + h->body, h->body_len, &rh)) {
-		r->d.stats.bad++;
-		return;
-	}
-	struct ud_qp *u = ud_find(&w->uds, r->port, rh.dst_qpn, ud_hash(rnicd.secret, r->port, rh.dst_qpn));
-	const struct rd_rx rx = { .p = b + h->body, .len = h->body_len, .h = &rh, .addr = from->b };
-	const uint32_t spare = p->spare[p->n_spare - 1];
-	w->ud_wanted++;
-	p->packet[spare].len = rd_in(&r->d, u != NULL ? &u->qp : NULL, &rx, p->packet[spare].b);
-	if (p->packet[spare].len != 0)
-		flow_give(r, p, spare, w->now);
+	body_in(w, r, p, b, h);
 }
 
 static void answer_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_addr *from, struct udpr_hdr *h)
 {
-	struct rd_peer *p = peer_find(r, from, h->src_worker);
+	struct rd_peer *p = rd_peer_find(r, from, h->src_worker);
 
 	h->flags |= w->late ? UDPR_F_LATE : 0;
 	if (p == NULL || udpr_tx_in(&p->tx, h, w->now) != UDPR_OK) {
@@ -279,7 +192,7 @@ static void answer_in(struct rnicd_worker *w, struct rd_port *r, const struct pk
 		return;
 	}
 	w->ud_wanted++;
-	peer_touch(r, p);
+	rd_peer_touch(r, p);
 	if (h->kind == UDPR_COOKIE)
 		numbers_in(r, p, h->number, w->now);
 }
@@ -345,7 +258,7 @@ void rd_port_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_m
 /* Whether a flow to the device has been opened and is not lost. */
 static bool any_lives(struct rd_port *r, const struct pkt_addr *addr)
 {
-	for (const struct rd_peer *p = *peer_chain(r, addr); p != NULL; p = p->next)
+	for (const struct rd_peer *p = rd_peer_first(r, addr); p != NULL; p = p->next)
 		if (pkt_addr_eq(&p->addr, addr) && (p->tx.state == UDPR_OPENING || p->tx.state == UDPR_OPEN))
 			return true;
 	return false;
@@ -361,14 +274,16 @@ static bool flow_fates(struct rnicd_worker *w, struct rd_port *r, struct rd_peer
 	if (lost && !worker_space(w))
 		return false;
 	while (udpr_tx_done(&p->tx, &packet, &ok))
-		p->spare[p->n_spare++] = (uint8_t)packet;
+		rd_packet_back(r, p, rd_packet_of(packet));
 	if (lost) {
 		p->stats.lost++;
 		if (!any_lives(r, &p->addr)) /* it may have restarted, with another number of workers */
-			peer_set_numbers(r, &p->addr, 0);
+			rd_peer_set_numbers(r, &p->addr, 0);
 		p->tx = (struct udpr_tx){ .last_sent = p->tx.last_sent };
 		rd_lost(&r->d, p->addr.b);
 	}
+	for (uint32_t room = rd_flow_room(p); room > 0 && rd_unpark(&r->d, &p->full); room--)
+		;
 	return true;
 }
 
@@ -377,7 +292,7 @@ static void flows_look(struct rnicd_worker *w, struct rd_port *r)
 	struct rn_timer *t;
 
 	while ((t = rn_wheel_pop(&r->wheel, w->now)) != NULL)
-		peer_touch(r, rn_container_of(t, struct rd_peer, timer));
+		rd_peer_touch(r, rn_container_of(t, struct rd_peer, timer));
 	rn_slist_each(struct rd_peer, p, &r->touched, link) {
 		udpr_tx_tick(&p->tx, w->now);
 		if (!flow_fates(w, r, p))
@@ -385,30 +300,41 @@ static void flows_look(struct rnicd_worker *w, struct rd_port *r)
 	}
 }
 
-/* All packets of a pair that its flow takes. False: the pair has more. */
-static bool pair_give(struct rnicd_worker *w, struct rd_port *r, struct rd_pair *x, uint32_t *n)
+enum gives {
+	GIVES_ALL,  /* the pair has no more packets now */
+	GIVES_PART, /* this turn has no more room */
+	GIVES_FULL  /* the flow has no more room: the pair waits at the peer */
+};
+
+/* All packets of a pair that its flow takes. */
+static enum gives pair_give(struct rnicd_worker *w, struct rd_port *r, struct rd_pair *x, uint32_t *n)
 {
 	struct pkt_addr to;
 	struct rd_peer *p;
 	uint32_t numbers;
 
 	memcpy(to.b, x->addr, sizeof(to.b));
-	numbers = peer_numbers(r, &to); /* not known: its first worker's COOKIE tells, and numbers_in() goes on */
-	p = peer_get(r, &to, numbers != 0 ? rd_number(x->peer_qpn, numbers) : 0, w->now);
+	numbers = rd_peer_numbers(r, &to); /* not known: its first worker's COOKIE tells, and numbers_in() goes on */
+	p = rd_peer_get(r, &to, numbers != 0 ? rd_number(x->peer_qpn, numbers) : 0, w->now);
 	if (p == NULL) {
 		rd_lost(&r->d, to.b);
-		return true;
+		return GIVES_ALL;
 	}
-	while (worker_space(w) && udpr_tx_room(&p->tx, RD_RING) > 1) { /* one is left for an answer */
-		const uint32_t packet = p->spare[p->n_spare - 1];
+	while (worker_space(w) && rd_packet_room(r, p, RESERVE)) {
+		struct rd_packet *packet = rd_packet_take(r, p);
 
-		p->packet[packet].len = rd_out(&r->d, x, p->packet[packet].b);
-		if (p->packet[packet].len == 0)
-			return true;
+		packet->len = rd_out(&r->d, x, packet->b);
+		if (packet->len == 0) {
+			rd_packet_back(r, p, packet);
+			return GIVES_ALL;
+		}
 		flow_give(r, p, packet, w->now);
 		(*n)++;
 	}
-	return false;
+	if (rd_flow_room(p) > 0)
+		return GIVES_PART;
+	rd_park(x, &p->full);
+	return GIVES_FULL;
 }
 
 static uint32_t pairs_give(struct rnicd_worker *w, struct rd_port *r)
@@ -417,7 +343,7 @@ static uint32_t pairs_give(struct rnicd_worker *w, struct rd_port *r)
 	struct rd_pair *x;
 
 	while (n < TURN_SHARE && blocked < TURN_BLOCKED && worker_space(w) && (x = rd_pop(&r->d)) != NULL) {
-		if (pair_give(w, r, x, &n))
+		if (pair_give(w, r, x, &n) != GIVES_PART)
 			continue;
 		rd_put(&r->d, x);
 		blocked++;
@@ -433,9 +359,9 @@ static bool flow_send(struct rnicd_worker *w, struct rd_port *r, struct rd_peer 
 	uint64_t packet;
 
 	while (ud_room(w, port) && udpr_tx_next(&p->tx, w->now, &h, &packet)) {
-		const bool data = h.kind == UDPR_DATA, again = data && p->ring[h.number % RD_RING].again;
+		const bool data = h.kind == UDPR_DATA, again = data && p->ring->pkt[h.number % RD_RING].again;
 
-		send_packet(w, rnicd.port[r->port], &p->addr, &h, data ? &p->packet[packet] : NULL);
+		send_packet(w, rnicd.port[r->port], &p->addr, &h, data ? rd_packet_of(packet) : NULL);
 		p->stats.again += again;
 		p->stats.packets_out += data && !again;
 		(*n)++;
@@ -468,7 +394,7 @@ static uint32_t flows_send(struct rnicd_worker *w, struct rd_port *r)
 			due = w->now;
 		if (due == RN_NEVER && (due = idle_due(p)) <= w->now) {
 			r->drops.idle++;
-			peer_drop(r, p);
+			rd_peer_drop(r, p);
 		} else if (due != RN_NEVER) {
 			rn_wheel_arm(&r->wheel, &p->timer, rn_max_u64(due, w->now));
 		} else {
@@ -538,9 +464,12 @@ void rd_port_look(const struct rnicd_worker *w, struct look_worker *l)
 		l->rd.held += st->held;
 		l->rd.refused += st->refused;
 		l->rd.no_pair += st->no_pair;
+		l->rd.no_work += st->no_work;
 		l->rd.evicted += st->evicted;
 		l->rd.bad += st->bad;
 		l->rd.rnr_ends += st->rnr_ends;
+		l->rd_peers += w->rd[i]->n_peers;
+		l->rd_pairs += rd_pairs(&w->rd[i]->d);
 		const struct rd_drops *drops = &w->rd[i]->drops;
 		l->rd_drops.no_peer += drops->no_peer;
 		l->rd_drops.unknown += drops->unknown;
@@ -552,27 +481,41 @@ void rd_port_look(const struct rnicd_worker *w, struct look_worker *l)
 	}
 }
 
+/* The flows of one device, as far as there is room in the list. */
+static uint32_t look_flows(const struct rd_port *r, struct look_flow *f)
+{
+	const uint32_t ever = RD_PEERS - r->free.n_unused;
+	uint32_t n = 0;
+
+	for (uint32_t k = 0; k < ever && n < rn_min_u32(r->n_peers, LOOK_FLOWS); k++) {
+		const struct rd_peer *p = &r->peer[k];
+
+		if (!p->used)
+			continue;
+		f[n++] = (struct look_flow){
+			.peer = p->addr,
+			.worker = r->number,
+			.peer_worker = p->number,
+			.state = (enum udpr_state)p->tx.state,
+			.from = p->rx.open,
+			.in_flight = p->tx.flight,
+			.waiting = p->tx.end - p->tx.nxt + p->tx.gone,
+			.cwnd = p->tx.cwnd >> 16,
+			.srtt = p->tx.srtt,
+			.min_rtt = p->tx.min_rtt,
+			.rttvar = p->tx.rttvar,
+			.stats = p->stats,
+		};
+	}
+	return n;
+}
+
 void rd_port_flows(const struct rnicd_worker *w, const struct cmd_look_flows *l)
 {
-	for (uint32_t i = 0; has_rd(w) && i < rnicd.n_ports; i++)
-		for (uint32_t k = 0, part = w->index * rnicd.n_ports + i; w->rd[i] != NULL && k < RD_PEERS; k++) {
-			const struct rd_peer *p = &w->rd[i]->peer[k];
+	for (uint32_t i = 0; has_rd(w) && i < rnicd.n_ports; i++) {
+		const uint32_t part = w->index * rnicd.n_ports + i;
 
-			if (!p->used)
-				continue;
-			l->f[part * RD_PEERS + l->n[part]++] = (struct look_flow){
-				.peer = p->addr,
-				.worker = w->rd[i]->number,
-				.peer_worker = p->number,
-				.state = (enum udpr_state)p->tx.state,
-				.from = p->rx.open,
-				.in_flight = p->tx.flight,
-				.waiting = p->tx.end - p->tx.nxt + p->tx.gone,
-				.cwnd = p->tx.cwnd >> 16,
-				.srtt = p->tx.srtt,
-				.min_rtt = p->tx.min_rtt,
-				.rttvar = p->tx.rttvar,
-				.stats = p->stats,
-			};
-		}
+		if (w->rd[i] != NULL)
+			l->n[part] = look_flows(w->rd[i], &l->f[(size_t)part * LOOK_FLOWS]);
+	}
 }

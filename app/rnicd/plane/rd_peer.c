@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "plane/rd_peer.h"
+
+#include <string.h>
+
+#include "border/flow_owner.h"
+
+/* A peer that is silent for this long may be replaced: by then no cookie of a forgotten flow is valid. */
+#define PEER_REST_NS UDPR_IDLE_MIN
+#define PEER_LOOKS   8u /* peers that are checked to find an idle one */
+
+/* ---- peers ---- */
+
+static struct rd_peer **chain_of(struct rd_port *r, const struct pkt_addr *addr)
+{
+	return &r->chain[flow_endpoint(rnicd.secret, addr, 0) % RD_PEERS];
+}
+
+struct rd_peer *rd_peer_first(struct rd_port *r, const struct pkt_addr *addr) { return *chain_of(r, addr); }
+
+struct rd_peer *rd_peer_find(struct rd_port *r, const struct pkt_addr *addr, uint32_t number)
+{
+	struct rd_peer *p = *chain_of(r, addr);
+
+	while (p != NULL && (p->number != number || !pkt_addr_eq(&p->addr, addr)))
+		p = p->next;
+	return p;
+}
+
+uint32_t rd_peer_numbers(struct rd_port *r, const struct pkt_addr *addr)
+{
+	const struct rd_peer *p = *chain_of(r, addr);
+
+	while (p != NULL && (p->numbers == 0 || !pkt_addr_eq(&p->addr, addr)))
+		p = p->next;
+	return p != NULL ? p->numbers : 0;
+}
+
+void rd_peer_set_numbers(struct rd_port *r, const struct pkt_addr *addr, uint32_t numbers)
+{
+	for (struct rd_peer *p = *chain_of(r, addr); p != NULL; p = p->next)
+		if (pkt_addr_eq(&p->addr, addr))
+			p->numbers = (uint16_t)numbers;
+}
+
+void rd_peer_touch(struct rd_port *r, struct rd_peer *p)
+{
+	if (p->touched)
+		return;
+	p->touched = true;
+	rn_slist_push_back(&r->touched, &p->link);
+}
+
+static bool peer_rests(const struct rd_peer *p, uint64_t now)
+{
+	return p->used && !p->touched && !udpr_tx_busy(&p->tx) && (!p->rx.open || now - p->rx.heard > PEER_REST_NS);
+}
+
+void rd_peer_drop(struct rd_port *r, struct rd_peer *p)
+{
+	struct rd_peer **at = chain_of(r, &p->addr);
+
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	rn_wheel_disarm(&r->wheel, &p->timer);
+	p->used = false;
+	r->n_peers--;
+	rn_pool_push_back(&r->free, &p->link);
+}
+
+struct rd_peer *rd_peer_take(struct rd_port *r, const struct pkt_addr *addr, uint32_t number, uint64_t now)
+{
+	for (uint32_t i = 0; i < PEER_LOOKS && rn_pool_empty(&r->free); i++) {
+		struct rd_peer *old = &r->peer[r->hand++ % RD_PEERS];
+		if (peer_rests(old, now))
+			rd_peer_drop(r, old);
+	}
+	struct rd_peer *p = rn_pool_pop(&r->free, struct rd_peer, link);
+	if (p == NULL) {
+		r->drops.no_peer++;
+		return NULL;
+	}
+	p->addr = *addr;
+	p->number = (uint16_t)number;
+	p->numbers = (uint16_t)rd_peer_numbers(r, addr);
+	p->used = true;
+	p->touched = false;
+	memset(&p->tx, 0, sizeof(p->tx));
+	memset(&p->rx, 0, sizeof(p->rx));
+	memset(&p->stats, 0, sizeof(p->stats));
+	r->n_peers++;
+	struct rd_peer **at = chain_of(r, addr);
+	p->next = *at;
+	*at = p;
+	return p;
+}
+
+struct rd_peer *rd_peer_get(struct rd_port *r, const struct pkt_addr *addr, uint32_t number, uint64_t now)
+{
+	struct rd_peer *p = rd_peer_find(r, addr, number);
+
+	return p != NULL ? p : rd_peer_take(r, addr, number, now);
+}
+
+/* ---- packets ---- */
+
+uint32_t rd_flow_room(const struct rd_peer *p)
+{
+	const uint32_t room = udpr_tx_room(&p->tx, RD_RING);
+
+	return room > 0 ? room - 1 : 0;
+}
+
+/*
+ * A peer has no more packets than are free: peers that stall take fewer the fewer are free, and others go on (dynamic
+ * thresholds: Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998).
+ */
+bool rd_packet_room(const struct rd_port *r, const struct rd_peer *p, uint32_t leave)
+{
+	return (leave > 0 ? rd_flow_room(p) : udpr_tx_room(&p->tx, RD_RING)) > 0 && r->packets_free > leave &&
+	       (leave == 0 || p->packets < r->packets_free) && (p->ring != NULL || r->rings_free > leave);
+}
+
+struct rd_packet *rd_packet_take(struct rd_port *r, struct rd_peer *p)
+{
+	if (p->ring == NULL) {
+		p->ring = rn_pool_pop(&r->rings, struct rd_ring, link);
+		r->rings_free--;
+		p->tx.ring = p->ring->pkt; /* a flow without packets has none in its ring */
+	}
+	r->packets_free--;
+	p->packets++;
+	return rn_pool_pop(&r->packets, struct rd_packet, link);
+}
+
+void rd_packet_back(struct rd_port *r, struct rd_peer *p, struct rd_packet *packet)
+{
+	rn_pool_push_front(&r->packets, &packet->link);
+	r->packets_free++;
+	if (--p->packets > 0)
+		return;
+	rn_pool_push_front(&r->rings, &p->ring->link);
+	r->rings_free++;
+	p->ring = NULL;
+}

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reliable datagrams: pairs of queue pairs, and their working memory. */
+#include <string.h>
+
+#include "base/rn_sip.h"
+#include "dgram/rd_int.h"
+
+void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t n_pairs, uint32_t run)
+{
+	*d = (struct rd_ctx){ .qp = qp,
+			      .share = UINT32_MAX,
+			      .work_share = UINT32_MAX,
+			      .run = run,
+			      .probe_at = RN_NEVER,
+			      .wait_due = RN_NEVER };
+	d->free = rn_pool_of(pair, n_pairs, link);
+	d->both = &d->one[0];
+	d->by_addr = &d->one[1];
+}
+
+void rd_give_buckets(struct rd_ctx *d, struct rn_list *bucket, uint32_t n, const uint64_t key[2])
+{
+	d->both = bucket;
+	d->by_addr = bucket + n;
+	d->bucket_mask = n - 1;
+	memcpy(d->key, key, sizeof(d->key));
+}
+
+void rd_share(struct rd_ctx *d, uint32_t pairs, uint32_t works)
+{
+	d->share = rn_max_u32(pairs, 1);
+	d->work_share = rn_max_u32(works, 1);
+}
+
+void rd_give_works(struct rd_ctx *d, struct rd_work *work, struct rd_hold *hold, struct rd_chain *chain, uint32_t n)
+{
+	d->n_works = n;
+	d->works = rn_pool_of(work, n, link);
+	d->holds = rn_pool_of(hold, n * RD_WIN, link);
+	d->chains = rn_pool_of(chain, n * RD_WIN, link);
+}
+
+/* The one writer of a pair's state. */
+static void rd_set_state(struct rd_pair *p, enum rd_state s) { p->state = (uint8_t)s; }
+
+/* ---- pairs with something to send ---- */
+
+void rd_put(struct rd_ctx *d, struct rd_pair *p)
+{
+	if (p->listed || p->state == RD_FREE)
+		return;
+	p->listed = true;
+	rn_slist_push_back(&d->ready, &p->link);
+}
+
+/* The first pair of a list of pairs with something to send; pairs that are gone are freed. NULL: there is none. */
+static struct rd_pair *take_first(struct rd_ctx *d, struct rn_slist *of)
+{
+	struct rd_pair *p;
+
+	while ((p = rn_slist_pop(of, struct rd_pair, link)) != NULL) {
+		p->listed = false;
+		if (rn_likely(p->state != RD_GONE))
+			return p;
+		rd_set_state(p, RD_FREE);
+		rn_pool_push_back(&d->free, &p->link);
+	}
+	return NULL;
+}
+
+struct rd_pair *rd_pop(struct rd_ctx *d) { return take_first(d, &d->ready); }
+
+void rd_park(struct rd_pair *p, struct rn_slist *where)
+{
+	p->listed = true;
+	rn_slist_push_back(where, &p->link);
+}
+
+bool rd_unpark(struct rd_ctx *d, struct rn_slist *where)
+{
+	struct rd_pair *p = take_first(d, where);
+
+	if (p != NULL)
+		rd_put(d, p);
+	return p != NULL;
+}
+
+uint32_t rd_pairs(const struct rd_ctx *d)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < QP_TENANTS; i++)
+		n += d->tenant[i].pairs;
+	return n;
+}
+
+/* ---- search ---- */
+
+static struct rn_list *both_of(const struct rd_ctx *d, uint32_t qpn, const uint8_t *addr, uint32_t peer_qpn)
+{
+	const uint64_t numbers = (uint64_t)qpn << 32 | peer_qpn;
+
+	return &d->both[rn_sip_hash(d->key, addr, RD_ADDR_LEN, numbers) & d->bucket_mask];
+}
+
+struct rn_list *rd_addr_list(const struct rd_ctx *d, const uint8_t *addr)
+{
+	return &d->by_addr[rn_sip_hash(d->key, addr, RD_ADDR_LEN, 0) & d->bucket_mask];
+}
+
+struct rd_pair *rd_find(const struct rd_ctx *d, const struct qp *qp, const uint8_t *addr, uint32_t peer_qpn)
+{
+	rn_list_each(struct rd_pair, p, both_of(d, qp->qpn, addr, peer_qpn), of_both)
+		if (p->qp == qp && p->peer_qpn == peer_qpn && memcmp(p->addr, addr, RD_ADDR_LEN) == 0)
+			return p;
+	return NULL;
+}
+
+/* ---- working memory ---- */
+
+/* Whether a pair of this tenant that rests can have working memory. */
+static bool work_free(const struct rd_ctx *d, uint8_t tenant)
+{
+	return d->works_used < d->n_works && d->tenant[tenant].works < d->work_share;
+}
+
+/* Whether one more pair of this tenant may send: an eighth of the memory is left for pairs that only receive. */
+static bool may_be_sender(const struct rd_ctx *d, uint8_t tenant)
+{
+	const uint32_t all = rn_max_u32(d->n_works / 8, 1), own = rn_max_u32(d->work_share / 8, 1);
+
+	return d->senders + all < rn_max_u32(d->n_works, all + 1) &&
+	       d->tenant[tenant].senders + own < rn_max_u32(d->work_share, own + 1);
+}
+
+/* Begins the engine's sequence of messages where it has rested. */
+static void go_on(const struct rd_pair *p, struct qp_msgs *m)
+{
+	const struct rd_rest *r = &p->rest;
+
+	qp_msgs_init(m, RD_DEPTH, RD_DEPTH);
+	m->peer = p->addr;
+	m->peer_qpn = p->peer_qpn;
+	m->msn_send = r->msn_send;
+	m->msn_read = r->msn_read;
+	m->msn_atomic = r->msn_atomic;
+	m->uq_send.msn = r->uq_send;
+	m->uq_read.msn = r->uq_read;
+	m->uq_atomic.msn = r->uq_atomic;
+	m->imm_len = r->imm_len;
+	m->wrote = r->wrote;
+}
+
+bool rd_wake(struct rd_ctx *d, struct rd_pair *p)
+{
+	struct rd_tenant *t = &d->tenant[p->tenant];
+	struct rd_work *k;
+
+	if (p->k != NULL)
+		return true;
+	if (!work_free(d, p->tenant))
+		return false;
+	k = rn_pool_pop(&d->works, struct rd_work, link);
+	d->works_used++;
+	t->works++;
+	rn_list_remove(&t->rests, &p->of_rests);
+	rn_list_push_back(&d->busy, &k->of_busy);
+	k->pair = p;
+	k->used = d->qp->now;
+	k->acked = k->sure = k->mark = p->sent;
+	k->mark_at = d->qp->now;
+	k->had = k->map = 0;
+	k->n_had = k->n_chains = k->holds = k->term_len = 0;
+	k->sender = k->waits = k->chained = false;
+	k->m = (struct qp_msgs){ .keeps = true, .unordered = p->loose };
+	k->work.wr = k->wr;
+	k->work.wr_mask = RD_WRS - 1;
+	qp_work_init(&k->work);
+	qp_msgs_work(&k->m, &k->work);
+	qp_attach(&k->m, p->qp);
+	go_on(p, &k->m);
+	p->k = k;
+	return true;
+}
+
+bool rd_wake_to_send(struct rd_ctx *d, struct rd_pair *p)
+{
+	if (p->k != NULL && p->k->sender)
+		return true;
+	if (!may_be_sender(d, p->tenant) || !rd_wake(d, p))
+		return false;
+	p->k->sender = true;
+	d->senders++;
+	d->tenant[p->tenant].senders++;
+	return true;
+}
+
+/* Gives back the memory, of which nothing is kept any more. */
+static void work_back(struct rd_ctx *d, struct rd_pair *p)
+{
+	d->works_used--;
+	d->tenant[p->tenant].works--;
+	d->senders -= p->k->sender;
+	d->tenant[p->tenant].senders -= p->k->sender;
+	rn_pool_push_front(&d->works, &p->k->link);
+	p->k = NULL;
+}
+
+/* Whether something is under way for which the pair needs its working memory. */
+static bool busy(const struct rd_pair *p)
+{
+	const struct rd_work *k = p->k;
+
+	return p->sent != k->acked || k->map != 0 || k->holds > 0 || k->n_chains > 0 || k->chained ||
+	       !rn_slist_empty(&k->sends) || k->m.imm_held || k->m.write_len > 0 || !qp_msgs_resting(&k->m);
+}
+
+void rd_rest(struct rd_ctx *d, struct rd_pair *p)
+{
+	if (p->k == NULL || p->listed || p->owes || busy(p))
+		return;
+	const struct qp_msgs *m = &p->k->m;
+	p->rest = (struct rd_rest){ .msn_send = m->msn_send,
+				    .msn_read = m->msn_read,
+				    .msn_atomic = m->msn_atomic,
+				    .uq_send = m->uq_send.msn,
+				    .uq_read = m->uq_read.msn,
+				    .uq_atomic = m->uq_atomic.msn,
+				    .imm_len = m->imm_len,
+				    .wrote = m->wrote };
+	rn_list_remove(&d->busy, &p->k->of_busy);
+	work_back(d, p);
+	rn_list_push_back(&d->tenant[p->tenant].rests, &p->of_rests);
+}
+
+/* ---- queues to be looked at again ---- */
+
+void rd_again(struct rd_ctx *d, struct qp *qp)
+{
+	struct rd_side *side = rd_side_of(qp);
+
+	if (!rn_link_linked(&side->of_again))
+		rn_list_push_back(&d->again, &side->of_again);
+}
+
+struct qp *rd_any_again(const struct rd_ctx *d)
+{
+	rn_list_each(const struct rd_side, side, &d->again, of_again)
+		if (may_be_sender(d, side->qp->tenant) && work_free(d, side->qp->tenant))
+			return side->qp;
+	return NULL;
+}
+
+/* ---- the end of a pair ---- */
+
+void rd_give_back(struct rd_ctx *d, struct rd_pair *p)
+{
+	if (p->k != NULL)
+		work_back(d, p);
+	rn_list_remove(rd_addr_list(d, p->addr), &p->of_addr);
+	d->tenant[p->tenant].ended--;
+	rd_set_state(p, p->listed ? RD_GONE : RD_FREE);
+	if (!p->listed)
+		rn_pool_push_back(&d->free, &p->link);
+}
+
+void rd_drop_hold(struct rd_ctx *d, struct rd_work *k, uint32_t i)
+{
+	if (k->held[i] == NULL)
+		return;
+	rn_pool_push_front(&d->holds, &k->held[i]->link);
+	k->held[i] = NULL;
+	k->holds--;
+}
+
+void rd_drop_holds(struct rd_ctx *d, struct rd_work *k)
+{
+	for (uint32_t i = 0; i < RD_SPAN && k->holds > 0; i++)
+		rd_drop_hold(d, k, i);
+}
+
+/* Flushes the receives of incomplete messages, unless no completions may follow. */
+static void drop_chains(struct rd_ctx *d, struct rd_work *k, struct qp *qp, enum rd_end how)
+{
+	struct rd_chain *c;
+
+	while ((c = rn_slist_pop(&k->chains, struct rd_chain, link)) != NULL) {
+		if (c->recv.loaded && how == RD_END_FAIL)
+			qp_flush_recv(d->qp, qp, &c->recv);
+		rn_pool_push_front(&d->chains, &c->link);
+	}
+	k->n_chains = 0;
+}
+
+/* Keeps asking the client to ring while another pair of the QP waits, or another user of its shared receive queue. */
+void rd_wait_over(struct rd_ctx *d, struct rd_pair *p)
+{
+	struct qp *qp = p->qp;
+
+	if (!p->k->waits)
+		return;
+	p->k->waits = false;
+	rn_list_remove(&d->waits, &p->k->of_waits);
+	d->n_waits--;
+	rd_side_of(qp)->waiting--;
+	if (qp->srq != NULL)
+		qp_recv_over(d->qp, qp, qp->srq);
+	else if (rd_side_of(qp)->waiting == 0 && qp->state != QP_S_ERR)
+		qp_recv_over(d->qp, qp, NULL);
+}
+
+/* Whether a work request on the way has a status already. */
+static bool blamed(const struct rd_work *k)
+{
+	for (uint32_t i = k->work.wr_head; i != k->work.wr_tail; i++)
+		if (k->wr[i & k->work.wr_mask].status != QP_WC_SUCCESS)
+			return true;
+	return false;
+}
+
+/* Remembers how the peer's run ended, to refuse later segments of the run with the same Terminate. */
+static void remember(struct rd_ctx *d, const struct rd_pair *p)
+{
+	struct rd_told *t = &d->told[d->n_told++ % RD_TOLD];
+
+	*t = (struct rd_told){ .qpn = p->qpn,
+			       .peer_qpn = p->peer_qpn,
+			       .peer_run = p->peer_run,
+			       .len = p->k->term_len,
+			       .taken = p->next,
+			       .more = p->k->map >> 1 };
+	memcpy(t->addr, p->addr, RD_ADDR_LEN);
+	memcpy(t->term, p->k->term, p->k->term_len);
+}
+
+/* Completes, or forgets, all that is under way. */
+static void end_work(struct rd_ctx *d, struct rd_pair *p, enum rd_end how)
+{
+	struct rd_side *side = rd_side_of(p->qp);
+	struct rd_work *k = p->k;
+	struct rd_send *x;
+
+	rd_drop_holds(d, k);
+	rd_wait_over(d, p);
+	rn_list_remove(&d->busy, &k->of_busy);
+	if (how == RD_END_FAIL) {
+		side->failed |= k->work.wr_head != k->work.wr_tail || !rn_slist_empty(&k->sends);
+		if (!blamed(k))
+			qp_unanswered(&k->m);
+		qp_detach(d->qp, &k->m, QP_END_FAIL);
+	} else {
+		qp_abandon(&k->m);
+	}
+	drop_chains(d, k, p->qp, how);
+	while ((x = rn_slist_pop(&k->sends, struct rd_send, link)) != NULL) {
+		if (how == RD_END_FAIL)
+			qp_flush_send(d->qp, p->qp, &x->s);
+		rn_slist_push_back(&side->spare, &x->link);
+	}
+}
+
+/* Pairs of a tenant that have ended and wait to tell their peers, at most: other peers find out when they ask. */
+#define ENDED_MAX 256u
+
+void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
+{
+	struct rd_tenant *t = &d->tenant[p->tenant];
+
+	if (p->k != NULL)
+		end_work(d, p, how);
+	else
+		rn_list_remove(&t->rests, &p->of_rests);
+	rn_list_remove(&rd_side_of(p->qp)->pairs, &p->of_qp);
+	rn_list_remove(both_of(d, p->qpn, p->addr, p->peer_qpn), &p->of_both);
+	p->qp = NULL;
+	rd_set_state(p, RD_ENDED);
+	t->pairs--;
+	if (tell && p->k != NULL && p->k->term_len > 0)
+		remember(d, p);
+	if (++t->ended > ENDED_MAX || !tell) {
+		rd_give_back(d, p);
+		return;
+	}
+	if (p->k != NULL && p->k->term_len == 0 && p->k->map == 0)
+		work_back(d, p);
+	rd_put(d, p);
+}
+
+/* ---- the begin of a pair ---- */
+
+/* Ends the pair of the tenant that has rested longest, which fails nothing here. */
+static void evict(struct rd_ctx *d, const struct rd_tenant *t, bool tell)
+{
+	struct rd_pair *p = rn_list_first(&t->rests, struct rd_pair, of_rests);
+
+	if (p == NULL)
+		return;
+	d->stats.evicted++;
+	rd_end(d, p, RD_END_FAIL, tell);
+}
+
+/* Of the tenants with pairs at rest, the one with the most pairs. */
+static const struct rd_tenant *largest(const struct rd_ctx *d)
+{
+	const struct rd_tenant *most = &d->tenant[0];
+
+	for (uint32_t i = 1; i < QP_TENANTS; i++) {
+		const struct rd_tenant *t = &d->tenant[i];
+		if (!rn_list_empty(&t->rests) && (rn_list_empty(&most->rests) || t->pairs > most->pairs))
+			most = t;
+	}
+	return most;
+}
+
+/*
+ * Takes a free pair. When that was the last one, a pair at rest is ended ahead of need, and rd_out tells its peer. When
+ * none is free, a pair at rest is ended at once, and its peer finds out later: what it has sent meanwhile is refused.
+ */
+static struct rd_pair *take_free(struct rd_ctx *d, uint8_t tenant)
+{
+	const struct rd_tenant *t = &d->tenant[tenant];
+
+	if (t->pairs >= d->share)
+		evict(d, t, true);
+	if (t->pairs >= d->share)
+		return NULL;
+	if (rn_pool_empty(&d->free))
+		evict(d, largest(d), false);
+	struct rd_pair *p = rn_pool_pop(&d->free, struct rd_pair, link);
+	if (p != NULL && rn_pool_empty(&d->free))
+		evict(d, largest(d), true);
+	return p;
+}
+
+struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, uint32_t peer_qpn)
+{
+	struct rd_pair *p = take_free(d, qp->tenant);
+
+	if (p == NULL) {
+		d->stats.no_pair++;
+		return NULL;
+	}
+	*p = (struct rd_pair){
+		.qp = qp,
+		.tenant = qp->tenant,
+		.qpn = qp->qpn,
+		.peer_qpn = peer_qpn,
+		.loose = rd_side_of(qp)->loose,
+		.rest = { .msn_send = 1, .msn_read = 1, .msn_atomic = 1, .uq_send = 1, .uq_read = 1, .uq_atomic = 1 }
+	};
+	memcpy(p->addr, addr, RD_ADDR_LEN);
+	if (++d->run == 0)
+		d->run = 1;
+	p->run = d->run;
+	rd_set_state(p, RD_UP);
+	d->tenant[p->tenant].pairs++;
+	rn_list_push_back(&d->tenant[p->tenant].rests, &p->of_rests);
+	rn_list_push_back(&rd_side_of(qp)->pairs, &p->of_qp);
+	rn_list_push_front(both_of(d, p->qpn, p->addr, p->peer_qpn), &p->of_both);
+	rn_list_push_front(rd_addr_list(d, p->addr), &p->of_addr);
+	return p;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The tables of reliable datagrams, in simulations (rd_sim.h): places for pairs, and working memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rd_sim.h"
+
+/* What has been delivered and acknowledged costs no working memory, at neither end. */
+static void a_pair_rests_when_nothing_is_under_way(void **state)
+{
+	const struct rd_wr w = { .op = QP_WR_SEND, .len = 3000, .qkey = RD_QKEY };
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	for (uint32_t k = 0; k < 5; k++) {
+		rd_post_recv(1, 0);
+		const uint32_t id = rd_post(0, &w);
+		assert_int_equal(sim.node[0].d.works_used, 1);
+		rd_run(RN_NS_PER_S / 10);
+		assert_int_equal(rd_status(0, id), QP_WC_SUCCESS);
+		for (uint32_t i = 0; i < 2; i++) {
+			assert_int_equal(rd_pairs(&sim.node[i].d), 1);
+			assert_int_equal(sim.node[i].d.works_used, 0);
+		}
+	}
+	const uint32_t waits = rd_post(0, &w); /* there is no receive */
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(sim.node[1].d.works_used, 1);
+	rd_post_recv(1, 0);
+	rd_run(RN_NS_PER_S / 10);
+	assert_int_equal(rd_status(0, waits), QP_WC_SUCCESS);
+	assert_int_equal(sim.node[0].d.works_used + sim.node[1].d.works_used, 0);
+	rd_sim_down();
+}
+
+/* Two pairs of the sender have something under way at most: its queues stand still until another pair rests. */
+static void pairs_take_turns_to_send_when_working_memory_is_short(void **state)
+{
+	struct rd_wr w = { .op = QP_WR_WRITE, .len = 3000, .qkey = RD_QKEY };
+
+	(void)state;
+	rd_sim_works = 3;
+	rd_sim_up(1, PAIRS);
+	for (uint32_t k = 0; k < 40; k++) {
+		w.from = (uint8_t)(k % QPS);
+		w.to = (uint8_t)(k / QPS % QPS);
+		rd_post(0, &w);
+	}
+	assert_int_equal(sim.node[0].d.works_used, 2);
+	assert_true(sim.node[0].d.stats.no_work > 0);
+	rd_run(RN_NS_PER_S / 10);
+	rd_all_over();
+	assert_int_equal(sim.node[0].d.works_used, 0);
+	rd_sim_down();
+	rd_sim_works = 0;
+}
+
+/* Four pairs take turns in a table with two places. */
+static void resting_pairs_give_their_place(void **state)
+{
+	(void)state;
+	rd_sim_up(1, 2);
+	for (uint32_t k = 0; k < 40; k++) {
+		const struct rd_wr w = {
+			.op = QP_WR_WRITE, .from = k % 2, .to = k / 2 % 2, .len = 2000, .qkey = RD_QKEY
+		};
+		const uint32_t id = rd_post(0, &w);
+
+		rd_run(RN_NS_PER_S);
+		assert_int_equal(rd_status(0, id), QP_WC_SUCCESS);
+	}
+	assert_true(sim.node[0].d.stats.evicted > 10);
+	rd_sim_down();
+}
+
+/*
+ * A tenant that has its share of pairs gets another only in place of a resting one of its own; other tenants get
+ * theirs.
+ */
+static void a_tenant_takes_no_more_than_its_share_of_pairs(void **state)
+{
+	struct rd_wr w = { .op = QP_WR_WRITE, .len = 2000, .qkey = RD_QKEY };
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	sim.faults = true;
+	rd_share(&sim.node[0].d, 1, PAIRS);
+	sim.node[0].n->q[0].qp.tenant = 1;
+	sim.node[0].n->q[1].qp.tenant = 2;
+	sim.blackout = sim.now + RN_NS_PER_S / 2;
+	const uint32_t a = rd_post(0, &w);
+	w.to = 1;
+	const uint32_t b = rd_post(0, &w);
+	w.from = 1;
+	const uint32_t c = rd_post(0, &w);
+	rd_run(2 * PATIENCE);
+	assert_int_equal(rd_status(0, a), QP_WC_SUCCESS);
+	assert_int_equal(rd_status(0, b), QP_WC_RETRY_EXC_ERR); /* the pair of a is not resting yet */
+	assert_int_equal(rd_status(0, c), QP_WC_SUCCESS);
+	w.from = 0;
+	const uint32_t e = rd_post(0, &w);
+	rd_run(2 * RN_NS_PER_S);
+	assert_int_equal(rd_status(0, e), QP_WC_SUCCESS);
+	assert_true(sim.node[0].d.stats.evicted > 0);
+	rd_sim_down();
+}
+
+static void untouched(const void *from, const void *to)
+{
+	for (const uint8_t *b = from; b < (const uint8_t *)to; b++)
+		assert_int_equal(*b, 0);
+}
+
+/* A device's tables are long, but only the pages of used entries take memory. */
+static void tables_cost_memory_as_far_as_they_are_used(void **state)
+{
+	const struct rd_wr w = { .op = QP_WR_WRITE, .from = 0, .to = 1, .len = 100, .qkey = RD_QKEY };
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	const uint32_t a = rd_post(0, &w);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, a), QP_WC_SUCCESS);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct rd_node *n = &sim.node[i];
+
+		untouched(&n->pair[1], n->pair + PAIRS);
+		untouched(n->hold, n->hold + RN_ARRAY_LEN(n->hold));
+		untouched(n->chain, n->chain + RN_ARRAY_LEN(n->chain));
+	}
+	rd_sim_down();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_pair_rests_when_nothing_is_under_way),
+		cmocka_unit_test(pairs_take_turns_to_send_when_working_memory_is_short),
+		cmocka_unit_test(resting_pairs_give_their_place),
+		cmocka_unit_test(a_tenant_takes_no_more_than_its_share_of_pairs),
+		cmocka_unit_test(tables_cost_memory_as_far_as_they_are_used),
+	};
+
+	return cmocka_run_group_tests_name("qp_rd_tables", tests, NULL, NULL);
+}
