@@ -147,7 +147,6 @@ def a_read_that_cannot_be_is_dropped():
         reader.p.stdin.close()
         assert reader.wait() != 0 and "local QP operation error" in reader.tail(), reader.tail()
     w.put(odd())
-    assert w.get().qkey == 0x777
-    w.rest()
+    assert [w.get().qkey for _ in range(3)] == [0x777] * 3  # the whole answer: the next case begins with a quiet wire
     member.stop()
     p.stop()
