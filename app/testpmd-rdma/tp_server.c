@@ -58,7 +58,7 @@ static enum tp_verdict take_setup(struct serving *v)
 	struct tp_region mine;
 	struct tp_msg m;
 	uint32_t inline_want = 0;
-	enum tp_verdict r = tp_ctrl_wait(s, TP_MSG_SETUP, &m, LINGER_NS);
+	enum tp_verdict r = tp_ctrl_wait(s, TP_MSG_SETUP, &m, v->server->o->timeout);
 
 	if (r != TP_OK)
 		return r;

@@ -359,7 +359,10 @@ static void end_work(struct rd_ctx *d, struct rd_pair *p, enum rd_end how)
 	}
 }
 
-/* Pairs of a tenant that have ended and wait to tell their peers, at most: other peers find out when they ask. */
+/*
+ * Pairs of a tenant that have ended and wait to tell their peers, at most, without those that owe their peers a report:
+ * other peers find out when they ask.
+ */
 #define ENDED_MAX 256u
 
 void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
@@ -377,7 +380,8 @@ void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 	t->pairs--;
 	if (tell && p->k != NULL && p->k->term_len > 0)
 		remember(d, p);
-	if (++t->ended > ENDED_MAX || !tell) {
+	t->ended++;
+	if (!tell || (t->ended > ENDED_MAX && !p->owes)) {
 		rd_give_back(d, p);
 		return;
 	}
@@ -412,6 +416,12 @@ static const struct rd_tenant *largest(const struct rd_ctx *d)
 	return most;
 }
 
+/* Whether the tenant has its share; pairs that have ended count as far as they are more than ENDED_MAX. */
+static bool has_share(const struct rd_ctx *d, const struct rd_tenant *t)
+{
+	return t->pairs >= d->share || (uint64_t)t->pairs + t->ended >= (uint64_t)d->share + ENDED_MAX;
+}
+
 /*
  * Takes a free pair. When that was the last one, a pair at rest is ended ahead of need, and rd_out tells its peer. When
  * none is free, a pair at rest is ended at once, and its peer finds out later: what it has sent meanwhile is refused.
@@ -420,9 +430,9 @@ static struct rd_pair *take_free(struct rd_ctx *d, uint8_t tenant)
 {
 	const struct rd_tenant *t = &d->tenant[tenant];
 
-	if (t->pairs >= d->share)
+	if (has_share(d, t))
 		evict(d, t, true);
-	if (t->pairs >= d->share)
+	if (has_share(d, t))
 		return NULL;
 	if (rn_pool_empty(&d->free))
 		evict(d, largest(d), false);

@@ -330,15 +330,15 @@ def a_strict_queue_pair_ends_with_its_first_failure():
 
 
 @case
-def two_thousand_queue_pairs_have_pairs_at_the_same_time_and_each_works_twice():
+def seven_hundred_queue_pairs_have_pairs_at_the_same_time_and_each_works_twice():
     """Each queue pair sends, rests, and sends again."""
-    with Daemon(pair_conf(rnicd="flows = 8192\nuser-share = 100")) as d:
-        server = d.run(TESTPMD, "-s", "-a", A, "--once")
+    with Daemon(pair_conf(rnicd="user-share = 100")) as d:
+        server = d.run(TESTPMD, "-s", "-a", A, "--once", "--timeout", "60")
         server.wait_line("listening")
-        d.run(TESTPMD, "--mode", "idle", "--qps", "2000", "--seconds", "1", "--qp-type", "rd", A).ok()
+        d.run(TESTPMD, "--mode", "idle", "--qps", "700", "--seconds", "1", "--timeout", "60", "--qp-type", "rd", A).ok()
         server.ok()
         c = counters(d)
-        assert c["rd_segs_in"] >= 4000 and c["rd_no_pair"] == c["rd_no_work"] == c["rd_evicted"] == 0, c
+        assert c["rd_segs_in"] >= 1400 and c["rd_no_pair"] == c["rd_no_work"] == c["rd_evicted"] == 0, c
         nothing_is_left(d)
         until(lambda: counters(d)["rd_pairs"] == 0, lambda: counters(d))
 
