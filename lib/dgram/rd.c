@@ -268,7 +268,10 @@ void rd_lost(struct rd_ctx *d, const uint8_t addr[RD_ADDR_LEN])
 	}
 }
 
-uint64_t rd_timer(const struct rd_ctx *d) { return rd_any_again(d) != NULL ? 0 : rn_min_u64(d->probe_at, d->wait_due); }
+uint64_t rd_timer(const struct rd_ctx *d)
+{
+	return d->fed && !rn_list_empty(&d->again) ? 0 : rn_min_u64(d->probe_at, d->wait_due);
+}
 
 void rd_arm_probe(struct rd_ctx *d)
 {

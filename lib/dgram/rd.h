@@ -249,6 +249,7 @@ struct rd_ctx {
 	struct rn_slist ready;
 	struct rn_list busy, waits; /* struct rd_work */
 	struct rn_list again;       /* struct rd_side: queues to be looked at when there is working memory */
+	bool fed; /* there may be some for a queue of `again`: memory has come back, or the queue is new */
 	uint32_t n_waits;
 	uint64_t wait_due;       /* no wait in `waits` ends before this time */
 	uint32_t looks;          /* how many of `waits`, from the first on, must be looked at */

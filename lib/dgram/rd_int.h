@@ -27,7 +27,7 @@ void rd_rest(struct rd_ctx *d, struct rd_pair *p);
 /* rd_look() shall call rd_route() for the QP when there is working memory. */
 void rd_again(struct rd_ctx *d, struct qp *qp);
 /* A QP of these for which there is memory now; NULL: there is none. */
-struct qp *rd_any_again(const struct rd_ctx *d);
+struct qp *rd_any_again(struct rd_ctx *d);
 /* Frees the segment that is kept in place i, or all of them. */
 void rd_drop_hold(struct rd_ctx *d, struct rd_work *k, uint32_t i);
 void rd_drop_holds(struct rd_ctx *d, struct rd_work *k);

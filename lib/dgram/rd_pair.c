@@ -199,6 +199,7 @@ bool rd_wake_to_send(struct rd_ctx *d, struct rd_pair *p)
 static void work_back(struct rd_ctx *d, struct rd_pair *p)
 {
 	d->works_used--;
+	d->fed = true;
 	d->tenant[p->tenant].works--;
 	d->senders -= p->k->sender;
 	d->tenant[p->tenant].senders -= p->k->sender;
@@ -239,15 +240,19 @@ void rd_again(struct rd_ctx *d, struct qp *qp)
 {
 	struct rd_side *side = rd_side_of(qp);
 
+	d->fed = true;
 	if (!rn_link_linked(&side->of_again))
 		rn_list_push_back(&d->again, &side->of_again);
 }
 
-struct qp *rd_any_again(const struct rd_ctx *d)
+struct qp *rd_any_again(struct rd_ctx *d)
 {
+	if (rn_likely(!d->fed))
+		return NULL;
 	rn_list_each(const struct rd_side, side, &d->again, of_again)
 		if (may_be_sender(d, side->qp->tenant) && work_free(d, side->qp->tenant))
 			return side->qp;
+	d->fed = false;
 	return NULL;
 }
 
