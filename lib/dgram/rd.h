@@ -309,7 +309,10 @@ bool rd_look(struct rd_ctx *d);
 /* The next pair for which rd_out must be called until it returns 0; NULL: there are no more. */
 struct rd_pair *rd_pop(struct rd_ctx *d);
 void rd_put(struct rd_ctx *d, struct rd_pair *p); /* nothing happens for a pair that has ended meanwhile */
-/* The pair, which rd_pop() has returned, waits in the caller's list until rd_unpark(). */
+/*
+ * The pair, which rd_pop() has returned, waits in the caller's list until rd_unpark(). Nothing happens for a pair that
+ * has ended meanwhile, or that rd_out() has made one for rd_pop() again.
+ */
 void rd_park(struct rd_pair *p, struct rn_slist *where);
 /* The first pair of the list is one for rd_pop() again. False: there is none. */
 bool rd_unpark(struct rd_ctx *d, struct rn_slist *where);

@@ -45,13 +45,16 @@ static void rd_set_state(struct rd_pair *p, enum rd_state s) { p->state = (uint8
 
 /* ---- pairs with something to send ---- */
 
-void rd_put(struct rd_ctx *d, struct rd_pair *p)
+/* A pair's link lies in one list: a pair that is listed stays where it is, and a free pair stays in the pool. */
+static void put_into(struct rd_pair *p, struct rn_slist *list)
 {
 	if (p->listed || p->state == RD_FREE)
 		return;
 	p->listed = true;
-	rn_slist_push_back(&d->ready, &p->link);
+	rn_slist_push_back(list, &p->link);
 }
+
+void rd_put(struct rd_ctx *d, struct rd_pair *p) { put_into(p, &d->ready); }
 
 /* The first pair of a list of pairs with something to send; pairs that are gone are freed. NULL: there is none. */
 static struct rd_pair *take_first(struct rd_ctx *d, struct rn_slist *of)
@@ -70,11 +73,7 @@ static struct rd_pair *take_first(struct rd_ctx *d, struct rn_slist *of)
 
 struct rd_pair *rd_pop(struct rd_ctx *d) { return take_first(d, &d->ready); }
 
-void rd_park(struct rd_pair *p, struct rn_slist *where)
-{
-	p->listed = true;
-	rn_slist_push_back(where, &p->link);
-}
+void rd_park(struct rd_pair *p, struct rn_slist *where) { put_into(p, where); }
 
 bool rd_unpark(struct rd_ctx *d, struct rn_slist *where)
 {

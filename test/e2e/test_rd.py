@@ -344,6 +344,18 @@ def seven_hundred_queue_pairs_have_pairs_at_the_same_time_and_each_works_twice()
 
 
 @case
+def more_queue_pairs_than_fill_the_flow_send_at_the_same_time():
+    """Each of them waits again and again for room in the flow that all share."""
+    with Daemon(pair_conf(rnicd="user-share = 100\npoll = busy")) as d:
+        server = d.run(TESTPMD, "-s", "-a", A, "--once", "--timeout", "60")
+        server.wait_line("listening")
+        d.run(TESTPMD, "--mode", "send_bw", "--size", "64", "--depth", "16", "--qps", "256", "--iters", "100000",
+              "--timeout", "60", "--qp-type", "rd", A).ok()
+        server.ok()
+        nothing_is_left(d)
+
+
+@case
 def a_killed_end_fails_what_goes_there_and_nothing_else():
     with Daemon(pair_conf(rnicd="workers = 0,0")) as d:
         dead, alive, client = Store(d, B, 20000), Store(d, B, 20000), Client(d, A, 20000)

@@ -115,14 +115,21 @@ static void receive(void)
 	rd_doorbell(&d, qp_at(what));
 }
 
-static void send_all(void)
+/* Sends all that there is; full: each pair's flow has room for one packet. */
+static void send_all(bool full)
 {
+	static struct rn_slist waiting;
 	uint8_t buf[RD_PACKET_MAX];
 	struct rd_pair *p;
 
+	while (rd_unpark(&d, &waiting))
+		;
 	while ((p = rd_pop(&d)) != NULL)
 		while (rd_out(&d, p, buf) > 0)
-			;
+			if (full) {
+				rd_park(p, &waiting);
+				break;
+			}
 }
 
 static void step(void)
@@ -141,7 +148,7 @@ static void step(void)
 		n->ctx.rc.qp.now += (1 + (what >> 4)) * (RN_NS_PER_S / 4);
 		rd_tick(&d);
 		break;
-	case 6: send_all(); break;
+	case 6: send_all(what & 8); break;
 	case 7:
 		if (what & 8) {
 			rd_lost(&d, addr);
@@ -190,7 +197,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		rd_destroy(&d, qp_at(i));
 		check(length(&side[i].spare) == RD_SENDS && side[i].waiting == 0);
 	}
-	send_all();
+	send_all(false);
 	check(rn_pool_left(&d.free) == PAIRS && rn_pool_left(&d.works) == WORKS && rn_pool_left(&d.holds) == HOLDS &&
 	      rn_pool_left(&d.chains) == HOLDS);
 	rig_free(r);

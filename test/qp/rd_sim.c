@@ -129,16 +129,18 @@ static void tell_fates(uint32_t i)
 		memset(&n->tx, 0, sizeof(n->tx));
 		rd_lost(&n->d, addr_of[!i]);
 	}
+	while (room(n) && rd_unpark(&n->d, &n->full))
+		;
 }
 
 static void send_pairs(struct rd_node *n)
 {
 	struct rd_pair *p;
 
-	while (room(n) && (p = rd_pop(&n->d)) != NULL) {
+	while ((p = rd_pop(&n->d)) != NULL) {
 		for (;;) {
 			if (!room(n)) {
-				rd_put(&n->d, p);
+				rd_park(p, &n->full);
 				break;
 			}
 			const uint32_t buf = n->spare[n->n_spare - 1];

@@ -14,7 +14,7 @@
 
 #define RD_QKEY  0x1234u
 #define PATIENCE (1 * RN_NS_PER_S) /* the flow's patience */
-#define RING     64u
+#define RING     16u               /* a node has more on the way than its flow takes: pairs wait for room */
 #define WIRE     2048u
 #define FRAME    (UDPR_HDR_LEN + UDPR_COOKIE_LEN + RD_PACKET_MAX + UDPL_CRC_LEN)
 #define PAIRS    8u
@@ -44,6 +44,7 @@ struct rd_node {
 	struct rd_hold hold[PAIRS * RD_WIN];
 	struct rd_chain chain[PAIRS * RD_WIN];
 	struct rd_side side[QPS];
+	struct rn_slist full; /* pairs that wait for room in the flow */
 	struct udpr_tx tx;
 	struct udpr_rx rx;
 	struct udpr_pkt ring[RING];
