@@ -339,6 +339,7 @@ class Walk:
         if s is to or s.type != to.type:
             return
         os.dup2(s.fileno(), to.fileno())
+        to.setblocking(s.getblocking())  # O_NONBLOCK is the file's; Python keeps a copy of it in each object
         self.tell(f"{self.index(s)} in the place of {self.index(to)}", None)
 
     def block(self):

@@ -16,7 +16,7 @@ WALK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sock_walk.py")
 FIRST, COUNT = int(os.environ.get("RNIC_WALK_FIRST", "0")), int(os.environ.get("RNIC_WALKS", "200"))
 LONG = (4 + COUNT // 100) * PATIENCE  # seconds; longer is a hang
 # What these seeds once found: a read and a write that told a reset before the end of the stream; connect() after
-# shutdown(); MSG_WAITALL and a reset; datagrams that came late.
+# shutdown(); MSG_WAITALL and a reset; a walk whose two threads raced.
 ONCE = "731,1285,2742,3289,3548,5259,6269,6413,7314"
 
 
