@@ -53,8 +53,8 @@ enum qp_verdict qp_init(struct qp *qp, const struct qp_attr *a)
 }
 
 /*
- * Sets the QP's access rights. Where Writes are held back (qp_hold.c) the QP loses its right to be written to, so that
- * a Write takes the path that looks for that.
+ * Sets the QP's access rights. A QP that holds back Writes (qp_hold.c) never has QP_ACC_REMOTE_WRITE itself: each Write
+ * fails the usual check, and the slow path then finds the hold.
  */
 void qp_access_set(struct qp *qp, uint32_t access)
 {
@@ -336,7 +336,7 @@ void qp_enter_error(struct qp_ctx *ctx, struct qp *qp)
 	qp_set_state(qp, QP_S_ERR);
 	if (qp->msgs != NULL && qp->msgs->work != NULL)
 		qp_flush_work(ctx, qp, qp->msgs->work);
-	if (!rn_link_linked(&qp->flush_link)) { /* else the list's turn comes */
+	if (!rn_link_linked(&qp->flush_link)) { /* a listed QP is flushed in qp_flush_on() */
 		if (ctx->flushed < FLUSH_TURN)
 			flush_portion(ctx, qp);
 		else
@@ -398,7 +398,7 @@ void qp_forget(struct qp_ctx *ctx, struct qp *qp)
 static void reset(struct qp_ctx *ctx, struct qp *qp)
 {
 	forget(ctx, qp);
-	qp_cq_publish(ctx, qp->scq); /* the client removes what it has not polled, so all must be in the ring */
+	qp_cq_publish(ctx, qp->scq); /* the QP's CQEs must all be in the ring: the client removes them */
 	qp_cq_publish(ctx, qp->rcq);
 	qp->vendor_err = 0;
 	qp->last_told = false;

@@ -66,7 +66,7 @@ enum qp_event {
 	QP_EVENT_REQ_ERR = 2,
 	QP_EVENT_ACCESS_ERR = 3,
 	QP_EVENT_COMM_EST = 4,
-	QP_EVENT_SQ_DRAINED = 5, /* asked for with SQD (qp_tune): no work that was begun is under way any more */
+	QP_EVENT_SQ_DRAINED = 5, /* in SQD, with qp_tune.tell_drained: no begun send work is under way */
 	QP_EVENT_SRQ_ERR = 14,   /* the SRQ's ring is corrupt */
 	QP_EVENT_SRQ_LIMIT = 15,
 	QP_EVENT_LAST_WQE = 16 /* a QP in ERR takes no more receives from its SRQ, and those it had taken are flushed */
@@ -76,7 +76,7 @@ struct qp_fx {
 	uint8_t type; /* enum qp_fx_type */
 	uint8_t code;
 	uint16_t priv_len;
-	uint16_t ird, ord;   /* CONNECT_REQUEST, CONNECT_REPLY: the peer's offer turned to our side; 0: not given */
+	uint16_t ird, ord;   /* CONNECT_REQUEST, CONNECT_REPLY: ours, from the peer's ORD and IRD; 0: not given */
 	uint32_t vendor_err; /* Terminate layer<<16 | etype<<8 | code, sent or received */
 	uint8_t spacings;    /* DISCONNECTED, CONNECT_ERROR: spacings of markers that the peer may use: mpa_rx.h */
 	uint64_t owner;      /* of the connection, QP, CQ or SRQ that the effect is about */
@@ -149,10 +149,10 @@ struct qp_tune {
 	uint32_t access; /* QP_ACC_REMOTE_* */
 	uint32_t qkey;   /* UD: the Q_Key that a datagram for the QP must have */
 	uint64_t rnr_ns; /* RC: how long a message that finds no receive waits; 0: not at all, RN_NEVER: without end */
-	uint64_t silence_ns;  /* RC: how long a silent peer is waited for; 0: as the carrier decides */
-	uint8_t rnr_told;     /* RD: how often our message waits for a receive, plus 1; 0: as the peer decides */
-	uint64_t rnr_unit_ns; /* RD: how long each such wait lasts when the peer's message waits here */
-	bool tell_drained;    /* raise QP_EVENT_SQ_DRAINED in SQD, when no work that was begun is under way any more */
+	uint64_t silence_ns;  /* RC: time until a silent peer counts as gone; 0: the carrier decides */
+	uint8_t rnr_told;     /* RD: RNR retries of our message at the peer, plus 1; 0: the peer decides */
+	uint64_t rnr_unit_ns; /* RD: length of one RNR wait of the peer's message here */
+	bool tell_drained;    /* raise QP_EVENT_SQ_DRAINED in SQD, once no begun send work is under way */
 };
 
 /*
@@ -163,7 +163,7 @@ void qp_set(struct qp *qp, const struct qp_tune *t);
 
 /* Whether send work is posted and no connection takes it. Called by the worker that owns the QP. */
 bool qp_send_waits(struct qp *qp);
-/* Flushes what is posted; the QP is in ERR. Called by the worker that owns the QP. */
+/* Whether the QP is in ERR. Called by the worker that owns the QP. */
 bool qp_failed(const struct qp *qp);
 
 /*
@@ -187,8 +187,8 @@ struct qp_stats {
 	uint64_t bytes_placed;
 	uint64_t bytes_streamed; /* of these, bytes placed by stores past the caches */
 	/*
-	 * Bytes of connections and streams that this processor has touched, each as often as it was: copied, and read
-	 * for a CRC or a checksum, also where one pass does both.
+	 * Bytes of connections and streams that this processor has copied, and bytes that it has read for a CRC or a
+	 * checksum. A byte counts once for each pass over it; a pass that does both counts in both.
 	 */
 	uint64_t copied_tx, copied_rx, summed_tx, summed_rx;
 	uint64_t staged;     /* FPDUs that TCP had split into several segments */
@@ -227,8 +227,9 @@ struct qp_stats {
 RN_NODISCARD enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, uint32_t worker);
 
 /*
- * Call before the segments of a received burst: the burst's length says whether it is a bulk transfer. Its bytes are in
- * the clients' memory with the next qp_flush or earlier; nothing may announce them before. Worker thread.
+ * Call before the segments of a received burst: the burst's length says whether it is a bulk transfer. The burst's
+ * bytes are in the clients' memory after the next qp_flush at the latest; no completion may announce them before.
+ * Worker thread.
  */
 void qp_burst(struct qp_ctx *ctx, uint32_t frames);
 

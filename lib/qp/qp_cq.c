@@ -58,7 +58,9 @@ void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq)
 	spsc_prod_publish(&r->prod, r->pending);
 	r->pending = 0;
 	r->solicited = false;
-	/* Full fence: the client arms, then looks once more at the ring; we publish, then look whether it is armed. */
+	/*
+	 * Full fence: the client arms, then looks once more at the ring; we publish, then look whether the CQ is armed.
+	 */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	uint32_t armed = __atomic_load_n(&cq->shm->armed, __ATOMIC_RELAXED);
 	if (rn_likely(armed == QP_CQ_UNARMED) || (armed == QP_CQ_ARM_SOLICITED && !solicited))
@@ -89,7 +91,7 @@ void qp_cq_change(struct qp_ctx *ctx, struct qp_cq *cq, const struct spsc_prod r
 		qp_cq_fail(ctx, cq);
 		return;
 	}
-	from.own = from.seen; /* the entries from the oldest on */
+	from.own = from.seen; /* copies begin at the oldest entry that the client has not taken */
 	for (uint32_t i = 0; i < left; i++)
 		memcpy(spsc_prod_slot(&to, i), spsc_prod_slot(&from, i), qp_cqe_size(cq->wide));
 	spsc_prod_publish(&to, left - r->pending);

@@ -51,9 +51,9 @@ static inline uint32_t qp_cqe_size(bool wide) { return wide ? QP_CQE_WIDE : QP_C
 RN_NODISCARD enum spsc_verdict qp_cq_init(struct qp_cq *cq, const struct qp_cq_attr *a);
 
 /*
- * Larger rings for a CQ in use. The control thread prepares one for each worker (it uses only the rings in *a); then
- * each worker changes to its own, and moves entries that the client has not taken, published or not, in order. The
- * client takes no entries meanwhile. A ring that is too small for the entries is an overrun.
+ * Larger rings for a CQ in use. The control thread prepares one ring for each worker (of *a it uses the rings only).
+ * Then each worker changes to its own ring, and moves the entries that the client has not taken, published or not, in
+ * order. The client takes no entries meanwhile. A ring that is too small for the entries is an overrun.
  */
 struct qp_ctx;
 RN_NODISCARD enum spsc_verdict qp_cq_rings(const struct qp_cq_attr *a, struct spsc_prod ring[QP_MAX_WORKERS]);

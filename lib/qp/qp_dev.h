@@ -7,16 +7,16 @@
  * drawn at random from the free ones, and so is the key, which is another one at each use of an index: in a table of
  * 2^17 entries a guess names a given region once in 2^25.
  *
- * An entry is a memory region or a memory window. A window has no pieces: while it is bound it names a range of a
- * region, whose entry is looked at anew with each access and must be the one it was bound to (its word says so), so a
- * window ends with its region. The key of a window's STag is the client's choice at each bind.
+ * An entry is a memory region or a memory window. A window has no pieces: while bound it names a range of a region.
+ * Each access compares the word of the region's entry with parent_word, so a window ends with its region. The key of a
+ * window's STag is the client's choice at each bind.
  *
  * Threads: one control thread registers, deregisters, allocates and frees; any worker looks up, invalidates and binds.
  * An entry is published by a release store of its word and read between two loads of it, so a reader sees a whole entry
  * or none. A worker that binds takes the entry by compare-and-swap of the word it has looked at (BUSY), so one of
  * several wins and the others fail; it publishes the same way, so a window that was closed meanwhile stays closed.
- * After qp_mr_dereg and qp_mw_close a worker may still be inside what it began before: the control thread answers the
- * client (and frees a piece list, and calls qp_mw_free) only after every worker has come round once.
+ * After qp_mr_dereg and qp_mw_close a worker may still use an entry that it looked up before: the control thread
+ * answers the client (and frees a piece list, and calls qp_mw_free) only after every worker has come round once.
  */
 #ifndef QP_DEV_H
 #define QP_DEV_H

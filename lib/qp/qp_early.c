@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Placing a segment ahead of its turn (RFC 5041, 5.3). A client may watch its memory, and its programs rely on what
- * InfiniBand keeps: a later message never shows before an earlier one, a message's last bytes never before its others,
- * and what was written later wins. So only a segment of the message that is open may be placed early, and not the last
- * one. It must be certain which message a segment belongs to. A Send has its MSN. A Read Response has a known length:
- * it ends when all requested bytes have arrived. A Write has neither: it may end inside the hole, and another Write may
+ * Placing a segment ahead of its turn (RFC 5041, 5.3). A client may poll its memory, and programs rely on the order of
+ * InfiniBand: a message shows after all earlier ones, its last bytes show after its others, and of two Writes to one
+ * place the later one wins. So only a segment of the open message may be placed early, and not the message's last one.
+ * It must be certain which message a segment belongs to. A Send has its MSN. A Read Response has a known length: it
+ * ends when all requested bytes have arrived. A Write has neither: it may end inside the hole, and another Write may
  * begin there and go on at the same place. So Writes wait.
  */
 #include "qp/qp_int.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The message engine as a carrier sees it. A carrier (lib/rc, lib/dgram, a test's) takes segments from one place to
- * another; the engine makes them of work requests and of the peer's Reads, and turns received ones into placed bytes
- * and completions. The engine never calls a carrier. What a call leads to is its verdict.
+ * another; the engine makes segments of work requests and of the peer's Reads, and turns received segments into placed
+ * bytes and completions. The engine never calls a carrier: the verdict of a call says what the carrier must do.
  *
  * struct qp_msgs is one ordered sequence of messages with one peer QP: its untagged queues, the Reads and Atomics under
  * way, its message numbers. It lies inside the carrier's own struct: one in a reliable connection. A carrier must bring
@@ -134,7 +134,7 @@ struct qp_msgs {
 	bool keeps;           /* set by the carrier: a segment that finds no receive can be brought again (NOT_READY) */
 	bool unordered;       /* set by the carrier: work requests complete in any order */
 	bool imm_held;
-	bool wrote;     /* the last Write sent had no immediate: one right behind would seem to be its own */
+	bool wrote;     /* the last Write sent had no immediate; an immediate right behind would seem to be its own */
 	bool err_named; /* the Terminate names the current segment */
 	uint32_t msn_send, msn_read; /* next MSN of QN 0 and QN 1, sending */
 	uint32_t write_len;          /* bytes so far of the peer's Write that is not finished */
@@ -328,12 +328,13 @@ bool qp_early_place(struct qp_ctx *ctx, const struct qp_msgs *m, const struct dd
 		    uint32_t n);
 
 /*
- * After NOT_READY: asks the client to ring a doorbell when it posts receives, until qp_recv_over: the QP's for its own
- * queue, the worker's for a shared one. The carrier keeps the srq, which is NULL for the QP's own queue.
+ * NOT_READY has asked the client to ring a doorbell when it posts receives: the QP's for its own queue, the worker's
+ * for a shared one. qp_recv_waits keeps an SRQ's request standing until qp_recv_over, to which the carrier gives the
+ * SRQ that the QP had at qp_recv_waits; NULL: the QP's own queue.
  */
 void qp_recv_waits(struct qp_ctx *ctx, struct qp *qp);
 void qp_recv_over(struct qp_ctx *ctx, struct qp *qp, struct qp_srq *srq);
-/* Ends what qp_recv_waits began. */
+/* Withdraws the request where no message waits (qp_recv_waits was not called, or is over). */
 void qp_recv_unask(struct qp_ctx *ctx, struct qp *qp);
 
 /* Copies the receive work request that the next message takes, for carriers without a qp_msgs. */

@@ -62,8 +62,8 @@ void qp_hold_some(struct qp_ctx *ctx, struct qp *qp)
 	uint32_t seen = 0;
 
 	/*
-	 * Pieces that the client has not seen are the last ones. Whatever the client writes there, some held pieces are
-	 * placed.
+	 * Pieces that the client has not seen are the last ones in held[]. `shown` is the client's and not trusted: any
+	 * value only decides which of the held pieces are placed.
 	 */
 	while (seen < h->n && rn_seq_lt(h->held[seen].number, shown))
 		seen++;

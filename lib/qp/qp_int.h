@@ -11,7 +11,7 @@ static inline bool qp_op_answered(uint8_t op)
 	return (1u << op & (1u << QP_WR_READ | 1u << QP_WR_CMP_SWAP | 1u << QP_WR_FETCH_ADD)) != 0;
 }
 
-/* The word for the ULP of this work request's message: for an XRC initiator the number of the shared receive queue. */
+/* The RsvdULP word of this work request's message: an XRC initiator's shared receive queue number; else 0. */
 static inline uint32_t qp_srqn(const struct qp *qp, const struct qp_wqe *w) { return w->srqn & qp->srqn_mask; }
 
 /* Adds the work request to the ring of those under way, from which it will be completed. */

@@ -54,9 +54,8 @@ void qp_unanswered(struct qp_msgs *m)
 }
 
 /*
- * Ends a sequence, and the QP does not learn of the peer's end. Work under way goes back to the queue and waits there
- * with the work not begun, since on InfiniBand a peer that has destroyed its QP is silent too. A message that the
- * carrier has given up fails.
+ * Ends a sequence, but not the QP, as a peer that has destroyed its QP is merely silent on InfiniBand. Work under way
+ * goes back to the queue and waits there with the work not begun. A message that the carrier has given up fails.
  */
 static void keep(struct qp_ctx *ctx, struct qp *qp, struct qp_msgs *m)
 {
@@ -66,8 +65,7 @@ static void keep(struct qp_ctx *ctx, struct qp *qp, struct qp_msgs *m)
 	if (k == NULL)
 		return;
 	if (k->recv.loaded && qp->srq != NULL)
-		qp_recv_cqe(ctx, qp, &k->recv, &cut,
-			    NULL); /* a receive of an SRQ cannot go back; one of the QP's own queue can */
+		qp_recv_cqe(ctx, qp, &k->recv, &cut, NULL); /* a receive taken from an SRQ cannot go back into it */
 	if (k->send.loaded && !k->send.started)
 		qp->sq_taken -= k->send.w.slots; /* back into the queue */
 	k->send.loaded = k->recv.loaded = false;
@@ -132,7 +130,8 @@ static bool names(const struct qp_wr *wr, const struct rdmap_term *t, const stru
 
 /*
  * Finds the work request that the copied headers are about. The headers are the peer's claim, so only work requests
- * under way count. The peer has thrown away those posted after it, acknowledged or not.
+ * under way count. The peer has discarded all messages after the blamed one, so later work requests are not done, even
+ * if acknowledged.
  */
 static struct qp_wr *blamed(struct qp_work *k, const struct rdmap_term *t)
 {
@@ -154,7 +153,7 @@ static struct qp_wr *blamed(struct qp_work *k, const struct rdmap_term *t)
 	return found;
 }
 
-/* sparing: the status as on InfiniBand, which has one for a peer without a receive. */
+/* sparing: a peer without a receive gives RNR_RETRY_EXC_ERR, as on InfiniBand. */
 static enum qp_wc_status status_of(struct iw_err e, bool atomic, bool sparing)
 {
 	bool tagged = e.layer == IW_LAYER_DDP && e.etype == IW_DDP_TAGGED;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work requests other than Sends and Writes of bytes: Read and Atomic Requests, immediate data, and operations without
- * the peer. The work request in m->work->send is next.
+ * Work requests other than Sends and Writes of bytes: Read and Atomic Requests, immediate data, and local operations
+ * (bind, invalidate). The work request in m->work->send is next.
  */
 #include "base/rn_be.h"
 #include "qp/qp_imm.h"

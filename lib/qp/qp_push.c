@@ -19,7 +19,7 @@ static enum qp_event event_of(struct iw_err e)
 
 enum qp_push qp_push_refuse(struct qp_ctx *ctx, struct qp_msgs *m, struct iw_err e, bool named)
 {
-	if (!m->qp->many) /* a peer's fault raises no event where the QP has many peers: only its sequence ends */
+	if (!m->qp->many) /* with many peers, one peer's fault ends its sequence only, without an event */
 		qp_event(ctx, m->qp, event_of(e), qp_vendor_err(e));
 	qp_fail(m, e, named);
 	return QP_PUSH_FAILED;
@@ -32,7 +32,7 @@ void qp_push_malformed(struct qp_ctx *ctx, struct qp_msgs *m, enum ddp_verdict v
 	qp_fail(m, ddp_verdict_err(v, h), true);
 }
 
-/* RFC 5041, 8.1 for a Write: DDP's own errors; the right is RDMAP's matter (RFC 5040, 7.1). */
+/* The error for a refused Write: DDP's (RFC 5041, 8.1), but RDMAP's for a missing right (RFC 5040, 7.1). */
 static struct iw_err write_err(enum qp_mr_verdict v)
 {
 	switch (v) {
@@ -49,7 +49,7 @@ static struct iw_err write_err(enum qp_mr_verdict v)
 	return iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_LOCAL, IW_LOCAL, false);
 }
 
-/* The data source of a Read Request (RFC 5040, 7.1), or what an Atomic is for: RFC 7306, 8. */
+/* The error for a refused source of a Read Request (RFC 5040, 7.1) or a refused target of an Atomic (RFC 7306, 8). */
 struct iw_err qp_source_err(enum qp_mr_verdict v, bool read)
 {
 	switch (v) {
@@ -136,14 +136,14 @@ static enum qp_push recv_fail(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_wc_
 }
 
 /*
- * Takes the receive of the message that begins. OK also if there is none and the message cannot wait: a later check
- * fails.
+ * Takes the receive of the message that begins. OK also if no receive is posted and the message cannot wait: then
+ * ddp_uq_check() fails later.
  */
 static enum qp_push recv_load(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, bool waits)
 {
 	/*
-	 * refused like a message for an unknown queue (RFC 5041, 8.2), so its sender gets an invalid request, as on
-	 * InfiniBand
+	 * A message that names no SRQ of the domain is refused like one for an unknown queue (RFC 5041, 8.2), so its
+	 * sender gets an invalid request, as on InfiniBand.
 	 */
 	if (rn_unlikely(m->qp->xrc != QP_XRC_NONE) && !qp_xrc_choose(ctx, m->qp, h))
 		return qp_push_refuse(ctx, m, iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_QN, false), true);

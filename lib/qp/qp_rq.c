@@ -23,7 +23,7 @@ static inline enum qp_take rq_read(struct spsc_cons *rq, uint32_t at, struct qp_
 	}
 	uint32_t bytes = w.num_sge * (uint32_t)sizeof(struct qp_sge);
 	uint32_t here = rn_min_u32(bytes, QP_SLOT_SIZE - QP_RWQE_FIXED);
-	if (rn_likely(w.num_sge == 1)) { /* the most by far: without a call of memcpy() */
+	if (rn_likely(w.num_sge == 1)) { /* nearly all receives: no call of memcpy() */
 		r->sge[0] = w.sge[0];
 	} else {
 		memcpy(r->sge, w.sge, here);
@@ -50,8 +50,8 @@ static void srq_event(struct qp_ctx *ctx, const struct qp_srq *srq, enum qp_even
 }
 
 /*
- * The SRQ is locked. After a take: raises the limit's event. Reads the client's index only if the known receives are
- * fewer than the limit.
+ * Call after a take, with the SRQ locked: raises the limit event if fewer receives than the limit are left. Reads the
+ * client's index only if the known receives are fewer than that.
  */
 static void srq_look(struct qp_ctx *ctx, struct qp_srq *srq)
 {
@@ -59,7 +59,7 @@ static void srq_look(struct qp_ctx *ctx, struct qp_srq *srq)
 
 	if (rn_likely(limit == 0) || spsc_cons_avail(&srq->ring, limit * srq->wqe_slots) >= limit * srq->wqe_slots)
 		return;
-	/* The control thread may have armed a new limit meanwhile: then that counts, at the next take. */
+	/* If the control thread has armed a new limit meanwhile, the new limit counts, at the next take. */
 	if (__atomic_compare_exchange_n(&srq->limit, &limit, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		srq_event(ctx, srq, QP_EVENT_SRQ_LIMIT);
 }

@@ -38,8 +38,8 @@ enum qp_wc_status qp_sq_check_local(const struct qp *qp, struct qp_send *s)
 }
 
 /*
- * The same for a message of one SGE whose memory is only read. The slice is kept for the next qp_pull, since most
- * messages are one segment.
+ * As qp_sq_check_local(), for a message of one SGE whose memory is only read. The slice is kept for the next qp_pull,
+ * since most messages are one segment.
  */
 static enum qp_wc_status check_only(const struct qp *qp, struct qp_send *s)
 {
@@ -185,7 +185,9 @@ uint32_t qp_sq_slices(struct qp *qp, struct qp_send *s, uint32_t *len, struct rn
 	return n;
 }
 
-/* Completes what is done without waiting for older work requests. A failed one ends the sequence in its turn. */
+/*
+ * Completes finished work requests without waiting for older ones. A failed work request ends the sequence in its turn.
+ */
 static void complete_any(struct qp_ctx *ctx, struct qp_msgs *m)
 {
 	struct qp_work *k = m->work;

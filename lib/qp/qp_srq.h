@@ -2,10 +2,10 @@
 /*
  * A shared receive queue: one ring of receive WQEs that the client fills, and from which QPs on any worker take. A
  * receive is taken when the first segment of a message has its turn; from then on it is that QP's, and its slots are
- * the client's again. So a QP that ends flushes what it has taken and nothing else, and messages that have not begun
- * hold nothing back from other QPs.
+ * the client's again. So a QP that ends flushes only the receives that it has taken, and a message that has not begun
+ * holds no receive back from other QPs.
  *
- * All receives of one queue take the same number of slots: the queue's length is known without looking into them.
+ * All receives of one queue take the same number of slots, so the number of receives follows from the ring's indices.
  *
  * Threads: init and arm by the control thread; takes by any worker that owns one of its QPs, under a spinlock that is
  * held for one copy. With one worker there is no contention.

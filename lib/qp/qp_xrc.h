@@ -37,7 +37,7 @@ struct qp_xrcd {
 	uint32_t end;                /* atomic: no entry from here on is in use */
 };
 
-/* What a target has in place of queues; nothing ever lies in them. */
+/* The queues that a target's struct qp refers to; they are always empty. */
 struct qp_target {
 	struct qp_shm shm;
 	struct {
