@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The reliable connection: the carrier of QP_RC. MPA's negotiation and framing over an ordered stream of bytes, and
- * between them the messages of one queue pair. Pure: no allocation, no system call, no clock.
+ * The reliable connection: the carrier of QP_RC. Carries the messages of one queue pair over an ordered stream of
+ * bytes, with MPA's negotiation and framing. Pure: no allocation, no system call, no clock.
  *
  * This room knows no stream. An adapter joins a connection to a stream (lib/conn to TCP, test/rc to a ring in memory)
  * and drives the connection:
  *	opening		rc_connect or rc_passive, rc_set_mss, rc_opened
- *	bytes came	rc_wake, then rc_in; of bytes ahead of a hole rc_early
+ *	bytes came	rc_wake, then rc_in; for bytes behind a hole rc_early
  *	its turn	rc_turn; rc_tx_begin; while there is room rc_peek, rc_pull; rc_turn_end
  *	bytes went	rc_acked for each record that the peer has, in order; then once rc_complete
  *	a deadline	rc_timer at rc_next_wake
@@ -82,8 +82,8 @@ enum {
 	 */
 	RC_SELF = 1 << 1,
 	/*
-	 * Passive: the owner of the connection is known before the peer's Request, so an end without a Request is told,
-	 * too.
+	 * Passive: the owner of the connection is known before the peer's Request, so the owner is told also of an end
+	 * without a Request.
 	 */
 	RC_AWAITED = 1 << 2,
 };
@@ -150,13 +150,13 @@ struct rc_wait {
 
 /* Ordered by use. From m on, a connection that carries Writes needs three cache lines to send and four to receive. */
 struct rc {
-	struct rn_link answers; /* in the ctx's list of these */
+	struct rn_link answers; /* in the list of connections that have received something */
 	struct rn_link starved; /* in one of the ctx's lists of connections that wait for a pool */
 	struct mpa_policy policy;
 	uint64_t owner;
 	struct qp_msgs m; /* m.qp: NULL before attach and after the end; m.work: in blk */
 	struct rc_wait rnr;
-	struct rn_link ready; /* in the ctx's list of these */
+	struct rn_link ready; /* in the list of connections that have a turn */
 	struct rc_block *blk; /* NULL while idle */
 	uint64_t deadline;    /* when the state's time is over; RN_NEVER: no limit */
 	uint8_t state;        /* enum rc_state */
@@ -182,9 +182,7 @@ RN_NODISCARD enum qp_verdict rc_connect(struct rc_ctx *ctx, struct rc *c, const 
  * QP_FX_CONNECT_REQUEST.
  */
 RN_NODISCARD enum qp_verdict rc_passive(struct rc_ctx *ctx, struct rc *c, const struct rc_params *p);
-/*
- * The stream of a connection that has just been opened passively is not available: undoes the open, without an effect.
- */
+/* Undoes rc_passive, without an effect: the connection's stream could not be opened. */
 void rc_never(struct rc_ctx *ctx, struct rc *c);
 
 struct rc_accept {
@@ -256,7 +254,7 @@ static inline bool rc_fpdu_next(const struct rc *c, uint32_t *offset)
 	return c->state >= RC_WAIT_FIRST && c->state <= RC_CLOSING && c->in.mpa.pos == c->in.mpa.start;
 }
 
-/* Bytes behind a hole, which come again in their turn: those that may be placed now are. */
+/* Bytes behind a hole: places the FPDUs that may be placed now. The bytes come again in their turn. */
 RN_COLD void rc_early(struct rc_ctx *ctx, struct rc *c, const struct rc_bytes *b);
 
 /*
@@ -299,7 +297,10 @@ static inline bool rc_tx_open(const struct rc *c)
 	return (c->state == RC_OPERATIONAL || c->state == RC_DRAINING) && c->m.qp != NULL;
 }
 
-/* Call after that: makes what must go first, and gets the working memory. False: there is nothing to pull. */
+/*
+ * Call after rc_turn: makes the records that must go first, and gets the working memory. False: there is nothing to
+ * pull.
+ */
 bool rc_tx_prepare(struct rc_ctx *ctx, struct rc *c);
 static inline bool rc_tx_begin(struct rc_ctx *ctx, struct rc *c)
 {
@@ -452,8 +453,8 @@ struct rc *rc_ready_pop(struct rc_ctx *ctx);
 
 /*
  * The next connection that has received something; NULL: no more. Such a connection sends a segment or two before the
- * others have their turn: the sooner a peer learns of its bytes, the fewer are on the way, and the more of their memory
- * is still in the cache. A connection with more to send then goes to rc_ready_put.
+ * others have their turn: an early acknowledgement keeps few of the peer's bytes in flight, so their memory stays in
+ * the cache. A connection with more to send then goes to rc_ready_put.
  */
 struct rc *rc_answer_pop(struct rc_ctx *ctx);
 void rc_answer_put(struct rc_ctx *ctx, struct rc *c);
@@ -462,8 +463,9 @@ void rc_ready_put(struct rc_ctx *ctx, struct rc *c);
 const struct rc *rc_ready_first(const struct rc_ctx *ctx);
 
 /*
- * Prefetches, for a caller that knows ahead which connections rc_in will be called with: first what a connection refers
- * to, when its own lines are cached, and then what that refers to.
+ * Prefetches for a caller that knows ahead which connections rc_in will be called with. rc_fetch, when the connection's
+ * own lines are cached: its QP and block. rc_fetch_queues, when those are cached: entries of the block's ring of work
+ * requests.
  */
 void rc_fetch(const struct rc *c);
 void rc_fetch_queues(const struct rc *c);

@@ -301,7 +301,8 @@ static void feed(struct rc_ctx *ctx, enum rc_want want, uint32_t n, struct rn_li
 }
 
 /*
- * The connection that has waited longest goes ahead of those that are ready, which would take what has just come back.
+ * The connection that has waited longest goes ahead of the ready ones, which would take the records and blocks that
+ * have just come back.
  */
 static void feed_starved(struct rc_ctx *ctx)
 {
@@ -320,8 +321,9 @@ static void fetch(const void *p, uint32_t len)
 }
 
 /*
- * With many connections none is in the cache. While one is served the lines of the next three are fetched, in three
- * steps, each of which needs the lines of the step before: the connection; its block and its QP; the work request.
+ * With many connections no connection's lines are in the cache. While one connection is served, lines of the next three
+ * are fetched: of the third the connection, of the second its block and QP, of the next its work request. Each step
+ * needs the lines of the step before.
  */
 static void fetch_ahead(const struct rc *next)
 {

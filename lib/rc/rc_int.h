@@ -128,7 +128,7 @@ void rc_rnr_bound(const struct rc_ctx *ctx, struct rc *c);
 bool rc_ooo_placed(struct rc *c, const struct ddp_hdr *h, const struct mpa_view *v);
 
 /* rc_term.c */
-/* The engine's verdict says that the sequence has failed. v: the current segment, or NULL. */
+/* The segment that the Terminate names after the sequence has failed. v: the current segment, or NULL. */
 static inline const struct mpa_view *rc_named(const struct rc *c, const struct mpa_view *v)
 {
 	return c->m.err_named ? v : NULL;

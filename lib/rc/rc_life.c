@@ -68,7 +68,7 @@ bool rc_wake(struct rc_ctx *ctx, struct rc *c)
 	return true;
 }
 
-/* The first few connections keep theirs, so request/response traffic skips the pool. */
+/* While few blocks are in use connections keep theirs, so request/response traffic skips the pool. */
 bool rc_resting(const struct rc_ctx *ctx, const struct rc *c)
 {
 	if (rn_likely(c->blk == NULL ||
@@ -85,7 +85,7 @@ void rc_rest(struct rc_ctx *ctx, struct rc *c)
 	qp_msgs_work(&c->m, NULL);
 }
 
-/* Asks for the FIN, behind all queued records. It waits until the peer's end of the stream has our set-up frame. */
+/* Asks for the FIN, behind all queued records. The FIN waits until the peer has acknowledged our set-up frame. */
 void rc_shutdown(struct rc_ctx *ctx, struct rc *c)
 {
 	if (c->setup != NULL && c->setup->out_live) {
@@ -107,7 +107,10 @@ void rc_setup_done(struct rc_ctx *ctx, struct rc *c)
 	c->setup = NULL;
 }
 
-/* The message no longer waits for a receive, or its QP leaves it: the next turn works off what the adapter has kept. */
+/*
+ * The message no longer waits for a receive, or the QP leaves the connection: the next turn works off the bytes that
+ * the adapter has kept.
+ */
 void rc_rnr_stop(struct rc_ctx *ctx, struct rc *c)
 {
 	if (rn_likely(c->rnr.state != RC_RNR_WAITS))
@@ -289,7 +292,7 @@ static void nudge(struct rc_ctx *ctx, struct rc *c)
 	look_silent(c);
 	if (c->in.mpa.pos != 0 || c->nudges == RC_NUDGES)
 		return;
-	/* such a peer holds only bytes that its TCP has received in full */
+	/* a peer that needs a nudge has acknowledged all bytes, so nothing may be in flight */
 	if (c->out.pos != 0 && c->m.src == QP_SRC_NONE && rc_wake(ctx, c) && c->out.flying == 0 && rc_tx_nudge(ctx, c))
 		ctx->qp.stats.nudges++;
 	for (uint8_t i = 0; i <= c->nudges; i++)

@@ -37,7 +37,7 @@ void rc_neg_operational(struct rc_ctx *ctx, struct rc *c)
 		c->deadline = ctx->qp.now + RC_NUDGE_FIRST_NS;
 	else if (c->flags & RC_KEEP_RECV)
 		c->deadline = ctx->qp.now +
-			      ctx->cfg.reply_ns; /* nobody else would notice a silent initiator from here on */
+			      ctx->cfg.reply_ns; /* without a CM, only this timer notices a silent initiator */
 	if (c->m.qp != NULL)
 		qp_set_state(c->m.qp, QP_S_RTS);
 	rc_setup_done(ctx, c);
@@ -199,7 +199,7 @@ enum qp_verdict rc_reject(struct rc_ctx *ctx, struct rc *c, const uint8_t *priv,
 	if (mpa_neg_reject(&c->policy, &c->setup->peer, priv, len, &c->setup->out) != MPA_NEG_OK)
 		return QP_BAD_PRIV;
 	rc_neg_send(c);
-	rc_tell(c, RC_NEWS_OVER); /* the control plane has rejected, so it is not told */
+	rc_tell(c, RC_NEWS_OVER); /* the control plane rejected the connection itself */
 	rc_shutdown(ctx, c);
 	rc_to(ctx, c, RC_TERMINATING);
 	rc_ready_put(ctx, c);
@@ -246,7 +246,7 @@ static enum qp_verdict conn_begin(struct rc_ctx *ctx, struct rc *c, const struct
 	return QP_OK;
 }
 
-/* Undoes conn_begin: nobody has seen the connection. */
+/* Undoes conn_begin, before any effect names the connection. */
 static void undo(struct rc_ctx *ctx, struct rc *c)
 {
 	rc_block_put(ctx, c->blk);

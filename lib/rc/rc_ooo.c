@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Placing ahead of the stream (RFC 5041, 5.3). A client may watch its memory, and its programs rely on what InfiniBand
- * keeps: a later message never shows before an earlier one, a message's last bytes never before its others, and what
- * was written later wins. So only a segment of the message that is open may be placed while bytes before it are
- * missing, and not the last one. Two things must be certain of such a segment:
+ * Placing ahead of the stream (RFC 5041, 5.3). A client may poll its memory, and programs rely on the order of
+ * InfiniBand: a message shows after all earlier ones, its last bytes show after its others, and of two Writes to one
+ * place the later one wins. So only a segment of the open message may be placed while bytes before it are missing, and
+ * not the message's last one. Two things must be certain of such a segment:
  *
  * Where its FPDU begins. A marker says so. Without markers the bytes of a segment are no evidence: a peer's user may
  * have chosen the payload to look like an FPDU with a good CRC. The evidence is the stream in order: every segment of
  * this peer has begun with an FPDU so far; the last FPDU was a full segment of the open message; a sender cuts a
- * message into equal parts, the last one apart; and the segment lies where one of these parts begins, with the header
- * that it has.
+ * message into equal parts, the last one apart; and the segment lies where one of these parts begins, at the offset
+ * that its DDP header says.
  *
  * Which message it belongs to. A Send has its MSN. A Read Response has a known length: it ends when all requested bytes
  * have arrived. A Write has neither: it may end inside the hole, and another Write may begin there and go on at the
  * same place. So Writes wait.
  *
- * The packet is held all the same, and every byte is decided about in its turn. The note of an FPDU placed early only
- * saves the copy in that turn: it counts if the same FPDU is met at the same place, and everything between was the same
- * message. After a wrong guess bytes lie where only this message may put some, and its own bytes overwrite them.
+ * The packet is held all the same, and every byte is checked in its turn. The note of an FPDU placed early only saves
+ * the copy in that turn: the note counts if the same FPDU is met at the same place, and all FPDUs between were of the
+ * same message. After a wrong guess the placed bytes lie inside this message's memory, and the message's own bytes
+ * overwrite them.
  */
 #include "base/rn_seq.h"
 #include "rc/rc_int.h"
 
 /*
- * How many full segments after the last one in order the segment h lies; 0: it is no such segment, or that is
- * uncertain.
+ * How many full segments h lies behind the last segment in order; 0: h is not a full segment of the open message, or
+ * that is uncertain.
  */
 static uint32_t parts_ahead(const struct rc *c, const struct ddp_hdr *h)
 {
@@ -100,7 +101,7 @@ bool rc_ooo_placed(struct rc *c, const struct ddp_hdr *h, const struct mpa_view 
 		const struct rc_ooo *o = &b->ooo[b->ooo_head & (RC_OOO - 1)];
 
 		if (!same_message(&o->h, h)) {
-			b->n_ooo = 0; /* another message may have written to the same place, and must be overwritten */
+			b->n_ooo = 0; /* another message may have overwritten the placed bytes: copy them again */
 			return false;
 		}
 		if (rn_seq_gt(o->pos, v->pos))

@@ -9,7 +9,10 @@ static void drop_conn(struct rc_ctx *ctx, struct qp *qp)
 
 	if (c == NULL)
 		return;
-	/* Everything in flight opens a young stream (rc_quirk.h), and is no work request. */
+	/*
+	 * young: at most set-up records are in flight, no work requests, and the peer may need the delayed end of
+	 * rc_quirk.h.
+	 */
 	rc_rnr_stop(ctx, c);
 	bool young = (c->state == RC_OPERATIONAL || c->state == RC_DRAINING) && rc_unheard(c) && !qp_msgs_busy(&c->m);
 	qp_abandon(&c->m);

@@ -4,7 +4,7 @@
  * peer's implementation cannot be recognised.
  *
  * Linux siw, responder: sends its Reply before it listens to the socket. FPDUs that come in between are acknowledged by
- *	TCP and lie there until more bytes come. RC_NUDGE (rc_life.c): when nothing answers an initiator's first FPDUs,
+ *	TCP and not read until more bytes come. RC_NUDGE (rc_life.c): when nothing answers an initiator's first FPDUs,
  *	zero-length messages follow, which any RDMAP stream may contain (rc_tx_nudge). Other responders end the
  *	connection when such a Write names an STag that they have not given out.
  * Linux siw, responder in peer-to-peer mode: a FIN before it has seen the RTR trips a BUG() in its connection manager.
