@@ -114,7 +114,7 @@ RN_NODISCARD enum qp_verdict rc_tcp_take(struct rc_tcp_ctx *ctx, struct rc_tcp *
 
 /*
  * A received packet's TCP payload as slices; seg->ref must be the address of this struct. The caller chooses where it
- * lies (beside the packet): struct and slices must stay while the packet is held.
+ * lies (beside the packet): the struct and its slices must stay valid while the packet is held.
  */
 struct rc_tcp_pkt {
 	const struct rn_iov *iov;
@@ -171,8 +171,8 @@ uint32_t rc_tcp_copy(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struc
 bool rc_tcp_refers(const struct rc_tcp *c, const uint8_t *base, uint64_t len);
 
 /*
- * Prefetches, for a caller that knows ahead which connections rc_tcp_segment will be called with: first what a
- * connection refers to, when its own lines are cached, and then what that refers to.
+ * Prefetches for a caller that knows ahead which connections rc_tcp_segment will be called with: rc_tcp_fetch when the
+ * connection's own lines are cached, then rc_tcp_fetch_queues when the block and the QP are (see rc_fetch).
  */
 void rc_tcp_fetch(const struct rc_tcp *c);
 void rc_tcp_fetch_queues(const struct rc_tcp *c);

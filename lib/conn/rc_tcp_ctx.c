@@ -91,8 +91,8 @@ void rc_tcp_give_mem(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 /* ---- prefetching the next connections ---- */
 
 /*
- * With many connections none is in the cache. While one is served TCP's lines of the next ones are fetched, as rc
- * fetches its own: first the connection of the third one, then the queue entry of the next one.
+ * With many connections no connection's lines are in the cache. While one connection is served TCP's lines are fetched,
+ * as rc fetches its own: the struct of the third connection from here, and the queue entry of the next one.
  */
 static void fetch_ahead(const struct rc *next)
 {

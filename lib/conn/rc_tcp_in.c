@@ -28,8 +28,8 @@ bool rc_tcp_slice(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_sl
 }
 
 /*
- * A segment that came too early and is held: what may be placed of it now is, unless it waits for its turn. Bytes that
- * are in order now are no longer early, and a packet of which a part is kept stays whole.
+ * A segment behind a hole, which is held: places the FPDUs that may be placed now (TCPL_AHEAD_PLACE). Not if the bytes
+ * are in order by now, nor if a part of the packet is kept for a slow receiver.
  */
 static RN_COLD void early(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s, bool kept)
 {
