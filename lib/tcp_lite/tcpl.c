@@ -54,7 +54,7 @@ bool tcpl_set_mem(struct tcpl_conn *c, const struct tcpl_mem *mem)
 	return true;
 }
 
-/* What connect, accept and a SYN cookie share: everything on our side that the ISN decides. */
+/* Sets the fields of our side that follow from the ISN: for connect, accept and SYN cookies. */
 void tcpl_start(struct tcpl_conn *c, uint64_t now, uint32_t iss)
 {
 	const struct tcpl_cfg *cfg = c->cfg;
@@ -71,7 +71,7 @@ void tcpl_start(struct tcpl_conn *c, uint64_t now, uint32_t iss)
 	}
 	c->rcv_space = c->rcv_space ? c->rcv_space : cfg->rcv_space;
 	c->ts_offset = iss;
-	c->mss = 536; /* RFC 9293, 3.7.1: until the peer says more */
+	c->mss = 536; /* RFC 9293, 3.7.1: until the peer announces its MSS */
 	c->ssthresh = UINT32_MAX;
 	c->rto = cfg->init_rto_ns;
 	c->min_rtt = RN_NEVER;
@@ -82,7 +82,7 @@ void tcpl_start(struct tcpl_conn *c, uint64_t now, uint32_t iss)
 	c->track.fack = c->track.end = c->round_end = c->flight_end = iss;
 }
 
-/* Takes over what the peer's SYN says, as far as we asked for it. */
+/* Takes over the options of the peer's SYN that this side has offered. */
 void tcpl_negotiate(struct tcpl_conn *c, uint64_t now, const struct tcpl_opts *o)
 {
 	const struct tcpl_cfg *cfg = c->cfg;
@@ -192,7 +192,7 @@ bool tcpl_rst_for(const struct tcpl_seg *s, struct tcpl_out *o)
 
 bool tcpl_send(struct tcpl_conn *c, uint32_t len, uint64_t ref)
 {
-	/* Half of the sequence space is what serial arithmetic can tell apart; a quarter leaves room for windows. */
+	/* Serial arithmetic compares numbers within half of the sequence space; a quarter leaves room for windows. */
 	if (tcpl_room(c) == 0 || len == 0 || (c->flags & F_FIN_QUEUED) || len > UINT32_C(1) << 30 ||
 	    c->q_end + len - c->snd_una > UINT32_C(1) << 30)
 		return false;

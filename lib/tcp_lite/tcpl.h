@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp_lite: a TCP engine (RFC 9293) as a function of (state, segment, now). Segments go in, segments come out; nothing
- * calls up, nothing is allocated, no packet memory is touched. The caller owns every byte: what is sent is known here
- * as references (chunks), what has arrived out of order as packet references.
+ * tcp_lite: a TCP engine (RFC 9293) as a function of (state, segment, now). Segments go in, segments come out; there is
+ * no callback and no allocation, and packet memory is not touched. The caller owns every byte: the engine knows bytes
+ * to be sent as chunks, and bytes that arrived out of order as packets, both by a reference of the caller's.
  *
  * One turn of an owner:
  *	for each received segment	tcpl_in(); use ev.slice; while (tcpl_rx_next()) use it;
@@ -105,7 +105,7 @@ struct tcpl_ev {
 	 */
 	bool held;
 	struct tcpl_slice slice; /* in order, valid with TCPL_EV_DATA; never empty then */
-	struct tcpl_slice ooo;   /* out of order, valid with held: what of this packet was kept */
+	struct tcpl_slice ooo;   /* out of order, valid with held: the part of this packet that is held */
 };
 
 /* A received segment, checksum verified by the caller. Pointers are only used during the call. */
@@ -136,18 +136,18 @@ struct tcpl_out {
 
 /*
  * What the engine may know of its owner's turns; written by the owner, read by all of its connections. A deadline that
- * passes while the owner does not run says nothing of the peer: its answer may wait in a queue.
+ * passes while the owner does not run says nothing of the peer: the peer's answer may wait in a queue.
  */
 struct tcpl_turns {
 	uint64_t lost; /* ns in which the owner did not run although it wanted to; grows */
-	bool behind;   /* more has been received than it has looked at; never for long */
+	bool behind;   /* segments wait that the owner has not looked at; never for long */
 };
 
 struct tcpl_conn;
 
 /* What an ACK tells of the path (draft-cheng-iccrg-delivery-rate-estimation). */
 struct tcpl_rate {
-	uint64_t rate;   /* bytes/s; 0: it does not tell */
+	uint64_t rate;   /* bytes/s; 0: unknown */
 	uint64_t rtt;    /* ns, of the segment sent last among those that arrived; RN_NEVER: it was sent twice */
 	uint32_t bytes;  /* newly delivered */
 	uint32_t lost;   /* newly found lost */
@@ -161,7 +161,7 @@ struct tcpl_rate {
 struct tcpl_cc {
 	const char *name;
 	void (*init)(struct tcpl_conn *c);
-	void (*acked)(struct tcpl_conn *c, uint64_t now, uint32_t bytes); /* of a cwnd in use */
+	void (*acked)(struct tcpl_conn *c, uint64_t now, uint32_t bytes); /* only while cwnd is in use */
 	uint32_t (*ssthresh)(struct tcpl_conn *c, uint64_t now);          /* a loss: the new slow start threshold */
 	void (*undo)(struct tcpl_conn *c); /* the loss was spurious: fields are as before ssthresh(). May be NULL */
 	/* With a model of the path: called in place of `acked` for each ACK with news, in recovery too. Else NULL. */
@@ -207,7 +207,7 @@ struct tcpl_cfg {
 	uint64_t min_rto_ns;
 	uint64_t max_rto_ns;     /* also bounds the window probe interval. 60 s */
 	uint64_t delack_ns;      /* an ACK waits no longer than this (RFC 9293: < 500 ms). LAN default 500 us */
-	uint64_t peer_delack_ns; /* what a tail loss probe grants the peer (RFC 8985, 7.2). LAN default 2 ms */
+	uint64_t peer_delack_ns; /* the peer's delayed ACK, for tail loss probes (RFC 8985, 7.2). LAN default 2 ms */
 	uint64_t keep_idle_ns;   /* silence before the first keepalive probe; 0: no keepalive (default) */
 	uint64_t keep_intvl_ns;  /* between probes. 1 s */
 	uint64_t time_wait_ns;   /* 2 MSL; RFC 9293 says 4 min, LAN default 1 s */
@@ -215,10 +215,11 @@ struct tcpl_cfg {
 	uint32_t exid;           /* of an experiment (RFC 6994) that both ends may take part in; 0: none (default) */
 	/*
 	 * Segments may go by several paths, for which tcpl_mem has tracks. Without timestamps then: PAWS (RFC 7323,
-	 * 5.3) drops what a slower path brings once something that was sent later has closed a hole. Default false.
+	 * 5.3) would drop a segment of a slower path once a segment that was sent later has closed a hole. Default
+	 * false.
 	 */
 	bool tracks;
-	bool pace;     /* spread what cwnd allows over the round trip. Default false; a model paces anyway */
+	bool pace;     /* spread cwnd over the round trip. Default false; a cc with a model paces anyway */
 	uint8_t ahead; /* enum tcpl_ahead. Default PLACE */
 	const struct tcpl_cc *cc;
 };
@@ -249,10 +250,10 @@ struct tcpl_block {
 /* Deliveries of a connection whose congestion control models the path. Private to tcpl_rate.c. */
 struct tcpl_delivery {
 	uint64_t at;         /* ns: time of the last delivery */
-	uint64_t began;      /* ns: when the flight left that the last delivery ended */
-	uint32_t bytes;      /* so far, SACKed ones too; wraps */
+	uint64_t began;      /* ns: when the segment left that was delivered last; at first: when the flight began */
+	uint32_t bytes;      /* delivered so far, SACKed bytes included; wraps */
 	uint32_t lost;       /* bytes found lost so far; wraps */
-	uint32_t limited_to; /* rates are the owner's until `delivered` reaches this */
+	uint32_t limited_to; /* rates are the owner's, not the path's, until `bytes` is above this */
 	bool limited;        /* limited_to is valid */
 	bool restart;        /* nothing was in flight when the owner came with more */
 };
@@ -286,7 +287,7 @@ struct tcpl_bbr_model {
 	uint64_t min_rtt_at; /* ns: when that was measured */
 	uint64_t phase_at;   /* ns: PROBE_BW, start of the phase */
 	uint64_t drained_at; /* ns: PROBE_RTT, when the flight was small; 0: not yet */
-	uint32_t round_end;  /* a round trip is over when what left after so many delivered bytes has arrived */
+	uint32_t round_end;  /* delivered bytes: a round trip ends when a segment that left after these has arrived */
 	uint32_t rounds, bw_round;
 	uint32_t prior_cwnd; /* before recovery or PROBE_RTT */
 	uint8_t state;       /* enum bbr_state */
@@ -370,7 +371,7 @@ struct tcpl_conn {
 	uint32_t iss;
 	struct tcpl_stats stats;
 	/* What loss, probes, ends and full windows need. */
-	uint64_t patience;   /* ns: a peer that does not answer is given up then; 0: cfg->retries says when */
+	uint64_t patience;   /* ns without an answer after which the peer is given up; 0: cfg->retries alone decides */
 	uint64_t lame_until; /* ns: the paths of `lame` are passed over until then */
 	uint32_t
 		reo_round; /* RFC 8985, 6.2: one DSACK step per round trip; with F_REO_ROUND until it is acknowledged */
@@ -388,9 +389,9 @@ struct tcpl_conn {
 	uint32_t rst_seq;
 	uint32_t challenge_epoch;
 	struct tcpl_block block[4]; /* SACK blocks to be sent, most recent first */
-	uint64_t pace_at;           /* ns: when the bytes sent are paid for; no sending before when F_PACE_WAIT */
+	uint64_t pace_at;           /* ns: when the bytes sent are paid for; with F_PACE_WAIT nothing leaves before */
 	uint64_t pace_cost;         /* ns a byte, << TCPL_PACE_SHIFT; 0: no pace */
-	uint64_t pace_burst;        /* ns: how far ahead of that it may be */
+	uint64_t pace_burst;        /* ns: how far pace_at may lie ahead of the clock while segments leave */
 	struct tcpl_delivery dlv;
 	union {                      /* private to cfg->cc */
 		uint64_t reno_acked; /* NewReno */
@@ -421,9 +422,8 @@ static inline void tcpl_set_turns(struct tcpl_conn *c, const struct tcpl_turns *
 static inline void tcpl_set_patience(struct tcpl_conn *c, uint64_t ns) { c->patience = ns; }
 
 /*
- * Other memory for a connection that holds nothing in its present one; false, and nothing done, when a chunk is queued,
- * a segment unacknowledged or one held. With all of mem 0 nothing can be sent and nothing held until there is some
- * again.
+ * Gives other memory to a connection that holds nothing in its present memory; false, and nothing done, when a chunk is
+ * queued, a segment unacknowledged or a segment held. While all of mem is 0 nothing can be sent and nothing held.
  */
 bool tcpl_set_mem(struct tcpl_conn *c, const struct tcpl_mem *mem);
 
@@ -487,9 +487,9 @@ void tcpl_ack_now(struct tcpl_conn *c);
 
 /*
  * ICMP says that a segment of ours, which began at seq, was too large for the path, and that `mss` bytes of payload and
- * options would not be (RFC 1191, RFC 8201). It is believed where it speaks of something that is in flight and larger
- * than that (RFC 5927, 7.2): at once while no larger segment has ever been acknowledged, else when the timeout says the
- * same. True: something is to be sent.
+ * options would not be (RFC 1191, RFC 8201). The report is believed only if that segment is in flight and larger than
+ * `mss` (RFC 5927, 7.2): at once while no larger segment has ever been acknowledged, else when the retransmission timer
+ * goes off for a larger one. True: segments are to be sent again.
  */
 bool tcpl_too_big(struct tcpl_conn *c, uint64_t now, uint32_t seq, uint32_t mss);
 

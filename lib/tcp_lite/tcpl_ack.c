@@ -17,7 +17,7 @@ struct acked {
 };
 
 /*
- * RFC 6298, 2; alpha 1/8, beta 1/4. The minimum stands for the variance, not for the whole: on a path of steady RTT a
+ * RFC 6298, 2; alpha 1/8, beta 1/4. min_rto_ns bounds the variance term, not the whole RTO: on a path of steady RTT a
  * delayed ACK would else look like a loss.
  */
 void tcpl_rtt_sample(struct tcpl_conn *c, uint64_t rtt)
@@ -244,7 +244,7 @@ static void sack_block(struct tcpl_conn *c, uint64_t now, struct tcpl_block b, c
 	}
 }
 
-/* Lower blocks first: what an earlier ACK should have told is no reordering. */
+/* Lower blocks first: a block that a lost ACK would have reported must not look like reordering. */
 static void sort_blocks(struct tcpl_block *b, uint32_t n)
 {
 	for (uint32_t i = 1; i < n; i++)
@@ -271,7 +271,7 @@ static void sack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_opts *o
 			a->dup = b[n];
 			continue;
 		}
-		/* an ACK that was overtaken: what lies below SND.UNA is known */
+		/* an ACK that was overtaken: blocks below SND.UNA are known */
 		if (rn_seq_lt(ack, c->snd_una))
 			b[n].seq = rn_seq_max(b[n].seq, c->snd_una);
 		if (rn_seq_ge(b[n].seq, c->snd_una) && rn_seq_lt(b[n].seq, b[n].end))
@@ -335,8 +335,8 @@ static void newreno_in(struct tcpl_conn *c, const struct acked *a, bool dup)
 }
 
 /*
- * RFC 5681, 3.2, with a peer that has agreed to SACK: three duplicates without a block say that the peer holds nothing,
- * neither the segments that it has answered nor what it has not. All goes again.
+ * RFC 5681, 3.2, with a peer that has agreed to SACK: three duplicate ACKs without a block say that the peer holds
+ * nothing of what is in flight, not even the segments that caused these ACKs. So all of it is sent again.
  */
 static void blockless_in(struct tcpl_conn *c, bool dup)
 {
@@ -351,8 +351,8 @@ static void blockless_in(struct tcpl_conn *c, bool dup)
 
 /*
  * Sequence numbers that were remembered because they lay ahead of SND.UNA are forgotten once it has reached them: two
- * GiB later the comparison would say that they lie ahead again. Called while any is set, for each ACK that moves
- * SND.UNA.
+ * GiB later the comparison would say that they lie ahead again. Called for each ACK that moves SND.UNA while such a
+ * number is set.
  */
 static void forget_passed(struct tcpl_conn *c)
 {
@@ -402,7 +402,7 @@ static void judge(struct tcpl_conn *c, const struct tcpl_opts *o, const struct a
 	}
 }
 
-/* An ACK below SND.UNA was overtaken. Its window is old, what it SACKs has arrived all the same. */
+/* An ACK below SND.UNA was overtaken. Its window is out of date, but its SACK blocks are news. */
 static void old_ack(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, const struct tcpl_opts *o,
 		    struct tcpl_ev *ev)
 {

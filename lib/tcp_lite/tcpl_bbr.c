@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * BBR (Cardwell et al., ACM Queue 14(5), 2016; draft-cardwell-iccrg-bbr-congestion-control-00; sections below are
- * the draft's). It knows how fast the path delivers (bw) and how long an empty one takes (min_rtt); it sends at the
- * pace of the one and has no more on the way than twice the product. A loss says nothing of either: what is delivered
- * counts.
+ * the draft's). The model knows the rate at which the path delivers (bw) and the round trip of the empty path
+ * (min_rtt). The sender paces at bw, times a gain, and has at most twice bw * min_rtt in flight, more in
+ * STARTUP. A loss changes neither bw nor min_rtt.
  *
  * Unlike the draft: the maximum of bw is taken over the present and the previous eight round trips, without a list.
  */
@@ -11,9 +11,9 @@
 
 enum bbr_state {
 	STARTUP,   /* doubles each round trip until bw grows no more */
-	DRAIN,     /* until what STARTUP has queued is gone */
+	DRAIN,     /* until the queue that STARTUP has built is gone */
 	PROBE_BW,  /* cruises; one round trip in eight a quarter faster, the next one a quarter slower */
-	PROBE_RTT, /* hardly anything on the way for 200 ms: what the path takes when it is empty */
+	PROBE_RTT, /* at most four segments in flight for 200 ms, to measure the RTT of the empty path */
 };
 
 #define UNIT         256u /* a gain of 1 */
@@ -30,7 +30,10 @@ static const uint16_t cycle[] = { UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, 
 
 static uint64_t bw_of(const struct tcpl_bbr_model *m) { return rn_max_u64(m->bw[0], m->bw[1]); }
 
-/* Bytes on the way that the gain asks for, and three quanta: bursts and delayed ACKs must not stop it (4.2.3.2). */
+/*
+ * Bytes in flight that the gain asks for, and three quanta, so that bursts and delayed ACKs do not stop the sender
+ * (4.2.3.2).
+ */
 static uint32_t inflight(const struct tcpl_conn *c, uint32_t gain)
 {
 	const struct tcpl_bbr_model *m = &c->bbr;
@@ -71,7 +74,7 @@ static bool round_over(struct tcpl_conn *c, const struct tcpl_rate *r)
 	return true;
 }
 
-/* 4.1.1.4: a rate that the owner has kept low counts only where it shows more than was known. */
+/* 4.1.1.4: a rate that the owner has kept low counts only if it is above the known maximum. */
 static void update_bw(struct tcpl_bbr_model *m, const struct tcpl_rate *r)
 {
 	if (r->rate == 0 || (r->limited && r->rate < bw_of(m)))
@@ -91,7 +94,7 @@ static void to_phase(struct tcpl_bbr_model *m, uint64_t now, uint32_t phase)
 	m->phase_at = now;
 }
 
-/* 4.3.4.3: begins anywhere but in the slower phase, so that flows do not probe together. */
+/* 4.3.4.3: begins with any phase but the slower one, so that flows do not probe together. */
 static void to_probe_bw(struct tcpl_conn *c, uint64_t now)
 {
 	uint32_t k = (c->iss ^ c->dlv.bytes) % (RN_ARRAY_LEN(cycle) - 1);
@@ -105,7 +108,7 @@ static void next_phase(struct tcpl_conn *c, uint64_t now, const struct tcpl_rate
 	uint32_t gain = cycle[m->phase];
 	bool due = now - m->phase_at > m->min_rtt;
 
-	if (gain > UNIT) /* until it has been tried: that much was on the way, or it cost something */
+	if (gain > UNIT) /* the faster phase lasts until its bytes were in flight, or a loss was seen */
 		due = due && (r->lost > 0 || r->flight >= inflight(c, gain));
 	else if (gain < UNIT)
 		due = due || r->flight <= inflight(c, UNIT);
@@ -146,7 +149,7 @@ static void probe_rtt(struct tcpl_conn *c, uint64_t now, bool round)
 {
 	struct tcpl_bbr_model *m = &c->bbr;
 
-	/* what is delivered now is not all that the path could */
+	/* rates of this phase are below what the path could deliver */
 	c->dlv.limited = true;
 	c->dlv.limited_to = c->dlv.bytes + c->pipe;
 	if (m->drained_at == 0) {
@@ -188,8 +191,8 @@ static void update_rtt(struct tcpl_conn *c, uint64_t now, const struct tcpl_rate
 }
 
 /*
- * 4.2.3.4: in the first round trip after a loss as much leaves as arrives; then the model rules again. What the
- * engine makes of cwnd after a timeout stands until then.
+ * 4.2.3.4: in the first round trip after a loss only as many bytes leave as are delivered; then the model sets cwnd
+ * again. After a timeout cwnd begins with the engine's value. When recovery ends cwnd is at least what it was before.
  */
 static void check_recovery(struct tcpl_conn *c, const struct tcpl_rate *r)
 {
@@ -230,7 +233,10 @@ static void set_cwnd(struct tcpl_conn *c, const struct tcpl_rate *r)
 	c->cwnd = rn_min_u32(cwnd, rn_max_u32(c->cfg->cwnd_max, floor_cwnd(c)));
 }
 
-/* 4.2.1: before the path is known to be full, a slow start of the owner's must not slow the pace down. */
+/*
+ * 4.2.1: until STARTUP has filled the path the pace only rises: an owner that begins with little data must not lower
+ * it.
+ */
 static void set_pace(struct tcpl_conn *c)
 {
 	const struct tcpl_bbr_model *m = &c->bbr;

@@ -44,8 +44,8 @@ static void next_round(struct tcpl_conn *c)
 }
 
 /*
- * RFC 9406, 4.2. Only for the first slow start: later ones end at what is known. An ACK counts with all its bytes, L is
- * infinite: a peer of ours acknowledges a whole burst at once.
+ * RFC 9406, 4.2. Only for the first slow start: later ones end at the known ssthresh. cwnd grows by all bytes of an ACK
+ * (the RFC's L is infinite), since this engine acknowledges a whole burst at once.
  */
 static void hystart(struct tcpl_conn *c, uint32_t bytes)
 {
@@ -97,8 +97,8 @@ static uint32_t cubic_target(const struct tcpl_conn *c, uint64_t now)
 }
 
 /*
- * RFC 9438, 4.3: what Reno would have, growing 3(1-b)/(1+b) = 0.53 segments per window, and one once it is back where
- * the loss was.
+ * RFC 9438, 4.3: the window that Reno would have. The window grows by 3(1-b)/(1+b) = 0.53 segments per window, and by
+ * one from w_max on.
  */
 static uint32_t reno_estimate(struct tcpl_conn *c, uint32_t bytes)
 {

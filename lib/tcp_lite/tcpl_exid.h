@@ -11,7 +11,7 @@
 /* From CONNECTED on: both ends take part. */
 bool tcpl_exid_agreed(const struct tcpl_conn *c);
 
-/* Whether a SYN, or what claims to be one, asks. */
+/* Whether a SYN, which may be malformed, asks. */
 bool tcpl_exid_asks(const struct tcpl_seg *syn, uint32_t exid);
 
 #endif

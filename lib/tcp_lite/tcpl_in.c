@@ -24,7 +24,7 @@ static void update_ts_recent(struct tcpl_conn *c, uint64_t now, uint32_t seq, ui
 	c->ts_recent_age = tcpl_epoch(now);
 }
 
-/* What is not acceptable is answered with an ACK: at once when it carries something, else within the rate limit. */
+/* Answers an unacceptable segment with an ACK: at once if it has payload or FIN, else within the rate limit. */
 static void answer_unacceptable(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s)
 {
 	if (s->len > 0 && rn_seq_le(s->seq + s->len, c->rcv_nxt)) {
@@ -371,7 +371,7 @@ enum tcpl_verdict tcpl_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_s
 	if (tcpl_opt_parse(s->opt, s->optlen, &o))
 		v = by_state[c->state](c, now, s, &o, ev);
 	c->stats.drops[v]++;
-	/* of a segment whose bytes are dropped the ACK counts */
+	/* the ACK counts also when the payload is dropped */
 	if (v == TCPL_OK || v == TCPL_DROP_FULL || v == TCPL_DROP_AHEAD) {
 		c->last_in = now;
 		c->probes = 0;

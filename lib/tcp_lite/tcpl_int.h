@@ -103,8 +103,8 @@ struct tcpl_newest {
 	bool any, limited;
 	uint32_t bytes;    /* newly delivered, all segments */
 	uint32_t prior;    /* tcpl_sent.delivered */
-	uint64_t prior_at; /* when that many had been delivered */
-	uint64_t began;    /* when the flight of those left */
+	uint64_t prior_at; /* when the last of `prior` bytes were delivered */
+	uint64_t began;    /* tcpl_delivery.began when the segment left */
 	uint64_t sent;
 	uint64_t rtt; /* RN_NEVER: it was sent twice */
 };
@@ -116,7 +116,7 @@ enum { TCPL_EXID_ASKS = 1, TCPL_EXID_TAKES = 2 };
 
 #define TCPL_PACE_SHIFT 20
 #define TCPL_TS_OPTLEN  12u
-#define TCPL_MSS_MIN    64u /* a peer that announces less gets this much */
+#define TCPL_MSS_MIN    64u /* a smaller MSS of a peer counts as this */
 
 static inline struct tcpl_txrec *tcpl_rec(const struct tcpl_conn *c, uint32_t idx)
 {
@@ -256,7 +256,7 @@ void tcpl_rtt_sample(struct tcpl_conn *c, uint64_t rtt);
 
 /* tcpl_recovery.c */
 void tcpl_mark_lost(struct tcpl_conn *c, uint32_t idx);
-/* flight: bytes in the network before that of which the loss was learnt. */
+/* flight: bytes in the network before the ACK or timer that showed the loss. */
 void tcpl_enter_recovery(struct tcpl_conn *c, uint64_t now, uint32_t flight);
 void tcpl_enter_loss(struct tcpl_conn *c, uint64_t now);
 void tcpl_end_recovery(struct tcpl_conn *c);
@@ -279,13 +279,13 @@ void tcpl_rack_detect(struct tcpl_conn *c, uint64_t now);
 
 /* tcpl_track.c */
 void tcpl_tracks_begin(struct tcpl_conn *c);
-/* The longest round trip that there may be, ns; 0: there is only one path. */
+/* The longest possible round trip, ns; 0: there is only one path. */
 uint64_t tcpl_slowest(const struct tcpl_conn *c);
 /* There are several paths, and something is in flight by one of which nothing is known yet. */
 bool tcpl_untold(const struct tcpl_conn *c);
-/* A timeout has waited for the first record. */
+/* The retransmission timer has gone off for the first record: the path that it left by is passed over from now on. */
 void tcpl_blame(struct tcpl_conn *c, uint64_t now);
-/* Only while a path is lame: what was sent then by this one has arrived. */
+/* Only while a path is lame: a segment that left by `path` at time `sent` has arrived. */
 void tcpl_arrived(struct tcpl_conn *c, uint32_t path, uint64_t sent);
 
 /* tcpl_rate.c: only with F_MODEL, and tcpl_rate_sent with F_PACED too */

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define TCPL_PATHS 8u /* by which the segments of one connection may go */
+#define TCPL_PATHS 8u /* of one connection at most */
 
 /* One unit of the send queue: an FPDU or MPA frame. `ref` is the owner's; the bytes must stay until it is popped. */
 struct tcpl_chunk {
@@ -27,11 +27,11 @@ struct tcpl_txrec {
 	uint16_t next, prev; /* in flight: slots of its neighbours in the order of transmission */
 };
 
-/* What had been delivered when that segment left, for the rate it tells of. */
+/* What had been delivered when the segment of a tcpl_txrec left: with it the segment's delivery gives a rate. */
 struct tcpl_sent {
 	uint32_t delivered; /* bytes so far, wraps */
 	uint32_t acked_ago; /* ns since the last of them were acknowledged; at most 4.29 s, as the next */
-	uint32_t began_ago; /* ns since the flight of those left */
+	uint32_t began_ago; /* ns since tcpl_delivery.began */
 	uint32_t limited;   /* 1: the owner had less to send than the path takes */
 };
 

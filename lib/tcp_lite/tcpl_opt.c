@@ -77,7 +77,7 @@ uint8_t tcpl_opt_ts(uint32_t tsval, uint32_t tsecr, uint8_t *p)
 	return TCPL_TS_OPTLEN;
 }
 
-/* Of a SYN and of its answer: who echoes the option of a SYN does not answer it. */
+/* The role tells a SYN from its answer: a peer that merely echoes a SYN's options has not answered. */
 static uint8_t put_exid(uint32_t exid, bool answers, uint8_t *p)
 {
 	p[0] = OPT_NOP;

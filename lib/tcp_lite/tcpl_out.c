@@ -216,9 +216,9 @@ static void advance_queue(struct tcpl_conn *c, uint32_t len)
 }
 
 /*
- * Nothing was sent for longer than a timeout: what cwnd knew of the path is old (RFC 5681, 4.1). It is halved for each
- * timeout that has passed, down to the initial window, and slow start leads back to three quarters (RFC 2861, 3.1).
- * A sender that paces, or knows the path by a model, makes no burst and goes on.
+ * Nothing was sent for longer than a timeout: cwnd is out of date (RFC 5681, 4.1). cwnd is halved for each timeout that
+ * has passed, down to the initial window, and slow start leads back to three quarters (RFC 2861, 3.1).
+ * A sender that paces, or whose congestion control models the path, makes no burst and keeps its cwnd.
  */
 static void restart(struct tcpl_conn *c, uint64_t now)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * RACK (RFC 8985, 6): a segment is lost when one sent sufficiently later has arrived; this finds lost retransmissions
- * as well. Where there are several paths, only what went by the same one counts as later.
+ * as well. With several paths, only segments of the same path are compared.
  */
 #include "tcpl_int.h"
 
@@ -48,8 +48,8 @@ static uint64_t reo_wnd(const struct tcpl_conn *c)
 }
 
 /*
- * 6.2, step 5. Records in flight are looked at in the order of transmission: the first that is not older than what has
- * arrived ends the search, and so does the first whose time has not come. When that one is due a timer comes back.
+ * 6.2, step 5. Records in flight are looked at in the order of transmission: the search ends at the first record that
+ * left after the latest arrived segment, or whose time has not come; a timer is set for the latter.
  */
 static void detect_all(struct tcpl_conn *c, uint64_t now, uint64_t wait)
 {
@@ -69,9 +69,9 @@ static void detect_all(struct tcpl_conn *c, uint64_t now, uint64_t wait)
 }
 
 /*
- * With several paths the first hole alone is judged: it is lost when something sent later by its path has arrived, as
- * the peer has said so of both at once. Of others an ACK with few blocks may be silent, since many segments that came
- * by a fast path may lie between the holes of a slow one. Each of them is the first hole in its turn.
+ * With several paths only the first hole is judged: the hole is lost when a segment sent later by the same path has
+ * arrived. Every ACK tells of the first hole. Other holes may lie beyond the few SACK blocks of an ACK, since many
+ * segments of a fast path may lie between the holes of a slow one. Each hole is the first one in its turn.
  */
 static void detect_first(struct tcpl_conn *c, uint64_t now, uint64_t wnd)
 {

@@ -127,7 +127,10 @@ void tcpl_rate_acked(struct tcpl_conn *c, uint64_t now, uint32_t flight, uint32_
 	if (n->any) {
 		uint64_t took = rn_max_u64(n->sent - n->began, now - n->prior_at);
 		d->began = n->sent;
-		/* shorter than a round trip: one ACK of much that a retransmission has completed tells no rate */
+		/*
+		 * shorter than a round trip is no rate: one ACK tells of many bytes once a retransmission has filled a
+		 * hole
+		 */
 		if (took >= c->min_rtt && took > 0)
 			r.rate = (d->bytes - n->prior) * RN_NS_PER_S / took;
 	}

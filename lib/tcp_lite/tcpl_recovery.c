@@ -170,7 +170,8 @@ static void flight_insert(struct tcpl_conn *c, uint32_t idx)
 }
 
 /*
- * Whatever is believed lost is in flight again. Those sent once lie in the order of time, so they make the list first.
+ * Puts the records marked lost back into flight. Records sent once lie in the order of time, so the list is made of
+ * them first.
  */
 static void unmark_lost(struct tcpl_conn *c)
 {

@@ -187,8 +187,8 @@ static void in_order(struct tcpl_conn *c, struct tcpl_slice *p, struct tcpl_ev *
 }
 
 /*
- * Learns where the peer's stream ends; whatever lies beyond is not part of it. The first FIN stands. One that
- * contradicts what is held is believed only where it is next in order; what is held goes with the connection then.
+ * Learns where the peer's stream ends; whatever lies beyond is not part of it. The first FIN stands. A FIN below held
+ * bytes is believed only if it is next in order; the held bytes are dropped when the connection ends.
  */
 static void see_fin(struct tcpl_conn *c, const struct tcpl_seg *s)
 {
@@ -245,7 +245,7 @@ void tcpl_rx_data(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, s
 		ev->bits |= TCPL_EV_PEER_FIN;
 	}
 	if (c->rcv_nxt != before)
-		c->owed = 0; /* the ACKs would repeat a number that is news to the peer */
+		c->owed = 0; /* an owed ACK would no longer be a duplicate */
 	if (gap || fin || c->h_ready < c->h_tail || (s->flags & TCPL_FIN))
 		c->flags |= F_ACK_NOW;
 	else if (c->rcv_nxt != before)

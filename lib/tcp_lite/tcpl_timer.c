@@ -89,7 +89,7 @@ void tcpl_rearm(struct tcpl_conn *c, uint64_t now)
 		c->backoff = 0;
 	c->rtx_mode = TCPL_RTX_RTO;
 	c->t_rtx = c->rto_base + tcpl_backed_off(c);
-	if (rn_unlikely(tcpl_untold(c))) /* how long it may take is not known, as with a SYN */
+	if (rn_unlikely(tcpl_untold(c))) /* a path without an RTT so far: as for a SYN */
 		c->t_rtx = rn_max_u64(c->t_rtx, c->rto_base + c->cfg->init_rto_ns);
 	if (rn_unlikely(c->tries != 0))
 		c->t_rtx = in_time(c, c->t_rtx);
@@ -228,7 +228,7 @@ static void on_keepalive(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 	if (now - c->last_in < cfg->keep_idle_ns) {
 		c->t_idle = c->last_in + cfg->keep_idle_ns;
 	} else if (c->r_head != c->r_tail || tcpl_unsent(c) > 0) {
-		c->t_idle = now + cfg->keep_idle_ns; /* t_rtx finds out whether the peer is there */
+		c->t_idle = now + cfg->keep_idle_ns; /* data is in flight: t_rtx finds out whether the peer is there */
 	} else if (c->probes >= cfg->keep_probes) {
 		give_up(c, ev);
 	} else {

@@ -22,7 +22,7 @@ uint64_t tcpl_slowest(const struct tcpl_conn *c)
 		return 0;
 	for (uint32_t i = 0; i < TCPL_PATHS - 1; i++)
 		slow = rn_max_u64(slow, c->mem.track[i].slow);
-	return 2 * slow; /* there and back by the slowest: what was seen may have come back by another */
+	return 2 * slow; /* the slowest path both ways: the measured ACKs may have come back by a faster one */
 }
 
 bool tcpl_untold(const struct tcpl_conn *c)
@@ -44,7 +44,7 @@ void tcpl_blame(struct tcpl_conn *c, uint64_t now)
 
 	c->lame = (uint8_t)(tcpl_lame(c, now) | 1u << path);
 	c->lame_until = now + TCPL_LAME_NS;
-	if (t->slow == 0) /* a path that was never heard of is waited for so long only once */
+	if (t->slow == 0) /* only the first timeout of an unmeasured path waits for init_rto_ns */
 		t->slow = rn_max_u64(c->srtt, 1);
 }
 
@@ -52,7 +52,7 @@ void tcpl_arrived(struct tcpl_conn *c, uint32_t path, uint64_t sent)
 {
 	c->lame &= (uint8_t) ~(1u << path);
 	if (sent <
-	    c->lame_until - TCPL_LAME_NS + tcpl_slowest(c)) /* what the other still had under way has had its time */
+	    c->lame_until - TCPL_LAME_NS + tcpl_slowest(c)) /* segments of the lame path may still be under way */
 		return;
 	c->left |= (uint8_t)(c->lame & ~c->proved);
 	c->proved |= c->lame;

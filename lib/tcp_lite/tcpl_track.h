@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection whose segments go by several paths, which its owner chooses between. A path keeps the order of what it
- * carries, so a loss is judged among the segments that went by one path: however different the delays are, what one
- * path brings says nothing of another. Needs SACK, and memory for the tracks (struct tcpl_mem).
+ * A connection whose segments go by several paths, which its owner chooses between. A path keeps the order of its
+ * segments, so a loss is judged among the segments of one path: arrivals by one path say nothing of another, however
+ * different the delays are. Needs SACK, and memory for the tracks (struct tcpl_mem).
  *
- * A path that has died shows by a timeout alone, as nothing that was sent later arrives by it. It is passed over then
- * for TCPL_LAME_NS, or until something that went by it arrives after all.
+ * A dead path shows by a timeout only, since no later segment arrives by it. Then the path is passed over for
+ * TCPL_LAME_NS, or until one of its segments arrives after all.
  */
 #ifndef TCPL_TRACK_H
 #define TCPL_TRACK_H
@@ -29,8 +29,8 @@ static inline uint32_t tcpl_lame(struct tcpl_conn *c, uint64_t now)
 }
 
 /*
- * A bit for each path of which it has shown since the last call that it is dead: what was sent by another one after the
- * timeout has arrived, and nothing by this.
+ * A bit for each path that has proved dead since the last call: a segment that left by another path after the timeout
+ * has arrived, and none by this path.
  */
 static inline uint32_t tcpl_left(struct tcpl_conn *c)
 {
