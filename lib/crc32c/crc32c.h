@@ -24,7 +24,7 @@ uint32_t crc32c_iov(uint32_t crc, const struct rn_iov *iov, uint32_t n);
 
 /*
  * Copies n bytes and sums them in the same pass: every byte is read once, and what is summed is what was written, even
- * when somebody else changes the source meanwhile. The ranges must not overlap.
+ * if the source changes meanwhile. The ranges must not overlap.
  */
 uint32_t crc32c_copy(uint32_t crc, void *dst, const void *src, size_t n);
 

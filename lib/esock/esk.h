@@ -87,7 +87,7 @@ struct esk {
 	uint32_t owed;    /* own slots that were posted again and are not granted to the peer yet */
 	bool out_ended, in_ended;
 	uint32_t bytes;     /* of the stream in the message that was taken last */
-	bool windows;       /* both ends have a window; the other fields are used only then */
+	bool windows;       /* both ends have a window; the fields below are used only then */
 	uint32_t out_room;  /* octets that the peer's window has room for */
 	uint32_t in_room;   /* octets that the peer may still send */
 	uint32_t room_owed; /* octets of the own window that are free, and not granted to the peer yet; the caller's */
@@ -111,7 +111,7 @@ static inline uint32_t esk_head_len(const struct esk *e)
 {
 	return e->windows ? ESK_HEAD_LEN + ESK_ROOM_LEN : ESK_HEAD_LEN;
 }
-/* With windows: how many of them a DATA message may have. */
+/* With windows: how many bytes a DATA message may have. */
 static inline uint32_t esk_window_data(const struct esk *e) { return e->peer.size - esk_head_len(e); }
 static inline bool esk_may_end(const struct esk *e) { return e->credits >= 2 && !e->out_ended; }
 /* Whether a CREDIT must be sent. */

@@ -7,10 +7,10 @@
  * fragment in a buffer and gives the table a reference to the buffer, which the table keeps and gives back.
  *
  *	pkt_frag_read → pkt_frag_in: HELD     the table has the reference
- *	                             WHOLE    so it has; pkt_frag_whole() gives those of the datagram back, in order
- *	                             DROPPED  the caller has it still
+ *	                             WHOLE    likewise; pkt_frag_whole() gives the datagram's references back, in order
+ *	                             DROPPED  the caller still has the reference
  *	then pkt_frag_dead(): the references of datagrams that will not become whole, until there is none.
- *	So also after pkt_frag_expire() and pkt_frag_clear().
+ *	Call pkt_frag_dead() also after pkt_frag_expire() and pkt_frag_clear().
  *
  * Rules beyond RFC 791
  *   - Fragments that overlap, two different ends, or bytes behind the end spoil the datagram: all its fragments go, and
@@ -96,7 +96,7 @@ struct pkt_frag_gram {
 	uint16_t first, last; /* pieces */
 	uint16_t n;
 	uint32_t have, total; /* octets; total 0: the last fragment has not arrived */
-	uint32_t begun;       /* what its source's count of datagrams was, this one included */
+	uint32_t begun;       /* its source's count of datagrams then, this one included */
 	uint64_t at;          /* ns: when the first fragment came */
 	struct rn_link age;   /* in open, oldest first, or in free */
 };

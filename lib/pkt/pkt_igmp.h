@@ -8,7 +8,7 @@
 
 #include "pkt/pkt.h"
 
-#define PKT_IP4_ALL_HOSTS   UINT32_C(0xe0000001) /* 224.0.0.1: every host is in it, nobody reports it */
+#define PKT_IP4_ALL_HOSTS   UINT32_C(0xe0000001) /* 224.0.0.1: every host belongs to this group, none reports it */
 #define PKT_IP4_ALL_ROUTERS UINT32_C(0xe0000002)
 #define PKT_IP4_IGMP3       UINT32_C(0xe0000016) /* 224.0.0.22: routers that take version 3 reports */
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bytes of a peer's Writes that are held back (rnicrun --sanitize). The worker puts received bytes here. The client
- * looks for which memory they are, may guard that memory, and rings the doorbell. Then the worker places the bytes, in
- * any order that the specification allows. An operation that is ordered behind them places all that are left.
+ * reads the records of these bytes, may guard the memory that they belong to, and rings the doorbell. Then the worker
+ * places the bytes, in any order that the specification allows. An operation that is ordered behind the Writes places
+ * all bytes that are left.
  *
  * Trust: this is the client's memory. The worker keeps its own account of what is held; by a change here the client
  * only changes bytes of its own memory.

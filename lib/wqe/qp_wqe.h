@@ -234,7 +234,7 @@ struct qp_record_map {
 	uint64_t to;                    /* tagged offset of the record's first octet */
 	uint32_t unit;                  /* octets that a bit stands for; the last bit for what is left of the total */
 	uint32_t total;                 /* octets of the record */
-	uint32_t valid;                 /* of them, those that are valid */
+	uint32_t valid;                 /* valid octets of the record */
 	uint32_t src_qp;                /* the sender's QPN */
 	uint64_t seg[QP_MAP_SEGS / 64]; /* bit i % 64 of seg[i / 64] is set: the octets from i * unit on are valid */
 	uint8_t rsv[QP_MAP_SIZE - 24 - QP_MAP_SEGS / 8];
@@ -243,7 +243,7 @@ _Static_assert(sizeof(struct qp_record_map) == QP_MAP_SIZE, "an entry of the rin
 
 /*
  * One completion queue in shared memory: a control block and one spsc ring per worker (each worker is the only
- * producer of its ring, the client the only consumer of all of them), each `ring_stride` bytes after the last.
+ * producer of its ring, the client the only consumer of all of them), `ring_stride` bytes from one ring to the next.
  */
 struct qp_cq_shm {
 	/* Written by the client (ibv_req_notify_cq); the worker that raises the event takes it by atomic exchange. */
