@@ -14,6 +14,7 @@ bool rd_parse(const uint8_t *p, uint32_t len, struct rd_hdr *h)
 	*h = (struct rd_hdr){ .kind = p[0],
 			      .flags = p[1],
 			      .rnr = p[2],
+			      .room = p[3],
 			      .dst_qpn = rn_load_be32(p + 4),
 			      .src_qpn = rn_load_be32(p + 8),
 			      .qkey = rn_load_be32(p + 12),
@@ -36,7 +37,7 @@ uint32_t rd_build(uint8_t *p, const struct rd_hdr *h)
 {
 	const uint8_t flags = (uint8_t)((h->flags & ~RD_F_MORE) | (h->more != 0 ? RD_F_MORE : 0));
 
-	rn_store_be32(p, (uint32_t)h->kind << 24 | (uint32_t)flags << 16 | (uint32_t)h->rnr << 8);
+	rn_store_be32(p, (uint32_t)h->kind << 24 | (uint32_t)flags << 16 | (uint32_t)h->rnr << 8 | h->room);
 	rn_store_be32(p + 4, h->dst_qpn);
 	rn_store_be32(p + 8, h->src_qpn);
 	rn_store_be32(p + 12, h->qkey);
@@ -208,8 +209,15 @@ void rd_recvs(struct rd_ctx *d) { d->looks = d->n_waits; }
 
 bool rd_look(struct rd_ctx *d)
 {
-	struct qp *qp = rd_any_again(d);
+	struct rd_work *k = rn_list_pop(&d->due, struct rd_work, of_due);
 
+	if (k != NULL) {
+		struct rd_pair *p = k->pair;
+		if (rd_take_held(d, p))
+			rd_put(d, p);
+		return true;
+	}
+	struct qp *qp = rd_any_again(d);
 	if (qp != NULL) {
 		rn_list_remove(&d->again, &rd_side_of(qp)->of_again);
 		rd_route(d, qp);
@@ -270,7 +278,9 @@ void rd_lost(struct rd_ctx *d, const uint8_t addr[RD_ADDR_LEN])
 
 uint64_t rd_timer(const struct rd_ctx *d)
 {
-	return d->fed && !rn_list_empty(&d->again) ? 0 : rn_min_u64(d->probe_at, d->wait_due);
+	const bool now = (d->fed && !rn_list_empty(&d->again)) || !rn_list_empty(&d->due);
+
+	return now ? 0 : rn_min_u64(d->probe_at, d->wait_due);
 }
 
 void rd_arm_probe(struct rd_ctx *d)
@@ -293,14 +303,16 @@ static void probe(struct rd_ctx *d)
 {
 	if (d->probe_at > d->qp->now)
 		return;
+	d->probed = d->qp->now;
 	rn_list_each(struct rd_work, k, &d->busy, of_busy) {
 		note_sure(k, d->qp->now);
-		if (d->qp->now - k->used < (k->pair->peer_run != 0 ? RD_PROBE_NS : RD_SURE_NS))
+		if (!rd_gives_back(d, k->pair) &&
+		    d->qp->now - k->used < (k->pair->peer_run != 0 ? RD_PROBE_NS : RD_SURE_NS))
 			continue;
 		k->pair->owes = true;
 		rd_put(d, k->pair);
 	}
-	d->probe_at = rn_list_empty(&d->busy) ? RN_NEVER : d->qp->now + RD_PROBE_NS;
+	d->probe_at = rn_list_empty(&d->busy) ? RN_NEVER : d->qp->now + rd_probe_ns(d);
 }
 
 /* A pair whose wait is over; NULL: there is none. Then d->wait_due is exact. */
@@ -323,7 +335,7 @@ void rd_tick(struct rd_ctx *d)
 
 	probe(d);
 	while (d->wait_due <= d->qp->now && (k = wait_ended(d)) != NULL) {
-		const struct rd_hold *x = k->held[k->wait_number % RD_SPAN];
+		const struct rd_hold *x = *rd_held(k, k->wait_number);
 
 		d->qp->stats.rnr_timeouts++;
 		d->stats.rnr_ends++;

@@ -5,10 +5,11 @@
  * Atomics, of any size, in order. A packet of this room is what udpr.h carries: each arrives at most once, in any
  * order, and the sender hears when the flow is gone. The rules, for both ends, are in doc/datagram-iwarp.md.
  *
- *	 0  kind (8 bits) | flags (8 bits) | 0
+ *	 0  kind (8 bits) | flags (8 bits) | patience (8 bits) | room (8 bits)
  *	 4  0 | destination QPN (24 bits)
  *	 8  0 | source QPN (24 bits)
- *	12  Q_Key of the destination (SEGMENT); of an answer to a Read or Atomic the MSN of the request
+ *	12  Q_Key of the destination (SEGMENT); of an answer to a Read or Atomic the MSN of the request; of a TAKEN with
+ *	    RD_F_BACK how many segments of the run are sent
  *	16  run: the sender's number for this pair of QPs; a later run has a greater number (RFC 1982)
  *	20  the receiver's run, as far as the sender knows it; 0: not yet
  *	24  SEGMENT: its number in the run, from 0. TAKEN: how many segments of the run were sent RD_SURE_NS ago
@@ -18,12 +19,17 @@
  *
  * A pair of QPs is made on first use from a bounded table. A pair at rest is small: its working memory comes from a
  * bounded pool when a segment comes or a work request is taken, and goes back when nothing is under way. When the pool
- * is empty, a queue stands still, and a peer's segment is refused. At most RD_WIN
- * segments of a run are on the way, so a receiver keeps no more than that for a pair whose next segment is missing, or
- * finds no receive. A work request is
+ * is empty, a queue stands still, and a peer's segment is refused. At most RD_WIN segments of a run are on the way, so
+ * a receiver keeps no more than that for a pair whose next segment is missing, or finds no receive. A work request is
  * complete when the peer QP has taken all of its segments, or has answered. A failure ends the pair: the work request
  * at fault gets its status, later ones are flushed, and REFUSED tells the peer. The QP and its other pairs go on; the
  * next work request to that peer begins a new run. A success was delivered exactly once, a failure at most once.
+ *
+ * Of an ordered run more than RD_WIN segments may be on the way when the receiver allows it. Its sender asks
+ * (RD_F_MUCH). The receiver promises memory for further segments, out of what is free, and tells the sum as `room`.
+ * What is promised stays promised until that many segments have had their turn, or the sender gives it back
+ * (RD_F_BACK), which it does when it has sent nothing for a while. Promises made before then are void: the sender
+ * counts what comes with a greater `taken` only.
  *
  * A run is ordered, or unordered: then its segments are chains, one for each message. A segment has its turn when those
  * before it in its chain have had theirs, so what is lost delays its own message alone, and work requests complete in
@@ -53,7 +59,9 @@
 #define RD_HDR_LEN  32u
 #define RD_MORE_LEN 8u
 #define RD_ADDR_LEN 16u
-#define RD_WIN      16u         /* segments of a run on the way at most; a power of two */
+#define RD_WIN      16u         /* segments of a run on the way, without a promise; a power of two */
+#define RD_WIDE     4096u       /* a number beyond what `room` can tell; a power of two */
+#define RD_ROOM_MAX 255u        /* of room, in units of RD_WIN segments */
 #define RD_SPAN     64u         /* of an unordered run: span of the numbers on the way; bits of a word */
 #define RD_SENDS    64u         /* work requests of a QP that wait for their pairs, at most */
 #define RD_WRS      64u         /* work requests of a pair on the way at most; a power of two */
@@ -77,11 +85,14 @@ enum rd_kind {
 #define RD_F_FIRST 0x02u /* SEGMENT: the first of a chain */
 #define RD_F_LAST  0x04u /* SEGMENT: the last of a chain */
 #define RD_F_MORE  0x08u /* `more` follows the header */
+#define RD_F_MUCH  0x10u /* SEGMENT: of an ordered run that has more to send than may be on the way */
+#define RD_F_BACK  0x20u /* TAKEN: the sender gives back what was promised; `qkey` */
 
 struct rd_hdr {
 	uint8_t kind;  /* enum rd_kind */
 	uint8_t flags; /* RD_F_*; rd_build() sets RD_F_MORE if more is not 0 */
 	uint8_t rnr;   /* SEGMENT: how often its message waits for a receive, plus 1; 0: as the receiver decides */
+	uint8_t room;  /* 0: no promise; else RD_WIN * room segments from `taken` on may be on the way */
 	uint32_t dst_qpn, src_qpn, qkey;
 	uint32_t run, peer_run, number, taken;
 	uint64_t more; /* bit i: segment taken + 1 + i has had its turn */
@@ -120,6 +131,13 @@ struct rd_chain {
 	struct qp_recv recv;
 };
 
+/* What a pair has beside its working memory while more than RD_WIN segments may be on the way. */
+struct rd_wide {
+	struct rn_slink link;          /* free */
+	struct rd_hold *held[RD_WIDE]; /* the kept segment with number % RD_WIDE of the peer's run */
+	uint32_t wr_of[RD_WIDE];       /* argument of qp_acked() for segment number % RD_WIDE */
+};
+
 /* What a pair at rest keeps of the engine's sequence of messages (struct qp_msgs): the numbers that go on. */
 struct rd_rest {
 	uint32_t msn_send, msn_read, msn_atomic; /* sending */
@@ -153,10 +171,17 @@ struct rd_work {
 	struct rn_slist sends;   /* work requests that wait for their turn: struct rd_send */
 	struct rn_slist chains;  /* struct rd_chain; at most RD_WIN */
 	uint32_t n_chains;
-	uint32_t holds; /* how many segments are kept; at most RD_WIN */
+	uint32_t holds;        /* how many segments are kept; at most RD_WIN + promised */
+	struct rd_wide *wide;  /* NULL: RD_WIN segments each way */
+	uint32_t promised;     /* the peer may have so many segments of its ordered run on the way beyond RD_WIN */
+	uint32_t more;         /* we may have so many on the way beyond RD_WIN */
+	uint32_t void_at;      /* a promise is void that came with this number as taken */
+	bool gives;            /* the peer has promised something that we have not given back */
+	bool back;             /* the next TAKEN gives it back, if nothing is on the way then */
+	struct rn_link of_due; /* the worker's pairs that keep segments whose turn has come */
 	struct qp_msgs m;
-	struct rd_hold *held[RD_SPAN]; /* the kept segment with number % RD_SPAN of the peer's run */
-	uint32_t wr_of[RD_SPAN];       /* argument of qp_acked() for segment number % RD_SPAN */
+	struct rd_hold *held[RD_SPAN]; /* as in struct rd_wide, by number % RD_SPAN; not used while there is `wide` */
+	uint32_t wr_of[RD_SPAN];       /* likewise */
 	uint32_t term_len;             /* RD_ENDED: octets of term */
 	uint8_t term[RDMAP_TERM_MAX_LEN];
 	struct qp_work work;
@@ -234,6 +259,8 @@ struct rd_tenant {
 	uint32_t ended;       /* that have ended, and have not told their peers yet */
 	uint32_t works;       /* working memories, those of ended pairs included */
 	uint32_t senders;     /* of these, of pairs that send work requests */
+	uint32_t wides;       /* struct rd_wide */
+	uint32_t promised;    /* segments, for all of its pairs */
 	struct rn_list rests; /* pairs at rest, by of_rests */
 };
 
@@ -243,12 +270,15 @@ struct rd_ctx {
 	uint32_t share;      /* pairs of one tenant at most */
 	uint32_t work_share; /* working memories of one tenant at most */
 	uint32_t run;        /* the run number that was given last */
+	uint64_t probed;     /* when that was done last */
 	uint64_t probe_at;   /* when pairs that wait are looked at; RN_NEVER: nothing is under way */
-	struct rn_pool free, works, holds, chains;
+	struct rn_pool free, works, holds, chains, wides;
 	uint32_t n_works, works_used, senders;
+	uint32_t n_wides, wides_free, n_promises,
+		promised; /* n_promises: segments that can be promised to all pairs at once */
 	struct rn_slist ready;
-	struct rn_list busy, waits; /* struct rd_work */
-	struct rn_list again;       /* struct rd_side: queues to be looked at when there is working memory */
+	struct rn_list busy, waits, due; /* struct rd_work */
+	struct rn_list again;            /* struct rd_side: queues to be looked at when there is working memory */
 	bool fed; /* there may be some for a queue of `again`: memory has come back, or the queue is new */
 	uint32_t n_waits;
 	uint64_t wait_due;       /* no wait in `waits` ends before this time */
@@ -274,7 +304,15 @@ void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t
  * pair takes another's. All in zeroed memory. Before the first pair.
  */
 void rd_give_works(struct rd_ctx *d, struct rd_work *work, struct rd_hold *hold, struct rd_chain *chain, uint32_t n);
-/* How many pairs and working memories the queue pairs of one tenant may have; without this call: all. */
+/*
+ * Memory for pairs with more than RD_WIN segments on the way, after rd_give_works(), to which `hold` was given with
+ * further n_holds elements. wide: n of them, zeroed. Without this call no promise is made or used.
+ */
+void rd_give_wides(struct rd_ctx *d, struct rd_wide *wide, uint32_t n, uint32_t n_holds);
+/*
+ * How many pairs and working memories the queue pairs of one tenant may have, and the same part of what is promised;
+ * without this call: all.
+ */
 void rd_share(struct rd_ctx *d, uint32_t pairs, uint32_t works);
 /*
  * Gives the hash tables of pairs, before the first pair. Without them each search goes through all pairs. bucket:
@@ -301,8 +339,8 @@ void rd_doorbell(struct rd_ctx *d, struct qp *qp);
 /* The client has posted to a shared receive queue: rd_look() shall look at the pairs that wait. */
 void rd_recvs(struct rd_ctx *d);
 /*
- * Looks at one waiting pair, whose message may find a receive now, or at one queue that stands still and can go on.
- * False: there is none to look at.
+ * Looks at one pair that keeps segments whose turn has come, at one waiting pair, whose message may find a receive now,
+ * or at one queue that stands still and can go on. False: there is none to look at.
  */
 bool rd_look(struct rd_ctx *d);
 

@@ -46,7 +46,7 @@ static uint32_t refuse(struct rd_ctx *d, const struct rd_rx *rx, uint8_t *answer
 /* Notes that the peer has taken segment `acked + i`. False: that was known. */
 static bool take_ack(struct rd_work *k, uint32_t i)
 {
-	const uint32_t wr = k->wr_of[(k->acked + i) % RD_SPAN];
+	const uint32_t wr = *rd_wr_of(k, k->acked + i);
 
 	if (k->had >> i & 1)
 		return false;
@@ -75,6 +75,7 @@ static bool take_acks(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *
 {
 	struct rd_work *k = p->k;
 	bool news = false;
+	uint32_t n = 0;
 
 	if (k == NULL || h->peer_run != p->run || h->taken - k->acked > p->sent - k->acked)
 		return true;
@@ -84,8 +85,10 @@ static bool take_acks(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *
 		if (i < RD_SPAN)
 			news |= take_ack(k, i);
 	}
-	for (; k->acked != h->taken; k->acked++, k->n_had--, k->had >>= 1)
+	for (; k->acked != h->taken; k->acked++, k->n_had--, k->had >>= 1, n++)
 		news |= take_ack(k, 0) || !p->loose;
+	k->more -= rn_min_u32(k->more, n);
+	rd_promised(d, p, h);
 	if (!news)
 		return true;
 	k->used = d->qp->now;
@@ -140,6 +143,7 @@ static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd
 			p = rd_find(d, qp, rx->addr, h->src_qpn);
 		} else if (p->k != NULL) {
 			rd_drop_holds(d, p->k);
+			rd_unpromise(d, p, p->k->promised);
 			rd_wait_over(d, p); /* the segment that waited for a receive is gone */
 		}
 		*refused = true;
@@ -164,15 +168,17 @@ static bool in_window(struct rd_pair *p, const struct rd_hdr *h)
 {
 	const uint32_t ahead = h->number - p->next;
 	const bool loose = (h->flags & RD_F_LOOSE) != 0;
-	const struct rd_work *k = p->k;
+	struct rd_work *k = p->k;
 
 	if (loose != p->peer_loose) {
 		if (p->next > 0 || k->map != 0 || k->holds > 0) /* a run is either ordered or unordered */
 			return false;
 		p->peer_loose = loose;
 	}
-	return ahead < (loose ? RD_SPAN : RD_WIN) && (k->map >> ahead & 1) == 0 &&
-	       k->held[h->number % RD_SPAN] == NULL && (ahead == 0 || k->holds < RD_WIN);
+	if (!loose)
+		return ahead < RD_WIN + k->promised && *rd_held(k, h->number) == NULL;
+	return ahead < RD_SPAN && (k->map >> ahead & 1) == 0 && *rd_held(k, h->number) == NULL &&
+	       (ahead == 0 || k->holds < RD_WIN);
 }
 
 static uint32_t in_segment(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, uint8_t *answer)
@@ -217,6 +223,8 @@ static uint32_t in_segment(struct rd_ctx *d, struct qp *qp, const struct rd_rx *
 		rd_keep(d, p, &s, t == RD_TURN_WAITS);
 	else if (p->k->holds > 0 && !rd_take_held(d, p))
 		return 0;
+	if (rx->h->flags & RD_F_MUCH)
+		rd_promise(d, p);
 	rd_put(d, p);
 	return 0;
 }
@@ -232,12 +240,14 @@ static bool told_of(const struct rd_pair *p, const struct rd_hdr *h)
 /* Whether a segment below this number has not come. Its flow must have brought the segment: another pair took it. */
 static bool lacks(const struct rd_pair *p, uint32_t below)
 {
-	const struct rd_work *k = p->k;
+	struct rd_work *k = p->k;
 
-	for (uint32_t n = p->next; rn_seq_lt(n, below); n++)
-		if (k == NULL || n - p->next >= RD_SPAN ||
-		    (!(k->map >> (n - p->next) & 1) && k->held[n % RD_SPAN] == NULL))
+	for (uint32_t n = p->next; rn_seq_lt(n, below); n++) {
+		const uint32_t ahead = n - p->next;
+		if (k == NULL || ahead >= (k->wide != NULL ? RD_WIDE : RD_SPAN) ||
+		    (*rd_held(k, n) == NULL && (ahead >= RD_SPAN || !(k->map >> ahead & 1))))
 			return true;
+	}
 	return false;
 }
 
@@ -248,7 +258,11 @@ static uint32_t in_taken(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx
 	if (p == NULL || !told_of(p, rx->h))
 		return refuse(d, rx, answer);
 	p->peer_run = rx->h->run;
-	if (!take_acks(d, p, rx->h) || !lacks(p, rx->h->number))
+	if (!take_acks(d, p, rx->h))
+		return 0;
+	if (rx->h->flags & RD_F_BACK)
+		rd_take_back(d, p, rx->h);
+	if (!lacks(p, rx->h->number))
 		return 0;
 	d->stats.refused++;
 	rd_end(d, p, RD_END_FAIL, true);

@@ -35,6 +35,7 @@ static struct rd_hdr hdr_of(struct rd_pair *p, enum rd_kind kind)
 				.run = p->run,
 				.peer_run = p->peer_run,
 				.taken = p->next,
+				.room = rd_room(p),
 				.number = kind == RD_TAKEN ? p->k->sure : 0,
 				.more = p->k != NULL ? p->k->map >> 1 : 0 };
 }
@@ -102,18 +103,8 @@ static uint32_t out_segment(struct rd_ctx *d, struct rd_pair *p, uint8_t *at, st
 		return 0;
 	memcpy(at, head, seg.hdr_len);
 	rn_iov_gather(iov, seg.n, at + seg.hdr_len, seg.len);
-	p->k->wr_of[p->sent % RD_SPAN] = seg.wr;
+	*rd_wr_of(p->k, p->sent) = seg.wr;
 	return seg.hdr_len + seg.len;
-}
-
-/* Whether the peer can keep one more segment. */
-static bool may_send(const struct rd_pair *p)
-{
-	const uint32_t span = p->sent - p->k->acked;
-
-	if (!p->loose)
-		return span < RD_WIN;
-	return span < RD_SPAN && span - p->k->n_had < RD_WIN;
 }
 
 uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
@@ -134,7 +125,7 @@ uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 	p->k->used = d->qp->now;
 	struct rd_hdr h = { .flags = 0 }; /* out_segment sets the segment's fields */
 	const uint32_t at = RD_HDR_LEN + (p->k->map != 0 ? RD_MORE_LEN : 0);
-	if (may_send(p))
+	if (rd_may_send(p))
 		len = out_segment(d, p, buf + at, &h, &gone);
 	if (gone)
 		return 0;
@@ -153,5 +144,6 @@ uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 		rd_arm_probe(d);
 		d->stats.segs_out++;
 	}
+	rd_ask_room(d, p, &h);
 	return rd_build(buf, &h) + len;
 }

@@ -170,7 +170,9 @@ bool rd_wake(struct rd_ctx *d, struct rd_pair *p)
 	k->mark_at = d->qp->now;
 	k->had = k->map = 0;
 	k->n_had = k->n_chains = k->holds = k->term_len = 0;
-	k->sender = k->waits = k->chained = false;
+	k->sender = k->waits = k->chained = k->gives = k->back = false;
+	k->promised = k->more = 0;
+	k->void_at = p->sent;
 	k->m = (struct qp_msgs){ .keeps = true, .unordered = p->loose };
 	k->work.wr = k->wr;
 	k->work.wr_mask = RD_WRS - 1;
@@ -197,6 +199,7 @@ bool rd_wake_to_send(struct rd_ctx *d, struct rd_pair *p)
 /* Gives back the memory, of which nothing is kept any more. */
 static void work_back(struct rd_ctx *d, struct rd_pair *p)
 {
+	rd_narrow(d, p);
 	d->works_used--;
 	d->fed = true;
 	d->tenant[p->tenant].works--;
@@ -211,8 +214,8 @@ static bool busy(const struct rd_pair *p)
 {
 	const struct rd_work *k = p->k;
 
-	return p->sent != k->acked || k->map != 0 || k->holds > 0 || k->n_chains > 0 || k->chained ||
-	       !rn_slist_empty(&k->sends) || k->m.imm_held || k->m.write_len > 0 || !qp_msgs_resting(&k->m);
+	return p->sent != k->acked || k->map != 0 || k->holds > 0 || k->n_chains > 0 || k->chained || k->promised > 0 ||
+	       k->gives || !rn_slist_empty(&k->sends) || k->m.imm_held || k->m.write_len > 0 || !qp_msgs_resting(&k->m);
 }
 
 void rd_rest(struct rd_ctx *d, struct rd_pair *p)
@@ -242,6 +245,7 @@ void rd_again(struct rd_ctx *d, struct qp *qp)
 	d->fed = true;
 	if (!rn_link_linked(&side->of_again))
 		rn_list_push_back(&d->again, &side->of_again);
+	d->probe_at = rn_min_u64(d->probe_at, d->probed + rd_probe_ns(d));
 }
 
 struct qp *rd_any_again(struct rd_ctx *d)
@@ -268,18 +272,20 @@ void rd_give_back(struct rd_ctx *d, struct rd_pair *p)
 		rn_pool_push_back(&d->free, &p->link);
 }
 
-void rd_drop_hold(struct rd_ctx *d, struct rd_work *k, uint32_t i)
+void rd_drop_hold(struct rd_ctx *d, struct rd_work *k, uint32_t number)
 {
-	if (k->held[i] == NULL)
+	struct rd_hold **x = rd_held(k, number);
+
+	if (*x == NULL)
 		return;
-	rn_pool_push_front(&d->holds, &k->held[i]->link);
-	k->held[i] = NULL;
+	rn_pool_push_front(&d->holds, &(*x)->link);
+	*x = NULL;
 	k->holds--;
 }
 
 void rd_drop_holds(struct rd_ctx *d, struct rd_work *k)
 {
-	for (uint32_t i = 0; i < RD_SPAN && k->holds > 0; i++)
+	for (uint32_t i = 0; i < RD_WIDE && k->holds > 0; i++)
 		rd_drop_hold(d, k, i);
 }
 
@@ -345,6 +351,8 @@ static void end_work(struct rd_ctx *d, struct rd_pair *p, enum rd_end how)
 	struct rd_send *x;
 
 	rd_drop_holds(d, k);
+	rd_narrow(d, p);
+	rn_list_remove(&d->due, &k->of_due);
 	rd_wait_over(d, p);
 	rn_list_remove(&d->busy, &k->of_busy);
 	if (how == RD_END_FAIL) {

@@ -154,6 +154,8 @@ static enum qp_push push(struct rd_ctx *d, struct rd_pair *p, const struct rd_se
 
 static void note_turn(struct rd_ctx *d, struct rd_pair *p, uint32_t number)
 {
+	if (p->k->promised > 0)
+		rd_unpromise(d, p, 1);
 	for (p->k->map |= UINT64_C(1) << (number - p->next); p->k->map & 1; p->k->map >>= 1)
 		p->next++;
 	p->owes = true;
@@ -230,11 +232,44 @@ void rd_keep(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s, bool w
 	x->flags = s->flags;
 	x->rnr = s->rnr;
 	memcpy(x->seg, s->p, s->len);
-	k->held[s->number % RD_SPAN] = x;
+	*rd_held(k, s->number) = x;
 	k->holds++;
 	d->stats.held++;
 	if (waits && !k->waits)
 		begin_wait(d, p, s);
+}
+
+static struct rd_seg seg_of(const struct rd_hold *x, uint32_t number)
+{
+	return (struct rd_seg){
+		.p = x->seg, .len = x->len, .number = number, .asked = x->asked, .flags = x->flags, .rnr = x->rnr
+	};
+}
+
+/* Of an ordered run. */
+static bool take_in_order(struct rd_ctx *d, struct rd_pair *p)
+{
+	struct rd_work *k = p->k;
+	const struct rd_hold *x;
+
+	for (uint32_t n = 0; k->holds > 0 && (x = *rd_held(k, p->next)) != NULL; n++) {
+		const struct rd_seg s = seg_of(x, p->next);
+		if (n == RD_WIN) {
+			if (!rn_link_linked(&k->of_due))
+				rn_list_push_back(&d->due, &k->of_due);
+			break;
+		}
+		const enum rd_turn t = rd_take_turn(d, p, &s);
+		if (t == RD_TURN_ENDED)
+			return false;
+		if (t == RD_TURN_WAITS) {
+			begin_wait(d, p, &s);
+			return true;
+		}
+		rd_drop_hold(d, k, s.number);
+	}
+	rd_wait_over(d, p);
+	return true;
 }
 
 /* Looks at all kept segments by number: in an unordered run a segment that waits does not hold up others. */
@@ -243,16 +278,13 @@ bool rd_take_held(struct rd_ctx *d, struct rd_pair *p)
 	const uint32_t from = p->next;
 	bool waits = false;
 
+	if (!p->peer_loose)
+		return take_in_order(d, p);
 	for (uint32_t i = 0; i < RD_SPAN && p->k->holds > 0; i++) {
-		struct rd_hold *x = p->k->held[(from + i) % RD_SPAN];
+		const struct rd_hold *x = *rd_held(p->k, from + i);
 		if (x == NULL)
 			continue;
-		const struct rd_seg s = { .p = x->seg,
-					  .len = x->len,
-					  .number = from + i,
-					  .asked = x->asked,
-					  .flags = x->flags,
-					  .rnr = x->rnr };
+		const struct rd_seg s = seg_of(x, from + i);
 		const enum rd_turn t = rd_take_turn(d, p, &s);
 		if (t == RD_TURN_ENDED)
 			return false;
@@ -262,7 +294,7 @@ bool rd_take_held(struct rd_ctx *d, struct rd_pair *p)
 			begin_wait(d, p, &s);
 			waits = true;
 		} else {
-			rd_drop_hold(d, p->k, s.number % RD_SPAN);
+			rd_drop_hold(d, p->k, s.number);
 		}
 	}
 	if (!waits)

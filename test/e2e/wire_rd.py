@@ -21,14 +21,14 @@ PORT = 4793
 HELLO, COOKIE, DATA, ACK, UNKNOWN = range(32, 37)
 F_COOKIE, F_TWICE, F_LATE = 1, 2, 4
 SEGMENT, TAKEN, REFUSED = 1, 2, 3
-LOOSE, FIRST, LAST, MORE = 1, 2, 4, 8
+LOOSE, FIRST, LAST, MORE, MUCH, BACK = 1, 2, 4, 8, 16, 32
 ATOMIC_REQ, ATOMIC_RESP = 10, 11
 HEAD, RD_HEAD, SEG_MAX, WINDOW, SEGS = 28, 32, 1360, 256, 16
 SPAN, MAP = 64, 8
 AGAIN = 0.2  # seconds; what is not answered within this time is sent again
 
 Packet = namedtuple("Packet", "kind flags ranges src dst flow token number stamp hold body")
-Carried = namedtuple("Carried", "kind flags dst src qkey run peer_run number taken more body rnr")
+Carried = namedtuple("Carried", "kind flags dst src qkey run peer_run number taken more body rnr room")
 
 
 def now_us():
@@ -44,8 +44,9 @@ def packet(kind, flags=0, ranges=0, src=0, dst=0, flow=0, token=0, number=0, sta
                        hold) + body
 
 
-def carried(kind, dst, src, qkey=0, run=0, peer_run=0, number=0, taken=0, body=b"", flags=0, more=0, rnr=0):
-    word = kind << 24 | (flags | (MORE if more else 0)) << 16 | rnr << 8
+def carried(kind, dst, src, qkey=0, run=0, peer_run=0, number=0, taken=0, body=b"", flags=0, more=0, rnr=0,
+            room=0):
+    word = kind << 24 | (flags | (MORE if more else 0)) << 16 | rnr << 8 | room
     return struct.pack(">8I", word, dst, src, qkey, run, peer_run, number & 0xFFFFFFFF, taken) + \
         (struct.pack(">Q", more) if more else b"") + body
 
@@ -89,10 +90,12 @@ def decode_carried(body):
     flags = word >> 16 & 255
     more = struct.unpack_from(">Q", body, RD_HEAD)[0] if flags & MORE else 0
     c = Carried(word >> 24, flags & ~MORE, *rest, more, body[RD_HEAD + (MAP if flags & MORE else 0):],
-                word >> 8 & 255)
-    assert word & 0xFF == 0 and c.rnr <= (7 if c.kind == SEGMENT else 0) and c.kind in (SEGMENT, TAKEN, REFUSED), c
-    assert flags <= 15 and bool(flags & MORE) == (more != 0), ("flags", flags, c)
-    assert not c.flags or c.flags & LOOSE and c.kind == SEGMENT, c
+                word >> 8 & 255, word & 255)
+    assert c.rnr <= (7 if c.kind == SEGMENT else 0) and c.kind in (SEGMENT, TAKEN, REFUSED), c
+    assert flags <= 63 and bool(flags & MORE) == (more != 0), ("flags", flags, c)
+    assert c.flags in {TAKEN: (0, BACK), REFUSED: (0,), SEGMENT: (0, MUCH)}[c.kind] or \
+        c.flags & LOOSE and c.kind == SEGMENT and c.flags < MUCH, c
+    assert c.kind != REFUSED or c.room == 0, c
     assert c.dst < 1 << 24 and c.src < 1 << 24 and (c.run or c.kind == REFUSED), c
     assert c.kind != REFUSED or c.number == 0, c
     assert c.kind == SEGMENT and c.body or c.kind == TAKEN and not c.body or c.kind == REFUSED, c
@@ -291,22 +294,33 @@ class Pair:
         self.loose = False    # True: our run is unordered
         self.turned, self.flags, self.told_too = set(), {}, set()
         self.asked = []       # which requests are named by the segments of responses
+        self.much = False     # True: our segments ask for room
+        self.may = SEGS       # our segments below this number may be on the way
+        self.void = 0         # a promise with this number as taken does not count
+        self.room = 0         # what we promise
+        self.edge = SEGS      # the other end's segments below this number may come
+        self.given_back = 0   # how often the other end has given room back
         self.waits = set()    # numbers of the other end's unordered run whose turn is held back
 
     # ---- sending ----
 
     def packet(self, kind, body=b"", **other):
         how = {"dst": self.qpn, "src": self.mine, "qkey": self.qkey, "run": self.run, "peer_run": self.peer_run,
-               "taken": self.next, "more": sum(1 << n - self.next - 1 for n in self.turned if n > self.next), **other}
+               "taken": self.next, "room": self.room * (kind != REFUSED),
+               "more": sum(1 << n - self.next - 1 for n in self.turned if n > self.next), **other}
+        if how["room"] and how["taken"] == self.next:
+            self.edge = max(self.edge, self.next + SEGS * how["room"])
         return carried(kind, body=body, **how)
 
     def segment(self, ddp, **other):
         number, self.number = self.number, self.number + 1
-        return self.packet(SEGMENT, ddp, **{"number": number, "flags": (LOOSE | FIRST | LAST) * self.loose, **other})
+        return self.packet(SEGMENT, ddp, **{"number": number, "flags": (LOOSE | FIRST | LAST) * self.loose |
+                                              MUCH * self.much, **other})
 
     def chain(self, *ddp, **other):
         """Makes the packets of one message."""
-        flags = lambda k: (LOOSE | (FIRST if k == 0 else 0) | (LAST if k == len(ddp) - 1 else 0)) * self.loose
+        place = lambda k: (FIRST if k == 0 else 0) | (LAST if k == len(ddp) - 1 else 0)
+        flags = lambda k: (LOOSE | place(k)) * self.loose | MUCH * self.much
         return [self.segment(d, **{"flags": flags(k), **other}) for k, d in enumerate(ddp)]
 
     def put(self, *ddp, **other):
@@ -351,19 +365,25 @@ class Pair:
         if c.peer_run:
             assert c.taken <= self.number, ("the other end reports a number that was not sent", self.number, c)
             self.told = max(self.told, c.taken)  # packets may arrive in any order
+            assert self.much or not c.room, ("room is promised to an end that has not asked", c)
+            if c.room and c.taken != self.void:
+                self.may = max(self.may, c.taken + SEGS * c.room)
             more = {c.taken + 1 + i for i in range(64) if c.more >> i & 1}
             assert self.loose or not more, ("an ordered run has a map", c)
             assert all(n < self.number for n in more), ("more has numbers that were not sent", self.number, c)
             self.told_too |= more
         if c.kind == TAKEN:
+            if c.flags & BACK:
+                assert c.qkey == self.next and not self.held, ("gives back before all is taken", c)
+                self.given_back, self.edge = self.given_back + 1, 0
             return
         answer = c.body[1] & 15 in (READ_RESP, ATOMIC_RESP)
         assert c.qkey == self.my_qkey or answer, ("the Q_Key is wrong", c)
         assert not answer or 1 <= c.qkey <= self.msn[1], ("c.qkey is not the MSN of a request", c)
         self.asked += [c.qkey] * answer
-        span = SPAN if c.flags & LOOSE else SEGS
+        span = SPAN if c.flags & LOOSE else max(SEGS, self.edge - self.next)
         assert self.next <= c.number < self.next + span and c.number not in self.held, ("number", self.next, c)
-        assert c.number not in self.turned and len(self.held) < SEGS, ("number", self.next, c)
+        assert c.number not in self.turned and len(self.held) < (SEGS if c.flags & LOOSE else span), (self.next, c)
         self.held[c.number], self.flags[c.number] = c.body, c.flags
         self.take()
 

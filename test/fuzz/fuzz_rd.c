@@ -10,17 +10,20 @@
 #include "dgram/rd.h"
 #include "rig.h"
 
-#define PAIRS 3u
-#define QPS   2u
-#define WORKS 2u
-#define HOLDS (WORKS * RD_WIN)
+#define PAIRS    3u
+#define QPS      2u
+#define WORKS    2u
+#define HOLDS    (WORKS * RD_WIN)
+#define WIDES    4u
+#define PROMISES 40u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct rd_ctx d;
 static struct rd_pair pair[PAIRS];
 static struct rd_work work[WORKS];
-static struct rd_hold hold[HOLDS];
+static struct rd_hold hold[HOLDS + PROMISES];
+static struct rd_wide wide[WIDES];
 static struct rd_chain chain[HOLDS];
 static struct rd_side side[QPS];
 static struct rig_node *n;
@@ -61,6 +64,7 @@ static void packet(void)
 	const uint8_t flags = octet();
 	struct rd_hdr h = { .kind = 1 + what % 3,
 			    .flags = flags,
+			    .room = flags >> 6,
 			    .dst_qpn = 10 + (what >> 2) % 3,
 			    .src_qpn = 20 + (what >> 4) % 3,
 			    .qkey = more % 16 != 0,
@@ -189,6 +193,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(chain, 0, sizeof(chain));
 	memset(work, 0, sizeof(work));
 	rd_give_works(&d, work, hold, chain, WORKS);
+	memset(wide, 0, sizeof(wide));
+	rd_give_wides(&d, wide, WIDES, PROMISES);
 	for (uint32_t i = 0; i < QPS; i++)
 		make_rd(i);
 	while (left > 0)
@@ -198,8 +204,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(length(&side[i].spare) == RD_SENDS && side[i].waiting == 0);
 	}
 	send_all(false);
-	check(rn_pool_left(&d.free) == PAIRS && rn_pool_left(&d.works) == WORKS && rn_pool_left(&d.holds) == HOLDS &&
-	      rn_pool_left(&d.chains) == HOLDS);
+	check(rn_pool_left(&d.free) == PAIRS && rn_pool_left(&d.works) == WORKS &&
+	      rn_pool_left(&d.holds) == HOLDS + PROMISES && rn_pool_left(&d.chains) == HOLDS && d.promised == 0 &&
+	      d.wides_free == WIDES);
 	rig_free(r);
 	return 0;
 }

@@ -14,7 +14,7 @@
 #define ACK_DELAY (100 * RN_NS_PER_US)
 
 struct sim sim;
-uint32_t rd_sim_loose, rd_sim_works;
+uint32_t rd_sim_loose, rd_sim_works, rd_sim_ring = RING_FEW;
 bool rd_sim_strict, rd_sim_shared;
 static const struct udpr_cfg cfg = { .target = 100 * RN_NS_PER_US, .patience = PATIENCE, .ack_delay = ACK_DELAY };
 static const uint8_t addr_of[2][RD_ADDR_LEN] = { { [15] = 1 }, { [15] = 2 } };
@@ -50,6 +50,10 @@ static void send_hdr(uint32_t from, const struct udpr_hdr *h, uint32_t user)
 		return;
 	if (h->kind == UDPR_DATA) {
 		memcpy(b + len, n->buf[user].b, n->buf[user].len);
+		if (sim.old) {
+			b[len + 1] &= (uint8_t) ~(RD_F_MUCH | RD_F_BACK);
+			b[len + 3] = 0;
+		}
 		len += n->buf[user].len;
 	}
 	udpl_crc_put(b, len, crc32c(0, b, len));
@@ -57,14 +61,14 @@ static void send_hdr(uint32_t from, const struct udpr_hdr *h, uint32_t user)
 }
 
 /* Room for one packet more than an answer may need. */
-static bool room(const struct rd_node *n) { return udpr_tx_room(&n->tx, RING) > 1; }
+static bool room(const struct rd_node *n) { return udpr_tx_room(&n->tx, rd_sim_ring) > 1; }
 
 static void give_packet(struct rd_node *n, uint32_t buf)
 {
 	if (udpr_tx_send(&n->tx, buf, sim.now))
 		return;
 	assert_int_equal(n->tx.state, UDPR_CLOSED);
-	udpr_tx_open(&n->tx, &cfg, n->ring, RING, rn_rng_u32(&sim.rng) | 1);
+	udpr_tx_open(&n->tx, &cfg, n->ring, rd_sim_ring, rn_rng_u32(&sim.rng) | 1);
 	assert_true(udpr_tx_send(&n->tx, buf, sim.now));
 }
 
@@ -87,7 +91,7 @@ static void data_in(uint32_t i, const struct rd_frame *f, const struct udpr_hdr 
 	}
 	assert_true(rd_parse(f->b + h->body, h->body_len, &rh));
 	const struct rd_rx rx = { .p = f->b + h->body, .len = h->body_len, .h = &rh, .addr = addr_of[from] };
-	if (udpr_tx_room(&n->tx, RING) == 0 || udpr_rx_data(&n->rx, h, sim.now) != UDPR_OK)
+	if (udpr_tx_room(&n->tx, rd_sim_ring) == 0 || udpr_rx_data(&n->rx, h, sim.now) != UDPR_OK)
 		return;
 	const uint32_t buf = n->spare[n->n_spare - 1];
 	n->buf[buf].len = rd_in(&n->d, qp_of(n, rh.dst_qpn), &rx, n->buf[buf].b);
@@ -270,11 +274,12 @@ void rd_sim_up(uint64_t seed, uint32_t pairs)
 
 		n->n = &sim.r->n[i];
 		n->key[0] = rn_rng_u64(&sim.rng);
-		n->n_spare = RING;
-		for (uint32_t k = 0; k < RING; k++)
+		n->n_spare = rd_sim_ring;
+		for (uint32_t k = 0; k < rd_sim_ring; k++)
 			n->spare[k] = k;
 		rd_init(&n->d, &n->n->ctx.rc.qp, n->pair, pairs, 100 * i);
 		rd_give_works(&n->d, n->work, n->hold, n->chain, works(i));
+		rd_give_wides(&n->d, n->wide, WIDES, PROMISES);
 		rd_give_buckets(&n->d, n->bucket, RN_ARRAY_LEN(n->bucket) / 2, n->key);
 		for (uint32_t k = 0; k < 1u << 16; k++)
 			n->n->mem[AT_CONST + k] = (uint8_t)(k * 7 + k / 251 + i);
@@ -291,7 +296,9 @@ void rd_sim_down(void)
 		for (uint32_t k = 0; k < QPS; k++)
 			rd_destroy(&sim.node[i].d, &sim.node[i].n->q[k].qp);
 		/* all held segments have come back */
-		assert_int_equal(rn_pool_left(&sim.node[i].d.holds), works(i) * RD_WIN);
+		assert_int_equal(rn_pool_left(&sim.node[i].d.holds), works(i) * RD_WIN + PROMISES);
+		assert_int_equal(rn_pool_left(&sim.node[i].d.wides), WIDES);
+		assert_int_equal(sim.node[i].d.promised, 0);
 		assert_int_equal(rn_pool_left(&sim.node[i].d.chains), works(i) * RD_WIN);
 		assert_true(sim.node[i].srq == NULL || sim.node[i].srq->waiting[0] == 0);
 		free(sim.node[i].srq);

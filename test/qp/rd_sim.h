@@ -14,10 +14,13 @@
 
 #define RD_QKEY  0x1234u
 #define PATIENCE (1 * RN_NS_PER_S) /* the flow's patience */
-#define RING     16u               /* a node has more on the way than its flow takes: pairs wait for room */
+#define RING_FEW 16u               /* a node has more on the way than its flow takes: pairs wait for room */
+#define RING     256u              /* packets of a flow, unless rd_sim_ring says RING_FEW */
 #define WIRE     2048u
 #define FRAME    (UDPR_HDR_LEN + UDPR_COOKIE_LEN + RD_PACKET_MAX + UDPL_CRC_LEN)
 #define PAIRS    8u
+#define WIDES    5u   /* pairs of a node with more than RD_WIN segments on the way, about */
+#define PROMISES 300u /* segments that a node can promise beyond RD_WIN for each pair */
 #define QPS      2u
 #define OPS      48u   /* work requests of each node in a run, at most */
 #define OP_MAX   8192u /* bytes of the longest work request */
@@ -41,7 +44,8 @@ struct rd_node {
 	struct rd_pair pair[PAIRS];
 	struct rn_list bucket[4]; /* two for each table, so pairs share buckets: hashes collide */
 	struct rd_work work[PAIRS];
-	struct rd_hold hold[PAIRS * RD_WIN];
+	struct rd_hold hold[PAIRS * RD_WIN + PROMISES];
+	struct rd_wide wide[WIDES];
 	struct rd_chain chain[PAIRS * RD_WIN];
 	struct rd_side side[QPS];
 	struct rn_slist full; /* pairs that wait for room in the flow */
@@ -75,6 +79,7 @@ extern struct sim {
 	struct rd_frame wire[WIRE];
 	uint32_t on_wire, loss, twice, late, lost;
 	bool faults;
+	bool old;  /* one of the nodes knows nothing of promises */
 	bool hole; /* the network drops packet hole_at of node 0, each time */
 	uint32_t hole_at;
 } sim;
@@ -86,6 +91,8 @@ extern bool rd_sim_strict;
 /* True: the queue pairs of a node share one receive queue. To be set before rd_sim_up(). */
 extern bool rd_sim_shared;
 
+/* Length of the flows' rings, RING_FEW or RING. To be set before rd_sim_up(). */
+extern uint32_t rd_sim_ring;
 /* How many pairs of node 0 may have something under way; 0: all. To be set before rd_sim_up(). */
 extern uint32_t rd_sim_works;
 

@@ -68,6 +68,7 @@ static uint64_t held, lost, refused; /* sums over all runs */
 
 static void a_seed(uint64_t seed, bool faults)
 {
+	rd_sim_ring = seed % 3 == 0 ? RING : RING_FEW;
 	rd_sim_up(seed, PAIRS);
 	sim.faults = faults;
 	/* a message that is cut off uses up its receive, so other messages must be able to wait for one */
@@ -77,6 +78,7 @@ static void a_seed(uint64_t seed, bool faults)
 	sim.loss = rn_rng_below(&sim.rng, 3) * 30000;
 	sim.twice = rn_rng_below(&sim.rng, 2) * 20000;
 	sim.late = rn_rng_below(&sim.rng, 3) * 50000;
+	sim.old = rn_rng_below(&sim.rng, 4) == 0;
 	work();
 	for (uint32_t i = 0; i < 2; i++) {
 		uint64_t word;

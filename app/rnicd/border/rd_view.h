@@ -14,14 +14,17 @@
 #include "udp/udpl.h"
 #include "udp/udpr.h"
 
-#define RD_PEERS   32768u /* workers of other devices with which a worker has flows, at most; a power of two */
-#define RD_PAIRS   32768u /* pairs of queue pairs of a device's worker */
-#define RD_WORKS   4096u  /* of these, pairs with something under way */
-#define RD_BUCKETS 8192u  /* of each hash table of pairs; a power of two */
-#define RD_RING    256u   /* packets on the way to a peer: all that a receiver takes (UDPR_WINDOW) */
-#define RD_RINGS   2048u  /* peers to which packets are on the way */
-#define RD_PACKETS 8192u  /* packets on the way to all peers */
-#define RD_NUMBERS RNICD_MAX_WORKERS /* numbers that a peer's workers may have: a device takes no more places */
+#define RD_PEERS    32768u /* workers of other devices with which a worker has flows, at most; a power of two */
+#define RD_PAIRS    32768u /* pairs of queue pairs of a device's worker */
+#define RD_WORKS    4096u  /* of these, pairs with something under way */
+#define RD_WIDES    256u   /* of these, pairs with more than RD_WIN segments on the way */
+#define RD_PROMISES 32768u /* segments beyond RD_WIN for each pair that a device's worker promises its peers */
+#define RD_BUCKETS  8192u  /* of each hash table of pairs; a power of two */
+#define RD_RING     256u   /* packets on the way to a peer: all that a receiver takes (UDPR_WINDOW) */
+#define RD_RINGS    2048u  /* peers to which packets are on the way */
+#define RD_PACKETS  8192u  /* packets on the way to all peers */
+#define RD_BACKLOG  64u    /* of a flow's packets those that wait to be sent: more would delay other pairs' */
+#define RD_NUMBERS  RNICD_MAX_WORKERS /* numbers that a peer's workers may have: a device takes no more places */
 
 /* Each pair has one peer, so a tenant that uses its whole share of the pairs takes at most the same share of the
  * peers. */
@@ -101,7 +104,8 @@ struct rd_port {
 	struct rd_pair pair[RD_PAIRS];
 	struct rn_list bucket[2 * RD_BUCKETS];
 	struct rd_work work[RD_WORKS];
-	struct rd_hold hold[RD_WORKS * RD_WIN];
+	struct rd_hold hold[RD_WORKS * RD_WIN + RD_PROMISES];
+	struct rd_wide wide[RD_WIDES];
 	struct rd_chain aside[RD_WORKS * RD_WIN];
 	struct rd_ring ring[RD_RINGS];
 	struct rd_packet packet[RD_PACKETS];

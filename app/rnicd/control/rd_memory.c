@@ -27,6 +27,7 @@ struct rd_port *rd_memory(uint32_t port, uint32_t qpn)
 	rd_init(&r->d, NULL, r->pair, RD_PAIRS, (uint32_t)((uint64_t)time(NULL) * RUNS_PER_S));
 	rd_share(&r->d, RD_PAIRS * rnicd.cfg.user_share / 100, RD_WORKS * rnicd.cfg.user_share / 100);
 	rd_give_works(&r->d, r->work, r->hold, r->aside, RD_WORKS);
+	rd_give_wides(&r->d, r->wide, RD_WIDES, RD_PROMISES);
 	rd_give_buckets(&r->d, r->bucket, RD_BUCKETS, rnicd.secret);
 	r->free = rn_pool_of(r->peer, RD_PEERS, link);
 	r->rings = rn_pool_of(r->ring, RD_RINGS, link);

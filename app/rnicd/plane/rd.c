@@ -12,6 +12,7 @@
 #define ACK_DELAY    (50 * RN_NS_PER_US)
 #define RD_SPORTS    0xc000u /* UDP source ports of flows begin behind this one: RFC 6335's dynamic ports */
 #define TURN_SHARE   WORKER_BURST
+#define PAIR_SHARE   8u  /* packets of a pair before it is the next one's turn */
 #define TURN_BLOCKED 16u /* pairs that find too few packets free, and are checked in a turn */
 #define RESERVE      64u /* packets and rings that are left for answers */
 
@@ -264,6 +265,13 @@ static bool any_lives(struct rd_port *r, const struct pkt_addr *addr)
 	return false;
 }
 
+/* Of the pairs that wait at the peer, as many as its flow has room for. */
+static void pairs_go_on(struct rd_port *r, struct rd_peer *p)
+{
+	for (uint32_t room = rd_flow_room(p); room > 0 && rd_unpark(&r->d, &p->full); room--)
+		;
+}
+
 /* Handles results of packets; if a flow is lost, the runs to that peer end. False: no room for effects. */
 static bool flow_fates(struct rnicd_worker *w, struct rd_port *r, struct rd_peer *p)
 {
@@ -282,8 +290,7 @@ static bool flow_fates(struct rnicd_worker *w, struct rd_port *r, struct rd_peer
 		p->tx = (struct udpr_tx){ .last_sent = p->tx.last_sent };
 		rd_lost(&r->d, p->addr.b);
 	}
-	for (uint32_t room = rd_flow_room(p); room > 0 && rd_unpark(&r->d, &p->full); room--)
-		;
+	pairs_go_on(r, p);
 	return true;
 }
 
@@ -301,17 +308,18 @@ static void flows_look(struct rnicd_worker *w, struct rd_port *r)
 }
 
 enum gives {
-	GIVES_ALL,  /* the pair has no more packets now */
-	GIVES_PART, /* this turn has no more room */
-	GIVES_FULL  /* the flow has no more room: the pair waits at the peer */
+	GIVES_ALL,   /* the pair has no more packets now */
+	GIVES_SHARE, /* it is other pairs' turn */
+	GIVES_PART,  /* this turn has no more room */
+	GIVES_FULL   /* the flow has no more room: the pair waits at the peer */
 };
 
-/* All packets of a pair that its flow takes. */
+/* As many packets of a pair as its flow takes, PAIR_SHARE at most. */
 static enum gives pair_give(struct rnicd_worker *w, struct rd_port *r, struct rd_pair *x, uint32_t *n)
 {
 	struct pkt_addr to;
 	struct rd_peer *p;
-	uint32_t numbers;
+	uint32_t numbers, given = 0;
 
 	memcpy(to.b, x->addr, sizeof(to.b));
 	numbers = rd_peer_numbers(r, &to); /* not known: its first worker's COOKIE tells, and numbers_in() goes on */
@@ -321,11 +329,14 @@ static enum gives pair_give(struct rnicd_worker *w, struct rd_port *r, struct rd
 		return GIVES_ALL;
 	}
 	while (worker_space(w) && rd_packet_room(r, p, RESERVE)) {
+		if (given++ == PAIR_SHARE)
+			return GIVES_SHARE;
 		struct rd_packet *packet = rd_packet_take(r, p);
 
 		packet->len = rd_out(&r->d, x, packet->b);
 		if (packet->len == 0) {
 			rd_packet_back(r, p, packet);
+			(void)rd_unpark(&r->d, &p->full); /* what this pair does not use */
 			return GIVES_ALL;
 		}
 		flow_give(r, p, packet, w->now);
@@ -343,10 +354,11 @@ static uint32_t pairs_give(struct rnicd_worker *w, struct rd_port *r)
 	struct rd_pair *x;
 
 	while (n < TURN_SHARE && blocked < TURN_BLOCKED && worker_space(w) && (x = rd_pop(&r->d)) != NULL) {
-		if (pair_give(w, r, x, &n) != GIVES_PART)
+		const enum gives g = pair_give(w, r, x, &n);
+		if (g != GIVES_PART && g != GIVES_SHARE)
 			continue;
 		rd_put(&r->d, x);
-		blocked++;
+		blocked += g == GIVES_PART;
 	}
 	return n;
 }
@@ -388,6 +400,7 @@ static uint32_t flows_send(struct rnicd_worker *w, struct rd_port *r)
 	while ((p = rn_slist_pop(&r->touched, struct rd_peer, link)) != NULL) {
 		p->touched = false;
 		const bool more = flow_send(w, r, p, &n);
+		pairs_go_on(r, p);
 		uint64_t due = rn_min_u64(udpr_tx_timer(&p->tx, w->now), udpr_rx_due(&p->rx, ACK_DELAY));
 
 		if (!more || p->tx.state == UDPR_LOST)

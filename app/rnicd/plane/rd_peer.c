@@ -107,9 +107,9 @@ struct rd_peer *rd_peer_get(struct rd_port *r, const struct pkt_addr *addr, uint
 
 uint32_t rd_flow_room(const struct rd_peer *p)
 {
-	const uint32_t room = udpr_tx_room(&p->tx, RD_RING);
+	const uint32_t room = udpr_tx_room(&p->tx, RD_RING), waits = p->tx.end - p->tx.nxt + p->tx.gone;
 
-	return room > 0 ? room - 1 : 0;
+	return waits < RD_BACKLOG && room > 0 ? rn_min_u32(room - 1, RD_BACKLOG - waits) : 0;
 }
 
 /*

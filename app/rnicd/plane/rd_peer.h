@@ -25,7 +25,7 @@ void rd_peer_touch(struct rd_port *r, struct rd_peer *p);
 uint32_t rd_peer_numbers(struct rd_port *r, const struct pkt_addr *addr);
 void rd_peer_set_numbers(struct rd_port *r, const struct pkt_addr *addr, uint32_t numbers);
 
-/* How many packets of pairs the peer's flow takes: one place is left for an answer. */
+/* How many packets of pairs the peer's flow takes: RD_BACKLOG wait at most, and one place is left for an answer. */
 uint32_t rd_flow_room(const struct rd_peer *p);
 /*
  * Whether the peer's flow may have one more packet, and the device's pools keep `leave` for answers. 0: the packet is
