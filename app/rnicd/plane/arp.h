@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Neighbours of one port as one worker knows them (RFC 826). Each worker learns for itself: ARP frames are shown to
- * all. An entry is made only for an address that this host wants to reach, and for a host of the network that asks for
- * this one; so a flood of forged senders can take only unused entries. Worker thread only; memory is taken at creation.
+ * Neighbours of one port as one worker knows them (RFC 826). Each worker learns for itself: every worker sees all ARP
+ * frames. An entry is made only for an address that this host wants to reach, and for a host of the network that asks
+ * for this one; so a flood of forged senders can take only unused entries. Worker thread only; memory is taken at
+ * creation.
  */
 #ifndef RNICD_ARP_H
 #define RNICD_ARP_H
@@ -14,9 +15,9 @@
 #define ARP_ENTRIES 512u
 #define ARP_WAYS    8u
 /* buffers of frames that wait for neighbours */
-#define ARP_PENDING_MIN 8u   /* for each, whatever waits for others */
-#define ARP_PENDING_MAX 128u /* for one at most: about as many as Linux keeps */
-#define ARP_PENDING_ALL 512u /* for all together, where one has more than ARP_PENDING_MIN */
+#define ARP_PENDING_MIN 8u   /* for each neighbour, whatever waits for others */
+#define ARP_PENDING_MAX 128u /* for one neighbour at most: about as many as Linux keeps */
+#define ARP_PENDING_ALL 512u /* for all neighbours, once one has more than ARP_PENDING_MIN */
 #define ARP_TRIES       4u
 #define ARP_RETRY_NS    (250 * RN_NS_PER_MS) /* pause before the first retry; doubles with each try */
 #define ARP_FRESH_NS \
@@ -30,7 +31,7 @@ enum arp_state {
 	ARP_S_WAIT,  /* asked; a reply makes it READY, ARP_TRIES without one FAILED */
 	ARP_S_READY, /* mac is good; ARP_FRESH_NS after the last news it goes to PROBE when used */
 	ARP_S_PROBE, /* mac still in use, asked again: a reply makes it READY, none after ARP_TRIES FAILED */
-	ARP_S_FAILED /* nobody answers; after ARP_FAILED_NS the next use asks again */
+	ARP_S_FAILED /* no answer; after ARP_FAILED_NS the next use asks again */
 };
 
 struct arp_entry {
@@ -75,11 +76,14 @@ bool arp_park(struct arp_table *t, struct arp_entry *e, struct rte_mbuf *m);
 /* The first frame that has waited for the neighbour, with its MAC; NULL: no more. */
 struct rte_mbuf *arp_unpark(struct arp_table *t, struct arp_entry *e);
 
-/* A received ARP frame. reply: this worker shall answer when it asks for us (one worker receives it from the wire). */
+/*
+ * A received ARP frame. reply: this worker answers if the frame asks for our address (one worker gets it from the
+ * wire).
+ */
 void arp_input(struct arp_table *t, const struct rte_mbuf *m, const struct pkt *p, bool reply, uint64_t now,
 	       struct arp_todo *todo);
 
-/* Retries; call when arp_next() is due, until it returns false. */
+/* Sends requests again that are due; call when arp_next() is due, until it returns false. */
 bool arp_timer(struct arp_table *t, uint64_t now, struct arp_todo *todo);
 uint64_t arp_next(const struct arp_table *t);
 

@@ -128,7 +128,7 @@ static FILE *open_file(const struct capture *c)
 	return f;
 }
 
-/* The file is full: it takes the place of the one before it, and a new one begins. Both are whole captures. */
+/* A full file takes the place of the older half, and a new file begins. Both files are whole captures. */
 static void turn_over(struct capture *c)
 {
 	if (c->failed || c->size < c->half)

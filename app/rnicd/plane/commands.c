@@ -70,7 +70,10 @@ static void qp_arrive(struct rnicd_worker *w, const struct cmd_qp *q)
 	worker_qp_doorbell(w, q->qp); /* for a doorbell that was rung at the old worker while the QP left */
 }
 
-/* In the turn in which the command first came, its completion queue may still be on a list. */
+/*
+ * In the turn in which the command first came, the SRQ's completion queue may still be on a list: the command comes
+ * again.
+ */
 static void srq_leave(struct rnicd_worker *w, struct cmd_srq *s)
 {
 	if (s->seen[w->index] == 0) {

@@ -9,8 +9,8 @@
 #define BACKLOG_DEFAULT 64u
 #define SETUPS_KEPT     8u /* one set-up in SETUPS_KEPT is kept from connections that have not sent a Request */
 /*
- * Limits for resets and cookies to strangers, and for connections that came to nothing: their cost would come out of
- * the established connections' share of the worker.
+ * Limits for resets and cookies sent to strangers, and for connections without a Request: without limits they would
+ * take the worker's time from established connections.
  */
 #define ANSWER_NS       (200 * RN_NS_PER_US) /* one answer in 200 us: 5,000 a second */
 #define ANSWERS_AT_ONCE 1000u                /* answers in a burst after a pause */
@@ -48,7 +48,7 @@ void conn_tcp_init(const struct rnicd_port *port)
 	cfg->tracks = port->n_paths != 0;
 	cfg->use_ts = !cfg->tracks;
 	cfg->ahead = ahead[port->cfg->ahead];
-	/* a peer without SACK counts the ACKs of what is dropped (RFC 5681, 3.2); over several paths it needs SACK */
+	/* for a drop ahead of a hole a peer without SACK counts ACKs (RFC 5681, 3.2); several paths need SACK */
 	cfg->use_sack = cfg->ahead != TCPL_AHEAD_DROP || cfg->tracks;
 	cfg->keep_idle_ns = port->cfg->keepalive_ns;
 	tcp_cfg[port->index][1] = *cfg;

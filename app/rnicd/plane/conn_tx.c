@@ -4,7 +4,7 @@
 #include "plane/worker_int.h"
 
 #define SHARE        32u /* segments that one connection may send before the next one's turn */
-#define ANSWER_SHARE 2u  /* segments of one that answers: most often one, and the second look finds nothing more */
+#define ANSWER_SHARE 2u  /* segments of a connection that answers: most often one, and a second look finds none */
 /* Segments and looks of a turn, answers not counted: no more than a turn receives. */
 #define TURN_SHARE WORKER_BURST
 _Static_assert(PORT_TX_WIRE <= WORKER_BURST, "one turn receives what the one before it has sent");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the message engine has told becomes events for the control thread, by value and in batches; then the engine's
- * packets are freed. Once a turn, and when the engine's list of effects is full.
+ * Turns the message engine's effects into events for the control thread, by value and in batches; then frees the
+ * engine's packets. Runs once a turn, and when the engine's list of effects is full.
  */
 #include "plane/worker_int.h"
 
@@ -31,7 +31,7 @@ static void tell_conn(struct rnicd_worker *w, const struct qp_fx *fx, struct eve
 	o->local = endpoint(&a->local, a->lport);
 	o->remote = endpoint(&a->remote, a->rport);
 	if (fx->type == QP_FX_CLOSED)
-		c->owner = 0; /* commands still under way find that it is not theirs */
+		c->owner = 0; /* commands still under way for this connection do nothing */
 	if (fx->priv_len > 0 && fx->priv_len <= IPC_PRIV_MAX) {
 		memcpy(o->priv, fx->priv, fx->priv_len);
 		o->priv_len = fx->priv_len;

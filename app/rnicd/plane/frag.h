@@ -24,8 +24,8 @@ RN_NODISCARD bool frag_start(struct rnicd_worker *w);
 void frag_stop(struct rnicd_worker *w); /* all buffers are given back; before the ports' pools go */
 
 /*
- * A frame for the port's own address of which pkt_parse() has said PKT_FRAGMENT, at frag_owner(). Takes m. The whole
- * datagram, to be parsed; NULL: others are still to come, or it was dropped and counted.
+ * Handles a fragment (PKT_FRAGMENT of pkt_parse()) for the port's own address, at the worker frag_owner(). Takes m.
+ * Returns the whole datagram, to be parsed; NULL: fragments are still missing, or m was dropped and counted.
  */
 struct rte_mbuf *frag_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p);
 
@@ -41,8 +41,9 @@ uint32_t frag_buffers(const struct rnicd_port *port, uint32_t len);
 /* Allocates this many buffers as one frame, each with room for a fragment's headers; NULL: not enough buffers. */
 struct rte_mbuf *frag_chain(const struct rnicd_port *port, uint32_t n);
 /*
- * Such a frame as fragments, one a buffer: the first has all headers, the others bytes alone; each but the last has
- * pkt_frag_step() octets behind the IPv4 header. Takes m. Their number; out has room for PKT_FRAG_EACH.
+ * Makes fragments of a frame of frag_chain(), one of each buffer: the first buffer has all headers, the others only
+ * bytes; each but the last has pkt_frag_step() octets behind the IPv4 header. Takes m. Returns the number of fragments;
+ * out has room for PKT_FRAG_EACH.
  */
 uint32_t frag_cut(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, struct rte_mbuf **out);
 /* Puts m into the port's queue: as one frame, or as fragments if it is longer than the MTU. Takes m. */

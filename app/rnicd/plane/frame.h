@@ -23,7 +23,7 @@ uint32_t frame_iov(const struct rte_mbuf *m, uint32_t off, uint32_t len, struct 
 
 static inline bool frame_csum_deferred(const struct rte_mbuf *m) { return (m->ol_flags & RTE_MBUF_F_TX_L4_MASK) != 0; }
 
-/* Of ol_flags, for one FPDU and for several; constant after frame_init. */
+/* Bits of ol_flags for deferred CRCs: one FPDU's, or those of several; constant after frame_init. */
 extern uint64_t frame_crc_flag, frame_crcs_flag;
 
 /* After EAL's start. False: DPDK has no flag left. */
@@ -34,7 +34,7 @@ static inline bool frame_crc_deferred(const struct rte_mbuf *m)
 	return (m->ol_flags & (frame_crc_flag | frame_crcs_flag)) != 0;
 }
 
-/* The number of FPDUs whose CRCs are not filled in. */
+/* Notes in m that the CRCs of its FPDUs are not filled in; 0: no CRC is deferred. */
 static inline void frame_defer_crc(struct rte_mbuf *m, uint32_t fpdus)
 {
 	if (fpdus != 0)
@@ -47,7 +47,7 @@ static inline void frame_defer_crc(struct rte_mbuf *m, uint32_t fpdus)
  */
 void frame_finish(struct rte_mbuf *m);
 
-/* A whole copy in one segment, or NULL. Metadata but for deferral and port are not kept. */
+/* A whole copy in one segment, or NULL. Of the metadata, deferral and port are kept. */
 struct rte_mbuf *frame_copy(struct rte_mempool *pool, const struct rte_mbuf *m);
 
 #endif

@@ -25,7 +25,7 @@ static void gram_close(struct rnicd_worker *w, struct cmd_gram *c)
 	struct gram *g = c->gram, **at = &w->grams.slot[g->lport % GRAM_HASH];
 	uint32_t count = 0;
 
-	/* what the program has sent before it ended is sent */
+	/* datagrams that the program sent before it ended still leave */
 	c->waits = !c->give_up && !g->broken && !gram_send(w, g, WORKER_BURST, &count);
 	if (c->waits)
 		return;

@@ -63,10 +63,10 @@ void gram_refused(struct rnicd_worker *w, const struct pkt_refused *r);
 
 /* The socket's doorbell has been rung. */
 void gram_ring(struct rnicd_worker *w, struct gram *g);
-/* The steps of a turn; how many datagrams have left. */
+/* The steps of a worker's turn. gram_transmit returns how many datagrams have left. */
 uint32_t gram_transmit(struct rnicd_worker *w);
 void gram_events(struct rnicd_worker *w);
-/* Before the worker sleeps. */
+/* Whether a socket has something to send or to tell: then the worker does not sleep. */
 bool gram_waits(const struct rnicd_worker *w);
 
 void command_gram(struct rnicd_worker *w, struct cmd *c);
@@ -82,7 +82,7 @@ static inline void gram_say_wire(const struct gram *g, uint32_t wire)
 }
 /* Sends at most `share` datagrams. False: there is no room for more now. */
 bool gram_send(struct rnicd_worker *w, struct gram *g, uint32_t share, uint32_t *count);
-/* The next record's bytes from `at` on, where they lie in the ring; how many pieces. */
+/* The next record's bytes from `at` on, where they lie in the ring; returns the number of pieces. */
 static inline uint32_t gram_tx_bytes(const struct gram *g, uint32_t at, uint32_t len, struct rn_iov iov[2])
 {
 	uint8_t *ring = (uint8_t *)g->mem + IPC_GRAM_TX_OFF;
@@ -94,11 +94,11 @@ static inline uint32_t gram_tx_bytes(const struct gram *g, uint32_t at, uint32_t
 	return len > first ? 2 : 1;
 }
 
-/* The socket of this worker's that such a packet (dport, src, sport) is for; NULL: none. */
+/* This worker's socket that p is for, by dport, src and sport; NULL: none. */
 struct gram *gram_find(struct rnicd_worker *w, uint32_t dev, const struct pkt *p);
 /*
- * A datagram for the socket: rec->len octets of a frame from `off` on. False: there was no room for it, which was
- * counted.
+ * Puts a datagram into the socket's receive ring: rec->len octets of m from `off` on. False: there was no room, which
+ * was counted.
  */
 bool gram_deliver(struct rnicd_worker *w, struct rnicd_port *port, struct gram *g, const struct rte_mbuf *m,
 		  uint32_t off, const struct ipc_gram_rec *rec);
@@ -107,19 +107,27 @@ struct ipc_gram_rec gram_record(const struct rnicd_port *port, const struct rte_
 
 /* Takes over the program's index of the receive ring. False: the index is impossible. */
 bool gram_read(struct rnicd_worker *w, struct gram *g);
-/* Such a record, whose octets lie in a slot. False: there is no room for it now. */
+/* Puts a record whose octets lie in a slot into the receive ring. False: there is no room for the record now. */
 bool gram_put_slot(struct rnicd_worker *w, struct gram *g, const struct ipc_gram_rec *rec);
 
 /* ---- the wire iwarp: gram_iwarp.c sends, gram_iwarp_rx.c receives, gram_slot.c places ---- */
 
-/* The slots go to the socket that asks, or stay with it. Their STag; 0: another one has them. */
+/*
+ * Lends g's slots to the peer's socket that asks by packet q, or renews its loan. Returns the slots' STag; 0: another
+ * socket has the slots.
+ */
 uint32_t gram_lend(struct rnicd_worker *w, struct gram *g, uint32_t dev, const struct pkt *q);
-/* A segment of a Write-Record, sound but for its slot. True: with it the datagram was delivered. */
+/*
+ * Places a segment of a Write-Record, of which only the slot is still to be checked. True: the segment completed its
+ * datagram, which was delivered.
+ */
 bool gram_place(struct rnicd_worker *w, struct rnicd_port *port, struct gram *g, const struct rte_mbuf *m,
 		const struct gram_seg *seg);
 
-/* The peer, if it takes this record's datagram by iWARP; NULL: it is sent as plain UDP. May send the peer a
- * question. */
+/*
+ * The record's peer, if the peer takes the datagram by iWARP; NULL: the datagram leaves as plain UDP. May send the peer
+ * a question.
+ */
 struct udps_peer *gram_iwarp_peer(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec);
 /* Sends the next record; returns the number of frames. 0: there is no room now. */
 uint32_t gram_iwarp_send(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec,

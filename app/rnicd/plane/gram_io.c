@@ -7,7 +7,7 @@
 #define SHARE      32u /* datagrams of one socket before the next one's turn */
 #define TURN_SHARE 64u
 
-/* Octets of a datagram: what IP's length can say, or without fragments (IPv6) what the port takes. */
+/* The longest datagram, octets: as IP's length field allows, or where nothing is fragmented (IPv6) the port's MTU. */
 static uint32_t gram_longest(const struct rnicd_port *port)
 {
 	const uint32_t ip = port_ip_len(port);
@@ -44,7 +44,9 @@ static void copy_payload(const struct gram *g, uint8_t *to, uint32_t at, uint32_
 	memcpy(to + iov[0].len, iov[1].base, iov[1].len);
 }
 
-/* A datagram longer than the MTU: in each buffer as much as a fragment has, headers in front of the first. */
+/*
+ * Fills a chain with a datagram longer than the MTU: a fragment's bytes in each buffer, headers in the first one too.
+ */
 static RN_COLD void fill_chain(const struct gram *g, const struct rnicd_port *port, struct rte_mbuf *m, uint32_t len)
 {
 	uint32_t at = 0, room = pkt_frag_step(port->mtu) - PKT_UDP_LEN, hdr = ud_headers_len(port);

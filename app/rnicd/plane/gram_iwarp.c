@@ -84,7 +84,7 @@ struct cut {
 	uint64_t to; /* of the slot's first octet */
 };
 
-/* DDP header of the segment at `at`, with what stands before it. */
+/* Writes the DDP header of the segment at `at`, and in front of it struct udpl_record if there is one. */
 static uint32_t build_ddp(const struct cut *c, uint32_t at, bool last, uint8_t *to)
 {
 	const struct udpl_record r = { .id = c->msn, .offset = at };
@@ -97,7 +97,7 @@ static uint32_t build_ddp(const struct cut *c, uint32_t at, bool last, uint8_t *
 	return UDPL_RECORD_LEN + ddp_build(to + UDPL_RECORD_LEN, &d);
 }
 
-/* The segment of so many octets at `at` of the next record; its length behind the UDP header. */
+/* Builds the segment with `bytes` octets from `at` on of the next record; returns its length behind the UDP header. */
 static uint32_t build_segment(const struct gram *g, const struct cut *c, uint32_t at, uint32_t bytes, uint8_t *to)
 {
 	const bool last = c->h.kind == UDPL_SEND || at + bytes == c->h.total;
@@ -115,7 +115,7 @@ static uint32_t build_segment(const struct gram *g, const struct cut *c, uint32_
 	return len + UDPL_CRC_LEN;
 }
 
-/* Whether so many frames may leave for the address now. */
+/* Whether n frames may leave for the record's address now. */
 static bool room_for(const struct rnicd_worker *w, const struct rnicd_port *port, const struct ipc_gram_rec *rec,
 		     uint32_t n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving for datagram sockets over the wire iwarp. The sender is a peer's rnicd: nobody else sends from the numbers
- * of sockets. The Q_Key is one for each sender's address and port of ours, so no table is needed to check it.
+ * Receiving for datagram sockets over the wire iwarp. The sender is a peer's rnicd: no other program sends from the
+ * numbers of sockets. The Q_Key is a hash of the sender's address and our port, so no table is needed to check it.
  */
 #include "base/rn_sip.h"
 #include "border/policy.h"
@@ -13,7 +13,7 @@
 
 static struct qp_stats *sock_stats(struct rnicd_worker *w) { return &w->tcp.rc.qp.stats; }
 
-/* With it `from` may send to the port of this device. A new one after each start. */
+/* The Q_Key with which `from` may send to lport of this device. Another one after each start of rnicd. */
 static uint32_t qkey_of(const struct rnicd_port *port, const struct pkt_addr *from, uint16_t lport)
 {
 	const struct udps_key name = { .dev = port->index, .port = lport };
@@ -23,7 +23,7 @@ static uint32_t qkey_of(const struct rnicd_port *port, const struct pkt_addr *fr
 	return (uint32_t)rn_sip_hash(&rnicd.secret[2], &k, sizeof(k), QKEYS);
 }
 
-/* Within the rate limit for strangers, and never more octets than have come. */
+/* Answers the packet's sender, within the rate limit for strangers, and never with more octets than were received. */
 static void say(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt *p, const struct udps_msg *m)
 {
 	uint8_t buf[UDPS_LEN];
@@ -46,7 +46,7 @@ static void say_unasked(struct rnicd_worker *w, struct rnicd_port *port, const s
 	say(w, port, p, &m);
 }
 
-/* The packet as its socket's wire would have had it: ports, and where the octets lie. */
+/* The packet with the ports of its two sockets in place of the UDP ports. */
 static struct pkt as_plain(const struct pkt *p, const struct udpl_hdr *h)
 {
 	struct pkt q = *p;
@@ -123,8 +123,8 @@ void gram_timers(struct rnicd_worker *w)
 uint64_t gram_due(const struct rnicd_worker *w) { return pkt_frag_due(w->grams.segs); }
 
 /*
- * RFC 5041, 4.2 and RFC 5040, 4.3: a Send of one segment, or one segment of many, of a Send or a Write-Record. `at`: of
- * those its place in the datagram.
+ * Whether the segment is a datagram or a part of one (RFC 5041, 4.2; RFC 5040, 4.3): a Send of one segment, or one of
+ * the segments of a Send or a Write-Record. at: the segment's offset in the datagram.
  */
 static bool is_datagram(const struct udpl_hdr *h, const struct ddp_hdr *d, uint32_t at)
 {
@@ -137,7 +137,7 @@ static bool is_datagram(const struct udpl_hdr *h, const struct ddp_hdr *d, uint3
 	       d->last == (at + d->payload_len == h->total);
 }
 
-/* Reads the DDP header and what stands before it. False: a rule is broken. */
+/* Reads the DDP header, and struct udpl_record in front of it if there is one. False: a rule is broken. */
 static bool read_ddp(const uint8_t *body, const struct udpl_hdr *h, struct ddp_hdr *d, struct gram_seg *seg)
 {
 	const uint32_t ahead = h->kind == UDPL_RECORD ? UDPL_RECORD_LEN : 0;
@@ -154,8 +154,9 @@ static bool read_ddp(const uint8_t *body, const struct udpl_hdr *h, struct ddp_h
 }
 
 /*
- * Keeps a segment until its datagram is whole; takes m. The datagram, its octets alone; NULL: others are still to come,
- * or this one broke a rule. Who may mix segments of two datagrams is their sender's rnicd, which says what it likes.
+ * Keeps a segment until its datagram is whole; takes m. Returns the datagram, its octets without headers; NULL:
+ * segments are still missing, or this one broke a rule. Only the sender's rnicd could mix segments of two datagrams,
+ * and it may send any octets anyway.
  */
 static struct rte_mbuf *gather(struct rnicd_worker *w, struct rte_mbuf *m, const struct pkt *q, const struct ddp_hdr *d)
 {
@@ -182,7 +183,7 @@ static struct rte_mbuf *gather(struct rnicd_worker *w, struct rte_mbuf *m, const
 	return whole;
 }
 
-/* What is to be freed; NULL: it is kept. */
+/* Returns the frame to be freed; NULL: the frame is kept. */
 static struct rte_mbuf *sock_datagram(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m,
 				      const struct pkt *p, const struct udpl_hdr *h)
 {
@@ -224,7 +225,7 @@ static struct rte_mbuf *sock_datagram(struct rnicd_worker *w, struct rnicd_port 
 		if (m == NULL)
 			return NULL;
 		q.payload_off = 0;
-		if (m->pkt_len != rec.len) { /* its segments did not agree about that */
+		if (m->pkt_len != rec.len) { /* the segments disagreed about the total length */
 			sock_stats(w)->ud_bad++;
 			return m;
 		}
@@ -243,7 +244,7 @@ void gram_iwarp_input(struct rnicd_worker *w, struct rnicd_port *port, struct rt
 		worker_move(w, port, m, owner);
 		return;
 	}
-	/* a group's MAC with an address of one station is nobody's (RFC 1122, section 3.3.6) */
+	/* a frame to a group's MAC and a unicast IP address is for no host (RFC 1122, section 3.3.6) */
 	if (!worker_csum_good(port, m, p) || (rte_pktmbuf_mtod(m, const uint8_t *)[0] & 1) != 0)
 		port->stats[w->index].rx_bad_csum++;
 	else if (p->ip_version != 4 || !udpl_is_sock(h->src_qpn))

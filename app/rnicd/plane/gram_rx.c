@@ -17,7 +17,10 @@ static bool from_peer(const struct gram *g, const struct pkt_addr *ip, uint16_t 
 	return g->peer.port == port && pkt_addr_eq(&g->peer.ip, ip);
 }
 
-/* How well a socket fits a packet: it has this peer, else this address. 0: it is not for the socket. */
+/*
+ * How well a socket fits a packet: a socket with this peer fits best, then one with this device's address. 0: not at
+ * all.
+ */
 static uint32_t fits(const struct gram *g, uint32_t dev, const struct pkt *p)
 {
 	if (g->lport != p->dport || (g->dev != dev && g->dev != GRAM_ANY_DEV))
@@ -27,7 +30,10 @@ static uint32_t fits(const struct gram *g, uint32_t dev, const struct pkt *p)
 	return 1u + (g->dev == dev) + 2u * (g->peer.port != 0);
 }
 
-/* Of those that fit as well as `first` and share what comes: which one it is for, the peer's address says. */
+/*
+ * Of the n sockets that fit as well as `first` and share the packets of a port: chooses one by a hash of both
+ * addresses.
+ */
 static struct gram *balanced(struct gram *first, uint32_t n, uint32_t dev, const struct pkt *p)
 {
 	const struct flow_key key = {
@@ -41,7 +47,7 @@ static struct gram *balanced(struct gram *first, uint32_t n, uint32_t dev, const
 	return g;
 }
 
-/* Of several with the port: the one that fits best, of those the newest. */
+/* Of several sockets with the port: the one that fits best, of equals the newest. */
 struct gram *gram_find(struct rnicd_worker *w, uint32_t dev, const struct pkt *p)
 {
 	struct gram *best = NULL;
@@ -70,7 +76,7 @@ static void gram_put(const struct gram *g, uint32_t at, const void *p, uint32_t 
 
 bool gram_read(struct rnicd_worker *w, struct gram *g)
 {
-	/* acquire: pairs with the program's release; it has done with the records before */
+	/* acquire: pairs with the program's release, which says that earlier records have been read */
 	uint32_t head = __atomic_load_n(&g->mem->rx_head, __ATOMIC_ACQUIRE);
 
 	if (rn_unlikely(head - g->rx_head > g->rx_tail - g->rx_head)) {
@@ -91,7 +97,7 @@ static bool gram_room(struct rnicd_worker *w, struct gram *g, uint32_t need)
 	uint32_t used = g->rx_tail - g->rx_head;
 	if (may == 0 || may > IPC_GRAM_RING)
 		may = IPC_GRAM_RING;
-	/* as Linux has it, the one that goes beyond the limit is still taken */
+	/* as on Linux, the record that passes the limit is still taken */
 	if (rn_likely(used < may && need <= IPC_GRAM_RING - used))
 		return true;
 	__atomic_store_n(&g->mem->dropped, g->mem->dropped + 1, __ATOMIC_RELAXED);
@@ -192,7 +198,7 @@ void gram_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf
 
 void gram_refused(struct rnicd_worker *w, const struct pkt_refused *r)
 {
-	/* one without a peer is told nothing, as with Linux: it could not know which of its datagrams it was */
+	/* a socket without a peer is told nothing, as on Linux: it could not know which datagram was refused */
 	for (struct gram *g = gram_bucket(w, r->sport); g != NULL; g = g->next) {
 		if (g->lport != r->sport || g->peer.port == 0 || !from_peer(g, &r->dst, r->dport) || g->broken)
 			continue;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Long datagrams of the wire iwarp as Write-Records: each segment is placed in a slot of the socket's memory as it
- * comes, and the record of the ring that names the slot follows when all are there. One sender has the slots at a time,
- * and takes them in turn: a newer record in a slot ends an older one that is not whole.
+ * comes, and the ring's record that names the slot follows when all segments are there. One sender has the slots at a
+ * time, and takes them in turn: a newer record in a slot ends an older one that is not whole.
  */
 #include "base/rn_seq.h"
 #include "base/rn_sip.h"
@@ -39,7 +39,7 @@ uint32_t gram_lend(struct rnicd_worker *w, struct gram *g, uint32_t dev, const s
 
 	if (!same && w->now < g->lent_until)
 		return 0;
-	/* a sender that was started anew counts from another number on */
+	/* a restarted sender numbers its records from another number on */
 	for (uint32_t i = 0; i < IPC_GRAM_SLOTS; i++) {
 		struct gram_slot *s = &g->slot[i];
 		if (!same || w->now - s->at >= UDPS_FRESH_NS)
@@ -59,7 +59,7 @@ static bool is_unread(struct rnicd_worker *w, struct gram *g, struct gram_slot *
 	return s->unread || g->broken;
 }
 
-/* The record begins, and what was in the slot before is over. False: the slot is not free. */
+/* Begins the record in the slot, and drops an older, incomplete one. False: the slot is not free. */
 static bool slot_begin(struct rnicd_worker *w, struct gram *g, struct gram_slot *s, const struct gram_seg *seg)
 {
 	if (is_unread(w, g, s))
@@ -71,7 +71,7 @@ static bool slot_begin(struct rnicd_worker *w, struct gram *g, struct gram_slot 
 	return true;
 }
 
-/* The datagram is whole. */
+/* The datagram is whole: puts its record into the ring. False: there is no room. */
 static bool slot_deliver(struct rnicd_worker *w, struct rnicd_port *port, struct gram *g, struct gram_slot *s,
 			 struct ipc_gram_rec *rec)
 {
@@ -108,7 +108,7 @@ static struct gram_slot *slot_for(struct rnicd_worker *w, struct rnicd_port *por
 		return NULL;
 	}
 	if ((!s->known || seg->id != s->id) && !slot_begin(w, g, s, seg)) {
-		/* the program reads too slowly: once for each record */
+		/* the program reads too slowly: counted once for each record */
 		port->stats[w->index].gram_full += seg->offset == 0;
 		return NULL;
 	}

@@ -6,7 +6,7 @@
 #define TCP_SUM_AT 16u
 #define UDP_SUM_AT 6u
 
-/* Where the L4 header is; its protocol, or 0 where there is none that can be told. IPv6 without extension headers. */
+/* Finds the L3 and L4 headers. Returns the L4 protocol; 0: unknown. Does not pass over IPv6 extension headers. */
 static uint8_t l4_at(const uint8_t *frame, uint32_t first, uint32_t *l3, uint32_t *l4)
 {
 	uint32_t at = PKT_ETH_LEN;

@@ -2,7 +2,7 @@
 /*
  * Frames with a virtio-net header, as packet sockets carry them (packet(7), PACKET_VNET_HDR): what the header of a
  * received frame says of the checksum, and TCP segments that follow one another as one large segment, which the kernel
- * cuts again if that must be.
+ * cuts again if necessary.
  *
  * Pure: no memory of its own, no state but the caller's.
  */
@@ -62,7 +62,7 @@ bool host_join_add(struct host_join *j, const struct host_seg *s);
  */
 void host_join_head(const struct host_join *j, uint8_t *hdr, struct virtio_net_hdr *h);
 
-/* The virtio-net header of a frame whose TCP or UDP checksum is deferred; without one where the frame is another. */
+/* The virtio-net header for a frame whose TCP or UDP checksum is deferred; all zero for any other frame. */
 void host_defer(const uint8_t *frame, uint32_t first, struct virtio_net_hdr *h);
 
 #endif

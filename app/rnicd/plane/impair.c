@@ -29,7 +29,7 @@ struct impair {
 	struct rn_rng rng;
 	struct resegment segments;
 	struct rte_mempool *copies;
-	uint64_t last; /* arrival of the frame that took off last: the line keeps order */
+	uint64_t last; /* arrival time of the latest frame on the line, which keeps order */
 	uint32_t mask;
 	uint32_t head, tail; /* free running */
 	uint32_t n_held;

@@ -54,13 +54,13 @@ static uint32_t impair_limit(const struct rnicd_port *port)
 	return n;
 }
 
-/* The packet buffers are shared evenly between ports; the paths of one have the same. */
+/* Packet buffers are shared evenly between ports; the paths of a port use the port's pool. */
 static bool make_pool(struct rnicd_port *port, char *err, uint32_t err_len)
 {
 	uint32_t one = buffer_room(port) + MBUF_PRIV_SIZE + (uint32_t)sizeof(struct rte_mbuf) + 2 * RN_CACHE_LINE;
 	char name[RTE_MEMPOOL_NAMESIZE];
 
-	if (!rnicd.cfg.hugepages && one < PAGE) /* DPDK has no object lie across ordinary pages */
+	if (!rnicd.cfg.hugepages && one < PAGE) /* no object crosses the end of an ordinary page */
 		one = PAGE / (PAGE / one);
 	uint64_t n = rnicd_free_memory() / 2 / rnicd.cfg.n_ports / one;
 	n = rn_max_u64(rn_min_u64(n, POOL_MAX + impair_limit(port)),
@@ -123,14 +123,14 @@ static int setup_queues(struct rnicd_port *port)
 static void check_rx_interrupts(struct rnicd_port *port)
 {
 	for (uint16_t q = 0; port->caps.rx_fd && q < port->caps.queues; q++) {
-		/* a tap's descriptor is readable without being asked, its driver has no call for it */
+		/* a tap's driver lacks this call, but its descriptor reports packets anyway */
 		int rc = rte_eth_dev_rx_intr_enable(port->ethdev, q);
 		if (port_rx_fd(port, q) < 0 || (rc != 0 && rc != -ENOTSUP))
 			port->caps.rx_fd = false;
 	}
 }
 
-/* A port without an ethdev has nothing to be set up but what its sockets have. */
+/* A host port has no ethdev to be set up: only its interface's MTU and link are looked at. */
 static bool bring_up_host(struct rnicd_port *port, char *err, uint32_t err_len)
 {
 	if (!port_dev_set_mtu(port, err, err_len))
@@ -150,7 +150,7 @@ static bool bring_up(struct rnicd_port *port, char *err, uint32_t err_len)
 	if (rc == 0)
 		rc = rte_eth_dev_start(port->ethdev);
 	if (rc != 0 && port_link_must_call(port)) {
-		/* its server does not run yet: control/link.c connects later */
+		/* the memif server does not run yet: control/link.c connects later */
 		port_set_link(port, RNICD_LINK_GONE);
 		return true;
 	}
@@ -213,7 +213,7 @@ static bool create_dev(struct rnicd_port *port, char *err, uint32_t err_len)
 
 static bool start_one(struct rnicd_port *port, char *err, uint32_t err_len)
 {
-	/* the wire of a pair lies where its first worker is */
+	/* the wire of a pair lies on the first worker's NUMA node */
 	port->socket = (int)rte_lcore_to_socket_id(1);
 	if (port->n_paths == 0 && !create_dev(port, err, err_len))
 		return false;
@@ -237,7 +237,10 @@ static bool start_one(struct rnicd_port *port, char *err, uint32_t err_len)
 	return true;
 }
 
-/* And 224.0.0.1's, where queries come. Some drivers know no single addresses, others a few of them. */
+/*
+ * Receives the groups' MAC addresses, and that of 224.0.0.1, to which queries are sent. Some drivers take no single
+ * addresses, others a few.
+ */
 void port_groups(struct rnicd_port *port, const struct pkt_addr *addr, uint32_t n)
 {
 	struct rte_ether_addr mac[PORT_GROUPS + 1] = { { .addr_bytes = { 0x01, 0x00, 0x5e, 0x00, 0x00, 0x01 } } };

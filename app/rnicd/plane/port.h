@@ -32,15 +32,15 @@ void port_rx_arm(const struct rnicd_port *port, uint16_t queue);
 uint32_t port_af_packet_slot(const struct rnicd_port *port);
 
 /*
- * For port_link.c, no worker being in the port: closes the device and opens it again. It must have the abilities that
- * it had. False with a sentence in err: it is closed, and this may be called again.
+ * For port_link.c, no worker being in the port: closes the device and opens it again. The device must have the
+ * capabilities that it had. False with a sentence in err: the device is closed, and the call may be repeated.
  */
 bool port_open_again(struct rnicd_port *port, char *err, uint32_t err_len);
 
 #define PORT_CAUSE_MAX 256u
 /*
- * port_cause.c: why the driver has not opened the device, as far as the system shows it, and what to do. rc: what DPDK
- * said, a negative errno, or 0; it is told when nothing better is found.
+ * port_cause.c: why the driver has not opened the device, as far as the system shows it, and what to do. rc: DPDK's
+ * result, a negative errno, or 0; `why` names rc if no better cause is found.
  */
 void port_cause(const struct rnicd_port_cfg *cfg, int rc, char *why, size_t len);
 

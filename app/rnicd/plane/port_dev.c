@@ -21,8 +21,8 @@
 #include "border/devargs.h"
 
 /*
- * The properties of each kind of device. zero_copy: its driver copies what it transmits with the CPU, so that a chain
- * may point into a client's memory that no bus can reach.
+ * The properties of each kind of device. zero_copy: the driver copies each frame with the CPU, so a chain may point
+ * into a client's memory, which no DMA can reach.
  */
 static const struct kind {
 	const char *driver; /* NULL: the argument is a PCI address */
@@ -39,8 +39,8 @@ static const struct kind {
 };
 
 /*
- * A slot of the packet socket's ring: headers of the kernel's and one frame. The driver wants slots no larger than our
- * buffers, and finds the next one behind the last: a block, whole pages, must be a whole number of slots.
+ * A slot of the packet socket's ring: the kernel's headers and one frame. The driver takes no slots larger than our
+ * buffers, and expects no gap between slots: a block of whole pages must be a whole number of slots.
  */
 #define AF_PACKET_ROOM  128u
 #define AF_PACKET_ALIGN 1024u
@@ -55,8 +55,8 @@ uint32_t port_af_packet_slot(const struct rnicd_port *port)
 }
 
 /*
- * A server of memif that was killed leaves its socket behind, and the driver does not bind to a name that is taken.
- * False with a sentence in err: somebody serves it.
+ * Removes the socket that a killed memif server has left behind, since the driver does not bind to a name that is
+ * taken. False with a sentence in err: another program serves the socket.
  */
 static bool clear_memif(const struct rnicd_port *port, char *err, uint32_t err_len)
 {

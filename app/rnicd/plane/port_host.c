@@ -26,7 +26,7 @@
 #define LARGE_EACH     256u   /* large buffers for each queue */
 #define AUX_ROOM       CMSG_SPACE(sizeof(struct tpacket_auxdata))
 
-/* A frame lands in a small buffer, and what is too long for that in a large buffer behind. */
+/* A frame lands in a small buffer, and the rest of a longer frame in a large buffer behind. */
 struct rx_slot {
 	struct rte_mbuf *small, *large; /* small NULL: the slot is to be filled */
 	struct virtio_net_hdr hdr;
@@ -56,7 +56,7 @@ struct port_host {
 
 static bool option(int fd, int name, int value) { return setsockopt(fd, SOL_PACKET, name, &value, sizeof(value)) == 0; }
 
-/* Large segments fill the usual buffer of a socket with two or three frames. */
+/* Enlarges the socket's buffers: two or three large segments would fill those of the usual size. */
 static void more_room(int fd)
 {
 	const int bytes = SOCKET_BYTES;
@@ -74,7 +74,7 @@ static bool open_queue(struct queue *q, uint32_t if_index)
 					.sll_ifindex = (int)if_index };
 	const struct packet_mreq all = { .mr_ifindex = (int)if_index, .mr_type = PACKET_MR_PROMISC };
 
-	/* protocol 0: deaf until it is bound, so that no other interface's packets get in */
+	/* protocol 0: the socket receives nothing until it is bound, so no other interface's packets get in */
 	q->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (q->fd < 0)
 		return false;
@@ -84,7 +84,7 @@ static bool open_queue(struct queue *q, uint32_t if_index)
 	       setsockopt(q->fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof(all)) == 0;
 }
 
-/* Frames are spread over the sockets by their flow; frames of a worker's flow that another has got are handed on. */
+/* The kernel spreads frames over the sockets by their flow; a worker hands frames of another worker's flow on. */
 static bool fan_out(struct port_host *h)
 {
 	const int how = (PACKET_FANOUT_HASH | IGNORE_OUT) << 16;
@@ -187,7 +187,10 @@ int port_host_fd(const struct rnicd_port *port, uint16_t queue) { return port->h
 
 /* ---- receive ---- */
 
-/* False: no buffer. Without a large one the slot is good for all frames but large segments. */
+/*
+ * Gives slot i its buffers. False: no small buffer. Without a large buffer the slot takes all frames but large
+ * segments.
+ */
 static bool fill(struct rnicd_port *port, struct queue *q, uint32_t i)
 {
 	struct rx_slot *s = &q->slot[i];
@@ -347,7 +350,7 @@ static uint32_t put_message(struct queue *q, uint32_t at, struct rte_mbuf **m, u
 	return used;
 }
 
-/* The message has gone, or is lost. */
+/* Counts and frees the frames of a message that has gone, or is lost. */
 static void done_with(struct rnicd_port_stats *st, struct rte_mbuf **m, uint32_t n, bool gone)
 {
 	for (uint32_t i = 0; gone && i < n; i++)

@@ -11,7 +11,7 @@
 
 #include "border/rnicd.h"
 
-/* False with a sentence in err. What an earlier call has made of memory is kept until port_host_free(). */
+/* False with a sentence in err. Memory of an earlier call is kept until port_host_free(). */
 bool port_host_open(struct rnicd_port *port, char *err, uint32_t err_len);
 /* Closes the sockets and frees the buffers that waited for frames. */
 void port_host_close(struct rnicd_port *port);
@@ -19,7 +19,7 @@ void port_host_free(struct rnicd_port *port);
 
 int port_host_fd(const struct rnicd_port *port, uint16_t queue);
 uint32_t port_host_rx(struct rnicd_port *port, uint16_t queue, struct rte_mbuf **m, uint32_t n);
-/* Counts what goes out. Returns how many frames are done with; the others are still the caller's. */
+/* Sends and counts frames. Returns how many frames were sent or lost; the others are still the caller's. */
 uint32_t port_host_tx(struct rnicd_port *port, uint16_t queue, struct rte_mbuf **m, uint32_t n);
 
 #endif

@@ -41,7 +41,7 @@ static bool name_of(uint32_t if_index, struct ifreq *req)
 	return ioctl(ask_fd(), SIOCGIFNAME, req) == 0;
 }
 
-/* Whether frames can go through: the interface is up and, where its driver knows of such a thing, has a carrier. */
+/* Whether frames can go through: the driver reports a carrier, or, if it reports none, the interface is up. */
 static bool carries(struct ifreq *req)
 {
 	struct ethtool_value v = { .cmd = ETHTOOL_GLINK };
@@ -54,7 +54,7 @@ static bool carries(struct ifreq *req)
 	return ioctl(ask_fd(), SIOCGIFFLAGS, &ask) == 0 && (ask.ifr_flags & IFF_UP) != 0;
 }
 
-/* A tap whose interface was deleted is a descriptor without one; one that was moved to another namespace is not. */
+/* Whether the tap still has its interface: not if that was deleted; yes if it was moved to another namespace. */
 static bool tap_attached(const struct rnicd_port *port)
 {
 	struct ifreq req = { .ifr_flags = 0 };
@@ -70,7 +70,7 @@ static enum rnicd_link host_link(const struct rnicd_port *port)
 		return RNICD_LINK_GONE;
 	if (name_of(port->if_index, &req))
 		return carries(&req) ? RNICD_LINK_UP : RNICD_LINK_DOWN;
-	/* a moved tap works on; whether its other end is up cannot be seen from here */
+	/* a moved tap goes on working; whether its interface is up cannot be seen from here */
 	return port->cfg->kind == RNICD_PORT_TAP ? RNICD_LINK_UP : RNICD_LINK_GONE;
 }
 

@@ -18,8 +18,9 @@ void worker_port_leave(struct rnicd_worker *w, struct rnicd_port *port);
 /* Worker's thread, after the device was opened again. */
 void worker_port_join(struct rnicd_worker *w, struct rnicd_port *port);
 /*
- * Worker's thread, control/reload.c: the port's rate is that of its configuration from now on, its impairment (of this
- * worker) im, NULL for none. Returns the one that it had, which is the caller's, with the frames in it.
+ * Worker's thread, control/reload.c: from now on the port has the rate of its configuration, and on this worker the
+ * impairment im; NULL: none. Returns the impairment before, with the frames in it, or im if another worker has the
+ * queue; it is the caller's.
  */
 struct impair *worker_port_change(struct rnicd_worker *w, struct rnicd_port *port, struct impair *im);
 /* Worker's thread: the link carries frames again. Announces this port's address to the neighbours. */

@@ -6,8 +6,8 @@
 #include "border/rnicd.h"
 
 /*
- * The device is started: asks for its RSS and sets port->owners and port->rss. It is RNICD_OWNERS_HASH where the port
- * has one queue, or the device does not hash TCP, or tells neither key nor redirection table.
+ * The device is started: asks for its RSS and sets port->owners and port->rss. port->owners is RNICD_OWNERS_HASH if the
+ * port has one queue, the device does not hash TCP, or its key or redirection table cannot be read.
  */
 void port_rss_read(struct rnicd_port *port);
 

@@ -26,7 +26,7 @@ static int open_bell(unsigned int if_index)
 	struct sock_filter one_byte = BPF_STMT(BPF_RET | BPF_K, 1);
 	const struct sock_fprog filter = { .len = 1, .filter = &one_byte };
 	const int least = 1, yes = 1;
-	/* protocol 0: deaf until it is bound, so that no other interface's packets get in */
+	/* protocol 0: the socket receives nothing until it is bound, so no other interface's packets get in */
 	int s = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (s < 0)
@@ -83,7 +83,7 @@ void port_rx_arm(const struct rnicd_port *port, uint16_t queue)
 
 	if (!port->caps.rx_fd || port->host != NULL) /* a worker that sleeps has emptied the socket */
 		return;
-	/* a full buffer rings no more: it holds two or three packets */
+	/* empties the bell's buffer: when full, with two or three packets, it signals no more */
 	if (port->bell[queue] >= 0) {
 		while (recv(port->bell[queue], &byte, sizeof(byte), 0) >= 0)
 			;
@@ -94,9 +94,9 @@ void port_rx_arm(const struct rnicd_port *port, uint16_t queue)
 }
 
 /*
- * The tap driver reads only after a signal, which its descriptors send with each frame. To a worker that is busy with
- * other ports each of them costs more than reading the frame. So they send none, and the worker calls the driver's
- * handler itself when it is time to look (worker_rx.c). A driver that works otherwise stays as it is.
+ * The tap driver reads only after a signal, which its descriptors send with each frame. For a worker that is busy with
+ * other ports a signal costs more than reading the frame. So the descriptors send no signals, and the worker calls the
+ * driver's handler itself when it is time to look (worker_rx.c). A driver that works otherwise stays as it is.
  */
 void port_tap_quiet(struct rnicd_port *port)
 {

@@ -79,8 +79,8 @@ static void set_lengths(uint8_t *frame, const struct pkt *p, uint32_t l4_len)
 }
 
 /*
- * A segment of two parts, one behind the other, with the header of the second one, which knows more of the other
- * direction, and the sequence number of the first one. b may be of no length. NULL: no buffer.
+ * Makes a segment of two parts, b behind a, with a's sequence number and otherwise b's header, whose ACK is newer. b
+ * may be empty. NULL: no buffer.
  */
 static struct rte_mbuf *segment_of(struct resegment *r, const struct part *a, const struct part *b,
 				   struct rnicd_port_stats *st)
@@ -101,7 +101,7 @@ static struct rte_mbuf *segment_of(struct resegment *r, const struct part *a, co
 	memcpy(frame + hdr + a->len, from_b, b->len);
 	rn_store_be32(frame + b->p.l4_off + TCP_SEQ_AT, a->p.tcp_seq + a->off);
 	if (b->off + b->len != b->p.payload_len)
-		frame[b->p.l4_off + TCP_FLAGS_AT] &= (uint8_t)~PKT_TCP_PSH; /* its last byte comes later */
+		frame[b->p.l4_off + TCP_FLAGS_AT] &= (uint8_t)~PKT_TCP_PSH; /* b's last byte comes later */
 	set_lengths(frame, &b->p, len - b->p.l4_off);
 	m->data_len = (uint16_t)len;
 	m->pkt_len = len;
@@ -151,7 +151,7 @@ static bool goes_on(const struct part *a, const struct part *b)
 	       p->tcp_seq + a->off + a->len == q->tcp_seq + b->off;
 }
 
-/* The part goes behind what is held, as far as it fits; the rest is held. */
+/* Joins the part to the held segment, as far as it fits; the rest is held. */
 static void join(struct resegment *r, struct part s, uint64_t now, struct leaving *l, struct rnicd_port_stats *st)
 {
 	struct rte_mbuf *had = r->held;
@@ -221,7 +221,7 @@ uint32_t resegment_in(struct resegment *r, struct rte_mbuf *m, uint64_t now, str
 	if (whole != NULL)
 		frame_finish(whole);
 	else
-		st->no_buffer++; /* no buffer: it passes unchanged */
+		st->no_buffer++; /* no buffer: the frame passes unchanged */
 	if (whole != NULL && part_of(whole, &s)) {
 		resegment_one(r, s, now, &l, st);
 		rte_pktmbuf_free(m);

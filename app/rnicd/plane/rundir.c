@@ -14,13 +14,15 @@
 
 #include "border/rnicd.h"
 
-#define TELEMETRY "dpdk_telemetry" /* EAL's name begins so */
+#define TELEMETRY "dpdk_telemetry" /* EAL's name for its socket begins so */
 
 #define LONGEST 60u /* of 107 bytes; behind it come this process's name and the socket's */
 
 static char own[RNICD_PATH_MAX];
 
-/* Process numbers are not enough: another PID namespace may share the directory. */
+/*
+ * Whether a process serves the socket. A process number does not tell: another PID namespace may share the directory.
+ */
 static bool answers(const char *path)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
@@ -53,7 +55,7 @@ static void clean_one(const char *path)
 			unlink(file);
 	}
 	closedir(d);
-	rmdir(path); /* fails when something else is in it, or somebody answered */
+	rmdir(path); /* fails when another file is in it, or a socket is served */
 }
 
 static bool process_is_gone(const char *name)

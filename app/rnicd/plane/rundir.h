@@ -24,7 +24,7 @@ void rundir_remove_at_exit(void);
  * would put its telemetry socket into /tmp, where it stays and where a second daemon finds it taken.
  */
 const char *rundir_fault(void);
-/* After rte_eal_init(): which one it is. Cleans its neighbours. */
+/* After rte_eal_init(): path is this process's directory. Cleans the directories beside it. */
 void rundir_is(const char *path);
 
 #endif

@@ -28,7 +28,7 @@ void shape_init(struct shape *s, uint64_t *tat, uint64_t rate_bps);
 
 static inline bool shape_on(const struct shape *s) { return s->ns_per_byte != 0; }
 
-/* Ethernet pads what is shorter; the line sees the padding and the overhead. */
+/* Ethernet pads shorter frames; the padding and the overhead take time on the line too. */
 static inline uint64_t shape_wire_bytes(uint32_t frame_len)
 {
 	return rn_max_u32(frame_len, PKT_ETH_MIN) + PKT_WIRE_OVERHEAD;
@@ -43,8 +43,8 @@ struct shape_ask {
 };
 
 /*
- * How many of the frames may leave now; they are charged. *next is when to ask again, RN_NEVER when all may leave. A
- * worker that comes late catches up: the line would have gone on without it.
+ * How many of the frames may leave now; the line is charged for these. *next is when to ask again, RN_NEVER when all
+ * may leave. A worker that comes late catches up: the line would have gone on without it.
  */
 uint32_t shape_admit(struct shape *s, const struct shape_ask *a, uint64_t *next);
 

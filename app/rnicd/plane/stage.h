@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where a worker's time goes: the cycles of each stage of its turn, counted when the configuration says so. The
- * worker's alone; telemetry asks for them by command.
+ * Where a worker's time goes: the cycles of each stage of its turn, counted when the configuration says so. Only the
+ * worker touches the counts; telemetry asks for them by command.
  */
 #ifndef RNICD_STAGE_H
 #define RNICD_STAGE_H

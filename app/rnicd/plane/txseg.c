@@ -9,7 +9,7 @@
 #define SLICES            8u             /* more slices are most often short pieces between markers, which are copied */
 #define CHAIN_MAX         WORKER_MAX_IOV /* more pieces than the receiver of a pair can take as slices are copied */
 
-/* Everything copied into one buffer, summed there where the port does not sum. */
+/* Copies headers and payload into one buffer, and computes the checksum unless the port does. */
 static struct rte_mbuf *linear(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(c->way.port->pool);
@@ -65,9 +65,7 @@ static void append(struct rnicd_worker *w, struct rte_mbuf *m, const struct rn_i
 	m->data_len = (uint16_t)(m->data_len + piece->len);
 }
 
-/*
- * What nearly every segment is: headers, one slice of the client's memory, and what ends an FPDU. NULL: not possible.
- */
+/* Nearly every segment: headers, one slice of the client's memory, and an FPDU's pad and CRC. NULL: not possible. */
 static struct rte_mbuf *three(struct rnicd_worker *w, struct conn *c, uint32_t hdr, const struct rn_iov iov[3])
 {
 	struct rte_mbuf *m[3];
@@ -85,7 +83,7 @@ static struct rte_mbuf *three(struct rnicd_worker *w, struct conn *c, uint32_t h
 	return m[0];
 }
 
-/* The same of any list. */
+/* As three(), for any list of slices. */
 static struct rte_mbuf *linked(struct rnicd_worker *w, struct conn *c, uint32_t hdr, const struct rn_iov *iov,
 			       uint32_t n, uint32_t zcopy_min)
 {

@@ -110,7 +110,7 @@ static void to_cm(struct rnicd_worker *w, const struct rnicd_port *port, const s
 	event_put(w->index);
 }
 
-/* Whether the datagram came to the UDP port of its destination, and from the one of a source that has its own. */
+/* Whether the UDP ports are those of the destination QPN, and of the source QPN if that has a port of its own. */
 static bool ports_good(const struct rnicd_port *port, const struct pkt *p, const struct udpl_hdr *h)
 {
 	return p->dport == udpl_port(h->dst_qpn, port->cfg->ud_port) && p->sport == udpl_port(h->src_qpn, p->sport);
@@ -126,7 +126,7 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		st->rx_other++;
 		goto out;
 	}
-	const bool longer = rn_unlikely(m->pkt_len > port_l2_len(port) + port->mtu); /* put together */
+	const bool longer = rn_unlikely(m->pkt_len > port_l2_len(port) + port->mtu); /* reassembled from fragments */
 	if (rn_unlikely(m->nb_segs > 1 && !longer)) {
 		struct rte_mbuf *whole = frame_copy(port->pool, m);
 		rte_pktmbuf_free(m);
@@ -146,7 +146,7 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		w->tcp.rc.qp.stats.ud_bad++;
 		goto out;
 	}
-	/* what is for many, for sockets and for the connection manager fits the path */
+	/* datagrams for groups, sockets and the connection manager always fit a packet */
 	if (rn_unlikely(longer) && (pkt_addr_is_group(&p->dst) || udpl_is_sock(h.dst_qpn) || udpl_for_cm(h.kind))) {
 		w->tcp.rc.qp.stats.ud_bad++;
 		goto out;
@@ -165,7 +165,7 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		worker_move(w, port, m, owner);
 		return;
 	}
-	/* a group's MAC with an address of one station is nobody's (RFC 1122, section 3.3.6) */
+	/* a frame to a group's MAC and a unicast IP address is for no host (RFC 1122, section 3.3.6) */
 	if (rn_unlikely(!worker_csum_good(port, m, p) || (rte_pktmbuf_mtod(m, uint8_t *)[0] & 1) != 0)) {
 		st->rx_bad_csum++;
 		goto out;
@@ -222,8 +222,8 @@ void ud_records(const struct rnicd_worker *w, const struct cmd_look_records *l)
 uint32_t ud_headers_len(const struct rnicd_port *port) { return port_l2_len(port) + port_ip_len(port) + PKT_UDP_LEN; }
 
 /*
- * The MAC of where a packet goes next; *e: its neighbour, whose MAC may not be known yet, or NULL for a group and the
- * device itself. false: there is no way.
+ * The MAC address of a packet's next hop; *e: the hop's ARP entry, whose MAC may not be known yet, or NULL for a group
+ * and the device itself. False: no route, or no free ARP entry.
  */
 static bool next_mac(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to,
 		     uint8_t mac[PKT_MAC_LEN], struct arp_entry **e)
@@ -247,7 +247,7 @@ static bool next_mac(struct rnicd_worker *w, struct rnicd_port *port, const stru
 	return true;
 }
 
-/* To the device itself. What is longer than the MTU need not be cut there, but a capture has frames alone. */
+/* Sends m to the device itself. A datagram longer than the MTU is cut only for a capture, which records frames. */
 static void ud_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m)
 {
 	struct rte_mbuf *out[PKT_FRAG_EACH];
@@ -264,7 +264,7 @@ static void ud_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_
 void ud_launch_flow(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, struct pkt_flow *f,
 		    uint32_t len)
 {
-	/* of several buffers: until they are cut, or for good on the device's own loop */
+	/* with several buffers the checksum is open until they are cut, or for good on the device's own loop */
 	const bool offload = port->caps.tx_csum || m->nb_segs > 1;
 	struct arp_entry *e;
 	const uint32_t hdr = ud_headers_len(port);
@@ -335,8 +335,8 @@ bool ud_room(const struct rnicd_worker *w, const struct rnicd_port *port)
 enum sent { SENT, SENT_NOTHING, SENT_LATER };
 
 /*
- * The next datagram of a queue pair whose segments are longer than a packet: in as many buffers as it leaves in
- * fragments. LATER: there is no room for it now.
+ * Sends the next datagram of a queue pair whose segments may be longer than a packet, in one buffer for each fragment.
+ * LATER: there is no room for it now.
  */
 static enum sent send_long(struct rnicd_worker *w, struct rnicd_port *port, struct qp *qp, uint32_t *count)
 {
@@ -357,7 +357,7 @@ static enum sent send_long(struct rnicd_worker *w, struct rnicd_port *port, stru
 		b->data_len = (uint16_t)(hdr + room[k].len);
 		left -= room[k++].len;
 	}
-	if (dgram_out_to(&w->dgram, qp, room, &to) != len) { /* the memory that is sent is gone */
+	if (dgram_out_to(&w->dgram, qp, room, &to) != len) { /* the memory to be sent is no longer registered */
 		rte_pktmbuf_free(m);
 		return SENT_NOTHING;
 	}
@@ -373,7 +373,7 @@ static bool sends_long(const struct qp *qp)
 	return g != NULL && g->unit != g->group_unit;
 }
 
-/* Frames of about `share` at most. True when the QP has nothing more to send now. */
+/* Sends about `share` frames at most. True when the QP has nothing more to send now. */
 static bool send_some(struct rnicd_worker *w, struct qp *qp, uint32_t share, uint32_t *count)
 {
 	struct rnicd_port *port = rnicd.port[ud_of(qp)->port];

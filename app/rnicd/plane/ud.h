@@ -33,7 +33,7 @@ static inline struct ud_qp *ud_find(const struct ud_table *t, uint32_t port, uin
 	return u;
 }
 
-/* From now on datagrams find it. False: the worker's table is full (cfg.flows). */
+/* Adds the QP: datagrams reach it from now on. False: the worker's table is full (cfg.flows). */
 bool ud_add(struct ud_table *t, struct ud_qp *u, uint32_t port);
 void ud_del(struct ud_table *t, struct ud_qp *u);
 
@@ -54,10 +54,12 @@ void ud_records(const struct rnicd_worker *w, const struct cmd_look_records *l);
 uint32_t ud_headers_len(const struct rnicd_port *port);
 /* Whether the device may send one more datagram now. */
 bool ud_room(const struct rnicd_worker *w, const struct rnicd_port *port);
-/* Of f are set: dst, ports, tos, ttl. All else as ud_launch(). */
+/* As ud_launch(), with dst, ports, tos and ttl as the caller has set them in f. */
 void ud_launch_flow(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, struct pkt_flow *f,
 		    uint32_t len);
-/* Headers before `len` bytes that lie in m already, then on its way. The neighbour may have to be asked. Takes m. */
+/*
+ * Writes the headers in front of the `len` bytes in m, and sends m, which waits while the neighbour is asked. Takes m.
+ */
 void ud_launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
 	       uint32_t len);
 
@@ -70,7 +72,7 @@ uint32_t ud_transmit(struct rnicd_worker *w);
 void ud_group_set(struct rnicd_worker *w, struct ud_group *g, uint32_t workers);
 void ud_group_add(struct ud_group *g, struct ud_member *m);
 void ud_group_del(struct ud_group *g, struct ud_member *m);
-/* NULL: no QP is in it. */
+/* NULL: no QP is in the group. */
 struct ud_group *ud_group_find(const struct rnicd_worker *w, uint32_t port, const struct pkt_addr *addr);
 
 /* A datagram to a group, parsed. The worker that has it from the wire gives the others with members a copy. Takes m. */
@@ -80,14 +82,14 @@ void ud_group_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_
 void ud_group_loop(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m,
 		   const struct pkt_addr *to);
 
-/* What the control thread says of groups: a whole frame. */
+/* Sends a whole frame that the control thread has made: a report about groups (IGMP). */
 void ud_group_report(struct rnicd_worker *w, struct rnicd_port *port, const uint8_t *frame, uint32_t len);
 
 /* One QP's part of a datagram whose checksum is good. */
 void ud_deliver(struct rnicd_worker *w, struct qp *qp, const struct rte_mbuf *m, const struct pkt *p,
 		const struct udpl_hdr *h);
 
-/* A datagram that the control thread has made. */
+/* Sends the `len` bytes at p as a datagram. */
 void ud_send(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to, const uint8_t *p,
 	     uint32_t len);
 

@@ -73,7 +73,7 @@ void ud_group_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_
 
 	if (udpl_for_cm(h->kind) || h->dst_qpn != UDPL_QPN_GROUP) {
 		w->tcp.rc.qp.stats.ud_bad++;
-	} else if (g == NULL) { /* the last one has just left */
+	} else if (g == NULL) { /* the group's last member has just left */
 		w->tcp.rc.qp.stats.ud_no_qp++;
 	} else if (from_wire && own) { /* the network has sent back a frame of this port */
 		st->rx_not_ours++;

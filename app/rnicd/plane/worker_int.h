@@ -59,7 +59,7 @@ struct listener {
 	bool used;
 };
 
-/* A connection with all that its worker keeps of it. In front, what its segments need. */
+/* A connection with all that its worker keeps of it. The fields that segments need come first. */
 struct conn {
 	struct rc_tcp qc RN_ALIGNED(RN_CACHE_LINE);
 	struct conn *dead_next; /* CLOSED has been told: freed at the end of the turn */
@@ -68,9 +68,9 @@ struct conn {
 	struct rn_timer timer;
 	struct way way;
 	struct conn_addr addr;
-	struct listener *listener; /* half open and on its list; NULL: not */
-	struct rn_link half;       /* in its listener's list, and in the worker's of all listeners */
-	struct rn_link half_any;   /* in the worker's list of those in TIME_WAIT, too: none is in both */
+	struct listener *listener; /* set while half open and on the listener's list */
+	struct rn_link half;       /* in the listener's list of half-open connections */
+	struct rn_link half_any;   /* in the worker's list of all half-open ones, or of those in TIME_WAIT */
 	struct rn_link link;       /* in conn_free, or in conn_transmit's list of parked connections */
 	bool dead;
 	uint16_t path_mss; /* as told to the control thread; 0: the path takes what the port does */
@@ -163,11 +163,14 @@ extern struct rnicd_worker *worker_at[RNICD_MAX_WORKERS]; /* from start to stop;
 
 /* ---- worker.c ---- */
 int worker_main(void *arg);
-/* So many turns with full bursts are a backlog that is being worked off; for more, a flood, timers do not wait. */
+/*
+ * Up to this many turns in a row with full bursts are a backlog, for which timers wait; more are a flood, and timers
+ * run.
+ */
 #define WORKER_BACKLOG_TURNS 32u
 /*
- * What TCP's timers must know of a worker that did not run, at the beginning of its turn; and of one that has not
- * looked at all that it received, when it has received.
+ * Tell TCP's timers (struct tcpl_turns), at the beginning of a turn: how long the worker did not run; after receiving:
+ * whether received frames are still unread.
  */
 void worker_tell_lost(struct rnicd_worker *w);
 void worker_tell_behind(struct rnicd_worker *w);
@@ -177,12 +180,12 @@ void worker_tell_behind(struct rnicd_worker *w);
  * that makes effects. */
 bool worker_effects(struct rnicd_worker *w);
 
-/* What rc_modify, rc_destroy and rc_doorbell, or their like of another carrier, say. */
+/* As rc_modify, rc_destroy and rc_doorbell, or their counterparts of the QP's carrier. */
 enum qp_verdict worker_qp_modify(struct rnicd_worker *w, struct qp *qp, enum qp_state to);
 void worker_qp_destroy(struct rnicd_worker *w, struct qp *qp);
 void worker_qp_doorbell(struct rnicd_worker *w, struct qp *qp);
 
-/* The number of places that those in TIME_WAIT may have. */
+/* The number of connections that may be in TIME_WAIT. */
 static inline uint32_t worker_time_waits(uint32_t places) { return places / 8; }
 
 static inline bool worker_space(struct rnicd_worker *w)
@@ -213,7 +216,7 @@ void worker_idle(struct rnicd_worker *w);
 /* ---- commands.c, commands_conn.c ---- */
 /* Carries out the commands that have come; returns their number. */
 uint32_t worker_commands(struct rnicd_worker *w);
-/* One of the connections' commands: between the two files. */
+/* Carries out a command about connections or listeners, for commands.c. */
 void command_conn(struct rnicd_worker *w, struct cmd *c);
 
 /* ---- conn.c, conn_tx.c ---- */
@@ -223,7 +226,7 @@ const struct tcpl_cfg *conn_tcp_cfg(uint32_t port);
 /* A TCP segment for the port's own address, checksum good. Returns the frame to free; NULL: the frame is kept. */
 struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
 			    const struct flow *f);
-/* The connection has told QP_FX_CLOSED: it goes with conn_bury() at the end of the turn, when nobody is in it. */
+/* The connection has told QP_FX_CLOSED: conn_bury() frees it at the end of the turn, when no function uses it. */
 void conn_died(struct rnicd_worker *w, struct rc *qc);
 void conn_bury(struct rnicd_worker *w);
 /* The connection's peer has sent its Request: it does not count as half open any more. */
@@ -231,7 +234,7 @@ void conn_requested(struct rnicd_worker *w, struct rc *qc);
 /* Whether another stranger may be answered now: the rate of resets, cookies and questions to the control thread is
  * limited. */
 bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port);
-/* A frame that the worker receives once more, in its next turn. Takes m. */
+/* Lets the worker receive the frame once more, in its next turn. Takes m. */
 void conn_again(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m);
 /* A frame from the port to its own address: it does not leave, the worker receives it. Takes m. */
 void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m);

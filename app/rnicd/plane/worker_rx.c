@@ -22,7 +22,7 @@ struct rx {
 	uint32_t hash;
 	struct flow *flow; /* NULL: none when the burst began */
 	bool follows;      /* of the same flow as the TCP segment before it */
-	bool group; /* came under a group MAC: with a unicast address no TCP of ours (RFC 1122, section 4.2.3.10) */
+	bool group; /* the frame came to a group's MAC: its segment is not for our TCP (RFC 1122, section 4.2.3.10) */
 	struct pkt p;
 };
 
@@ -35,9 +35,7 @@ static void drop(struct rx *r)
 /* The checksum is known to be good. */
 static inline bool csum_known(const struct rnicd_port *port, const struct rte_mbuf *m)
 {
-	/*
-	 * deferred: it has come over a wire or loop inside this process, and nothing has touched it since it was built
-	 */
+	/* deferred: the frame has come over a wire or loop inside this process, and is unchanged since it was built */
 	return frame_csum_deferred(m) || (port->caps.rx_csum && !port->cfg->verify_csum &&
 					  (m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD);
 }
@@ -101,7 +99,7 @@ static bool not_mine(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 		r->m = NULL;
 		return true;
 	}
-	/* a group's MAC with an address of one station is nobody's (RFC 1122, section 3.3.6) */
+	/* a frame to a group's MAC and a unicast IP address is for no host (RFC 1122, section 3.3.6) */
 	if (worker_csum_good(port, r->m, &r->p) && (rte_pktmbuf_mtod(r->m, const uint8_t *)[0] & 1) == 0)
 		return false;
 	port->stats[w->index].rx_bad_csum++;
@@ -109,7 +107,7 @@ static bool not_mine(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 	return true;
 }
 
-/* True: the ICMP message says that nobody has the port of a datagram, and is done with. */
+/* True: the ICMP message was "port unreachable" about a datagram of this port's, and has been handled. */
 static bool no_such_port(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
 {
 	struct pkt_refused about;
@@ -135,7 +133,7 @@ static void udp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx
 	}
 }
 
-/* A router may say that a segment was too large, a host that it has no such UDP port: the owner hears of it. */
+/* Tells the owner that a router found a segment too large, or that a host has no such UDP port. */
 static void icmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
 {
 	struct rnicd_port_stats *st = &port->stats[w->index];
@@ -225,7 +223,7 @@ void worker_move(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbu
 	rte_pktmbuf_free(m);
 }
 
-/* Under the group's own MAC: datagrams that some QP here wants, and whatever is said of groups. */
+/* Whether a frame to the group's own MAC is for us: a datagram to a group with a QP here, or an IGMP message. */
 static bool group_is_ours(const struct rnicd_worker *w, const struct rnicd_port *port, const struct rx *r)
 {
 	uint8_t mac[PKT_MAC_LEN];
@@ -365,7 +363,7 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 	}
 }
 
-/* The same of a TCP segment, whose bytes are counted. */
+/* As worker_csum_good(), for a TCP segment; counts the bytes that are summed. */
 static bool segment_good(struct rnicd_worker *w, const struct rnicd_port *port, const struct rx *r)
 {
 	if (rn_likely(csum_known(port, r->m)))
@@ -374,7 +372,9 @@ static bool segment_good(struct rnicd_worker *w, const struct rnicd_port *port, 
 	return csum_computed(r->m, &r->p);
 }
 
-/* True: a connection has got it. What is done with is r->m afterwards. */
+/*
+ * Hands a segment to its connection, stream or worker. True: one of them took the segment. r->m: the frame to be freed.
+ */
 static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
 {
 	/* a connection in this worker's own table is this worker's: only for others the owner is computed */
@@ -391,7 +391,7 @@ static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *
 	}
 	if (rn_unlikely(!worker_space(w)))
 		return false;
-	if (rn_unlikely(r->flow == NULL)) /* one before it in the burst may have made it */
+	if (rn_unlikely(r->flow == NULL)) /* an earlier segment of the burst may have opened the connection */
 		r->flow = flow_find(&w->flows, &r->key, r->hash);
 	if (rn_unlikely(r->flow != NULL && r->flow->kind == FLOW_STREAM)) {
 		stream_input(w, r->flow, r->m, &r->p);
@@ -486,7 +486,7 @@ static bool look(struct rnicd_worker *w, const struct rnicd_port *port)
 
 void worker_rx_all(struct rnicd_worker *w) { memset(w->look_at, 0, sizeof(w->look_at)); }
 
-/* Counts what has come by a path, beside what its port counts of all; the frames know where they came from. */
+/* Counts the frames of a path, besides the port's own counts, and marks each frame with its path. */
 static void by_path(const struct rnicd_port *path, struct rnicd_port_stats *st, struct rte_mbuf **m, uint32_t n)
 {
 	st->rx_packets += n;
@@ -511,7 +511,7 @@ static uint32_t from_port(struct rnicd_worker *w, struct rnicd_port *port)
 	uint16_t *share = &w->share[port->index];
 
 	if (rn_unlikely(port_link(port) == RNICD_LINK_GONE) || w->index >= port->caps.queues || !look(w, port) ||
-	    rn_unlikely(port->n_paths != 0)) /* its paths are read */
+	    rn_unlikely(port->n_paths != 0)) /* the port's paths are read instead */
 		return 0;
 	uint16_t most = *share;
 	uint32_t n = poll_port(port, (uint16_t)w->index, m, most);
