@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Starts gnuplot with `in` as its input, which is closed here; -1: none. Its exit status, or -errno. */
+/* Starts gnuplot with `in` as its input, which is closed here; -1: none. Returns gnuplot's exit status, or -errno. */
 static int run_gnuplot(char *option, int in)
 {
 	char *argv[] = { (char[]){ "gnuplot" }, option, NULL };

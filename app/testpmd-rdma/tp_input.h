@@ -20,8 +20,8 @@ struct tp_input {
 };
 
 /*
- * The next line, without its newline, in line[1024]. What is longer comes in parts, and the last one needs no newline.
- * A signal goes first, and is taken.
+ * The next line, without its newline, in line[1024]. A longer line comes in parts, and the last line needs no newline.
+ * A signal is reported before a line, and is taken.
  */
 enum tp_in tp_input_line(struct tp_input *in, char *line);
 

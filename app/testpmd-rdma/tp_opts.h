@@ -77,7 +77,7 @@ struct tp_point {
 	enum tp_mode mode;
 	enum tp_qp_type qp_type;
 	uint32_t loss;   /* frames of a million, or TP_NO_LOSS; only the client has it */
-	unsigned series; /* the same for runs of a sweep that differ only in size; likewise */
+	unsigned series; /* the same for runs of a sweep that differ only in size; only the client has it */
 	bool bidir, verify, events;
 	bool touch; /* the receiver reads what arrives */
 	bool more;  /* another run of the same sweep follows */

@@ -6,7 +6,7 @@
 #define WIDTH  760
 #define HEIGHT 420
 
-/* The parameters in which runs may differ. The x axis is the first one, except the mode, in which they do differ. */
+/* The parameters in which runs may differ. The x axis is the first parameter in this list in which they do. */
 enum axis { AXIS_SIZE, AXIS_QPS, AXIS_DEPTH, AXIS_LOSS, AXES };
 
 static const char *const axis_label[AXES] = {

@@ -115,7 +115,7 @@ static void *serve(void *arg)
 		r = tp_run_point(&v->s, &v->mine, &unused);
 	tell = r != TP_OK && r != TP_PEER_GONE;
 	if (r == TP_OK && v->mine.wrong > 0)
-		r = TP_CORRUPT; /* the client knows by the result */
+		r = TP_CORRUPT; /* the client learns of it from the result */
 	v->verdict = r;
 	log_line(v, r);
 	if (tell) {

@@ -23,9 +23,9 @@
 #define TP_NO_MORE_QPS UINT32_MAX
 
 /*
- * The region: per queue pair a credit word that the peer writes and one that is written from; a source and a sink for
- * fences; transmit slots, receive slots, and (soak) a constant area that the peer reads from. Offsets in bytes; both
- * sides compute the same from the point.
+ * The region: per queue pair a credit word that the peer writes, and one from which this side writes its credit to the
+ * peer; a source and a sink for fences; transmit slots, receive slots, and (soak) a constant area that the peer reads
+ * from. Offsets in bytes; both sides compute the same from the point.
  */
 struct tp_layout {
 	uint64_t stride; /* distance of slots */

@@ -27,7 +27,7 @@ struct tp_soaking {
 	uint64_t started, bytes, come; /* own operations; their bytes; operations of the peer that have come */
 };
 
-/* The functions in which the two differ. */
+/* The functions in which soak over connections and soak over datagrams differ. */
 struct tp_soak_way {
 	bool by_time; /* progress may depend on time alone, so it does not sleep until an event */
 	enum tp_verdict (*on_wc)(struct tp_run *r, const struct ibv_wc *wc, uint64_t now);

@@ -35,7 +35,7 @@ struct stream_qp {
 	uint64_t heard;   /* with messages that may be lost: the highest number that was reported back, or received
 			   * here */
 	uint64_t assumed; /* credit that was taken after UD_PATIENCE_NS */
-	uint64_t stalled_with, stalled_at; /* posted then; ns */
+	uint64_t stalled_with, stalled_at; /* as the stall began: operations posted; ns */
 	uint64_t *stamp;                   /* when the signalled request with count c was posted: stamp[c & mask], ns */
 	uint32_t unsignaled, used_recv;
 	uint32_t tx_slot;
@@ -47,7 +47,7 @@ struct stream {
 	struct tp_session *s;
 	enum ibv_wr_opcode opcode;
 	bool ud;          /* what is sent may be lost */
-	uint64_t last_at; /* ns: when something of the other side came last */
+	uint64_t last_at; /* ns: time of the last arrival from the other side */
 	enum phase phase;
 	struct stream_qp *qp;
 	struct ibv_send_wr *wr; /* one chain of `batch` requests, used for every post */
@@ -178,7 +178,7 @@ static uint64_t credit(const struct stream *st, uint32_t q)
 	return c > sq->assumed ? c : sq->assumed;
 }
 
-/* What the peer may have posted in all. */
+/* The number of messages that the peer may send in all. */
 static uint64_t to_grant(const struct stream *st, const struct stream_qp *sq)
 {
 	return st->ud ? sq->heard + 4 * (uint64_t)st->refill : sq->posted_recv;

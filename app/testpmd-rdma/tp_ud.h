@@ -12,7 +12,7 @@ struct tp_ud_msg {
 	bool credit;      /* the peer's credit message; the other fields are not set */
 	bool whole, last; /* last: no further completion will report the message */
 	uint32_t qp, number;
-	uint64_t slot;     /* of the sender, whose bytes it carries */
+	uint64_t slot;     /* the sender's slot whose bytes the message carries */
 	uint64_t place;    /* the receive slot that it is in */
 	uint64_t off, len; /* the valid bytes, in the slot */
 	uint8_t *at;       /* the first of them */
@@ -21,8 +21,8 @@ struct tp_ud_msg {
 /* Parses and counts a successful completion of a receive or of a record, but compares nothing. */
 enum tp_verdict tp_ud_parse(struct tp_run *r, const struct ibv_wc *wc, struct tp_ud_msg *m);
 /*
- * The same, for runs whose messages are what tp_fill_tx() fills in. The bytes of an incomplete message, and of one
- * whose buffer may be used again, are compared at once; tp_ud_verify() compares the others after the run.
+ * As tp_ud_parse(), for runs whose messages have the bytes of tp_fill_tx(). The bytes of an incomplete message, and of
+ * one whose buffer may be used again, are compared at once; tp_ud_verify() compares the others after the run.
  */
 enum tp_verdict tp_ud_take(struct tp_run *r, const struct ibv_wc *wc, struct tp_ud_msg *m);
 enum tp_verdict tp_ud_prepare(struct tp_run *r);
