@@ -63,7 +63,7 @@ static void outlet_flush(struct filter *f, struct outlet *o, enum unit_kind kind
 	o->buf = NULL;
 }
 
-/* Finds room in the unit that is being filled, or begins the next unit. */
+/* Finds room for `bytes` bytes in the unit that is being filled, or begins the next unit. */
 static void *outlet_room(struct filter *f, struct outlet *o, enum unit_kind kind, uint32_t bytes)
 {
 	void *room;
@@ -161,7 +161,7 @@ static void put_triangles(struct filter *f, const struct triangle *t, unsigned n
 	for (unsigned i = 0; i < n; i++) {
 		struct outlet *o = &f->out[f->turn];
 
-		if (o->fill + sizeof(*t) > f->job->unit) { /* full: the next one goes to the next instance */
+		if (o->fill + sizeof(*t) > f->job->unit) { /* full: the next triangle goes to the next instance */
 			outlet_flush(f, o, UNIT_TRIANGLES);
 			f->turn = (f->turn + 1) % f->n_out;
 			o = &f->out[f->turn];

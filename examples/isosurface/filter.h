@@ -23,7 +23,7 @@ struct job {
 enum unit_kind { UNIT_START = 1, UNIT_BRICK, UNIT_TRIANGLES, UNIT_FRAGMENTS, UNIT_END };
 
 struct unit_head {
-	uint32_t kind, len; /* what follows it, bytes */
+	uint32_t kind, len; /* len: bytes that follow the head */
 };
 
 /* Counts of the filters' work. They are sent with the END of each stream, so the last process has the sums of all. */
@@ -36,7 +36,7 @@ struct tally {
 struct filter;
 
 struct outlet {              /* the output to one instance of the next filter */
-	struct filter *next; /* in this process, or by: */
+	struct filter *next; /* in this process; NULL: the next filter is reached by a stream: */
 	const struct hub_ops *ops;
 	struct hub *hub;
 	unsigned stream;

@@ -12,7 +12,7 @@ enum filter_kind { READ, EXTRACT, RASTERISE, MERGE, FILTERS };
 
 struct place {
 	enum filter_kind first, last;
-	unsigned instance; /* of each of them */
+	unsigned instance; /* of each filter of this process */
 };
 
 struct plan {
@@ -25,8 +25,8 @@ extern const char *const filter_names[FILTERS];
 /* For 1 to RANKS processes. */
 void plan_make(struct plan *p, unsigned n);
 /*
- * Is there a stream from one process to another? To each instance of the next filter, and from the second instance of
- * merge, which has half of the picture, to the first one, which writes it.
+ * Is there a stream from one process to another? There is one to each instance of the next filter, and one from the
+ * second instance of merge, which has half of the picture, to the first instance, which writes the picture.
  */
 bool plan_stream(const struct plan *p, unsigned from, unsigned to);
 

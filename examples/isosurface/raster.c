@@ -5,7 +5,9 @@
 
 #include "say.h"
 
-/* Shaded by how much it looks at the light; what looks away from the eye is the surface's inner side. */
+/*
+ * A triangle is the brighter the more it faces the light. A triangle that faces away from the eye is on the inner side.
+ */
 static const float outer[3] = { 84, 158, 232 }, inner[3] = { 226, 132, 70 },
 		   light[3] = { -0.4082f, -0.4082f, -0.8165f };
 
@@ -85,7 +87,7 @@ static float least(float a, float b, float c)
 static void span(float low, float high, uint32_t side, uint32_t range[2])
 {
 	range[0] = range[1] = 0;
-	if (!(high > 0 && low < (float)side)) /* what is no number, too */
+	if (!(high > 0 && low < (float)side)) /* also if an edge is not a number */
 		return;
 	range[0] = low > 0 ? (uint32_t)low : 0;
 	range[1] = high < (float)side ? (uint32_t)high + 1 : side;

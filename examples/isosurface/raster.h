@@ -11,7 +11,7 @@
 #define BACKGROUND   0x10141au
 #define NOTHING      3e38f /* the depth of a pixel that no surface covers */
 
-/* From the volume to the picture: rows for x, y (pixels) and depth, less of which is nearer. */
+/* A map from the volume to the picture. Rows of m give x and y (pixels) and the depth; a smaller depth is nearer. */
 struct view {
 	uint32_t width, height;
 	float m[3][4];
@@ -34,11 +34,11 @@ struct canvas {
 void view_make(struct view *v, const uint32_t dims[3], double azimuth, double elevation);
 void canvas_make(struct canvas *c, uint32_t first, uint32_t n);
 /*
- * Stores a fragment if it is in front of the canvas's pixel; returns whether it was. Of two at one depth the larger
- * colour wins, so that the picture is the same in whatever order fragments come.
+ * Stores a fragment if it is in front of the canvas's pixel; returns whether it was. Of two fragments at one depth the
+ * one with the larger colour wins, so the order of fragments does not change the picture.
  */
 bool canvas_put(struct canvas *c, const struct fragment *f);
-/* Puts each pixel whose centre lies in the triangle, and hands on those that are in front. */
+/* Puts each pixel whose centre lies in the triangle, and calls seen() for those that are in front. */
 void raster_triangle(const struct view *v, const struct triangle *t, struct canvas *c,
 		     void (*seen)(void *arg, const struct fragment *f), void *arg);
 

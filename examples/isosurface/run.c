@@ -99,7 +99,7 @@ static int show(const struct run *r, const struct filter *f)
 	return wrong > 0;
 }
 
-/* To which processes this one sends; how many send to it. */
+/* Finds the processes that this one sends to, and counts those that send to it. */
 static void find_streams(struct run *r, struct filter *last)
 {
 	const struct plan *p = &r->job.plan;

@@ -4,7 +4,7 @@
 
 #include "filter.h"
 
-/* One run, as the options have it. */
+/* One run, as the options describe it. */
 struct run {
 	struct job job;
 	const struct hub_ops *ops;
@@ -13,7 +13,7 @@ struct run {
 	bool check, json;
 };
 
-/* The part of one process, r->hub.me. Returns its exit status. */
+/* Runs process r->hub.me. Returns its exit status. */
 int run_rank(struct run *r);
 
 #endif

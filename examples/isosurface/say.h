@@ -5,7 +5,7 @@
 /* The name of this process in messages: "rank 3 (extract)"; empty in the process that starts the others. */
 extern char say_who[32];
 
-/* From now on, of this process and its children only the first one that fails prints why; they share a flag. */
+/* From now on only the first process that fails, of this one and its children, prints why: they share a flag. */
 void say_once(void);
 /* Prints one sentence on stderr and ends the process with status 1. */
 _Noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

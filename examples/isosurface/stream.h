@@ -19,7 +19,7 @@ struct hub_cfg {
 	unsigned me, n_to, n_from, to[STREAMS];
 	uint32_t unit, buffers; /* bytes; units that may be under way on each stream */
 	bool polling;           /* polls instead of sleeping */
-	unsigned patience;      /* s until a process that is to be reached must listen */
+	unsigned patience;      /* s to wait until another process listens */
 };
 
 struct unit {
@@ -32,20 +32,20 @@ struct hub;
 
 struct hub_ops {
 	struct hub *(*open)(const struct hub_cfg *cfg);
-	/* Memory for the next unit of stream i; waits until there is some. */
+	/* Memory for the next unit of stream i; waits until a buffer is free. */
 	uint8_t *(*buffer)(struct hub *h, unsigned i);
-	/* Sends it, of at least one byte. */
+	/* Sends that unit, of at least one byte. */
 	void (*send)(struct hub *h, unsigned i, uint32_t len);
-	/* The next unit of any stream; waits for it. False: all streams are finished. */
+	/* Waits for the next unit of any stream. False: all streams are finished. */
 	bool (*receive)(struct hub *h, struct unit *u);
 	void (*done)(struct hub *h, struct unit *u);
-	/* Finishes what leaves, waits until all of it has been received, and ends. */
+	/* Finishes the outgoing streams, waits until all their units have been received, and frees the hub. */
 	void (*close)(struct hub *h);
 };
 
 extern const struct hub_ops hub_verbs, hub_sockets;
 
-/* The first message of a producer, in the byte order of its CPU, which is also that of its units. */
+/* The first message of a producer. The byte order of this message and of the units is that of the producer's CPU. */
 struct hello {
 	uint32_t magic, unit, buffers, from;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The same streams over TCP sockets: a connection for each stream, a length of 4 bytes before each unit, length 0 at
+ * Streams (stream.h) over TCP sockets: a connection for each stream, a length of 4 bytes before each unit, length 0 at
  * the end. TCP's window replaces the credits, and the sockets' buffers hold the units under way.
  */
 #include "stream.h"

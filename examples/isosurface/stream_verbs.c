@@ -17,7 +17,7 @@
 
 #include "say.h"
 
-#define CREDITS    4u /* messages about them that can be under way: each tells of half of the buffers, or of the end */
+#define CREDITS    4u    /* credit messages under way at most: each reports half of the buffers, or the end */
 #define SPIN_LOOKS 1000u /* empty polls until a spinning process looks at the connection manager */
 #define RETRY_NS   20000000l
 #define RESOLVE_MS 5000
@@ -37,7 +37,7 @@ struct stream {
 	struct rdma_cm_id *id;
 	struct ibv_mr *mr;
 	uint8_t *mem;
-	struct slot units[BUFFERS_MOST], credits[CREDITS], *open; /* the unit that its producer is at */
+	struct slot units[BUFFERS_MOST], credits[CREDITS], *open; /* open: the unit that its producer fills */
 	uint32_t sent, taken,
 		told;  /* units; a producer's, and what its consumer let go; a consumer's last word about it */
 	unsigned rank; /* of the other process */
@@ -60,7 +60,7 @@ struct verbs_hub {
 
 static struct verbs_hub *hub_of(struct hub *h) { return (struct verbs_hub *)(void *)h; }
 
-/* The device of the first connection serves all: every one of them has this process's own address. */
+/* The device of the first connection serves all connections: each has this process's own address. */
 static void use_device(struct verbs_hub *h, struct ibv_context *ctx)
 {
 	int depth = (int)((h->cfg.n_to + h->cfg.n_from) * (h->cfg.buffers + CREDITS));
@@ -104,7 +104,7 @@ static void post_send(struct slot *k, uint32_t len)
 	k->free = false;
 }
 
-/* Queue pair, memory and the receives of a stream whose id has a device. */
+/* Makes queue pair and memory of a stream whose id has a device, and posts its receives. */
 static void equip(struct verbs_hub *h, struct stream *s)
 {
 	uint32_t n = h->cfg.buffers, bytes = n * h->cfg.unit + CREDITS * 64;
@@ -241,7 +241,7 @@ static void gone(struct stream *s)
 	s->down = true;
 }
 
-/* The next event of the connection manager; its type is returned for who waits for a certain one. */
+/* The next event of the connection manager; returns the event's type, for a caller that waits for a certain event. */
 static enum rdma_cm_event_type cm_event(struct verbs_hub *h)
 {
 	struct rdma_cm_event *ev, copy;
@@ -258,7 +258,7 @@ static enum rdma_cm_event_type cm_event(struct verbs_hub *h)
 		h->up_in += !s->out;
 	}
 	rdma_ack_cm_event(ev);
-	/* the other event comes of a producer that ends while its connection is accepted */
+	/* CONNECT_ERROR: the producer has ended while its connection was being accepted */
 	if (s != NULL &&
 	    (copy.event == RDMA_CM_EVENT_DISCONNECTED || (copy.event == RDMA_CM_EVENT_CONNECT_ERROR && !s->out)))
 		gone(s);
@@ -311,7 +311,7 @@ static void expect(struct verbs_hub *h, struct stream *s, enum rdma_cm_event_typ
 		    h->cfg.addr[s->rank], h->cfg.addr[h->cfg.me], rdma_event_str(got));
 }
 
-/* One attempt; false: nobody listens there yet. */
+/* One attempt to connect; false: the other process does not listen yet. */
 static bool try_connect(struct verbs_hub *h, struct stream *s)
 {
 	struct sockaddr_in me = address(&h->cfg, h->cfg.me, false), to = address(&h->cfg, s->rank, true);
@@ -357,7 +357,7 @@ static void connect_to(struct verbs_hub *h, struct stream *s, unsigned rank)
 	s->out = true;
 	s->rank = rank;
 	while (!try_connect(h, s)) {
-		s->finished = s->down = true; /* its receives come back */
+		s->finished = s->down = true; /* destroying the QP flushes its receives */
 		destroy(s);
 		while (drain(h))
 			;
@@ -369,7 +369,7 @@ static void connect_to(struct verbs_hub *h, struct stream *s, unsigned rank)
 	}
 }
 
-/* First downwards, then upwards: when the readers' connections are up, all are. */
+/* Connects to the consumers, then waits for the producers: when the connections of read are up, all are. */
 static struct hub *verbs_open(const struct hub_cfg *cfg)
 {
 	struct sockaddr_in me = address(cfg, cfg->me, true);

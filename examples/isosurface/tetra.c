@@ -3,13 +3,13 @@
 
 #include <stdbool.h>
 
-/* Corners of the six, each right-handed. */
+/* Corners of the six tetrahedra, each right-handed. */
 static const uint8_t tetrahedra[6][4] = { { 0, 1, 3, 7 }, { 0, 2, 6, 7 }, { 0, 4, 5, 7 },
 					  { 0, 5, 1, 7 }, { 0, 3, 2, 7 }, { 0, 6, 4, 7 } };
 
 /*
- * By which of the four are below the level (bit i: number i): an even permutation that has those first, or the single
- * one that is not.
+ * Indexed by which of the four corners are below the level (bit i: corner i): an even permutation of the corners in
+ * which those below come first; if three are below, the fourth comes first.
  */
 static const uint8_t order[16][4] = { { 0, 1, 2, 3 }, { 0, 1, 2, 3 }, { 1, 0, 3, 2 }, { 0, 1, 2, 3 },
 				      { 2, 3, 0, 1 }, { 0, 2, 3, 1 }, { 1, 2, 0, 3 }, { 3, 2, 1, 0 },
@@ -22,7 +22,10 @@ struct cell {
 	float level;
 };
 
-/* Where the level is on the edge between two corners, of which one is below it. From the lower corner on, always. */
+/*
+ * The point of the edge at which the field has the level; one of the two corners is below it. Always computed from the
+ * corner with the lower number.
+ */
 static struct point cut(const struct cell *c, unsigned a, unsigned b)
 {
 	unsigned low = a < b ? a : b, d = a ^ b;
@@ -35,7 +38,7 @@ static struct point cut(const struct cell *c, unsigned a, unsigned b)
 
 static bool same(struct point a, struct point b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
-/* Without those that have no area because the field has the level at a corner. */
+/* Stores a triangle; not one without area, which arises where the field has the level at a corner. Returns 1 or 0. */
 static unsigned put(struct triangle *out, struct point a, struct point b, struct point c)
 {
 	if (same(a, b) || same(b, c) || same(c, a))

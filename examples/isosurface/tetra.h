@@ -4,22 +4,23 @@
 
 #include <stdint.h>
 
-/* In cells of the volume. */
+/* Coordinates in cells of the volume. */
 struct point {
 	float x, y, z;
 };
 
-/* Counter-clockwise, seen from where the field is at or above the level. */
+/* Corners counter-clockwise, seen from the side on which the field is at or above the level. */
 struct triangle {
 	struct point p[3];
 };
 
-#define CELL_TRIANGLES 12 /* that a cell has at most */
+#define CELL_TRIANGLES 12 /* of a cell at most */
 
 /*
- * Marching tetrahedra: where the field has the level in one cell. v: the samples of its corners, corner i at
- * at + (bit 0, bit 1, bit 2 of i). A cell is six tetrahedra round its diagonal from corner 0 to 7, so that neighbours
- * have the same edges, and a point on a common edge is the same number in each of them. Returns how many there are.
+ * Marching tetrahedra: makes the triangles on which the field has the level in one cell. v: the samples at the cell's
+ * corners, corner i at at + (bit 0, bit 1, bit 2 of i). A cell is six tetrahedra round its diagonal from corner 0 to 7,
+ * so neighbouring cells share edges, and a point on a shared edge has the same coordinates in each cell. Returns the
+ * number of triangles.
  */
 unsigned tetra_cell(const float v[8], const uint32_t at[3], float level, struct triangle out[CELL_TRIANGLES]);
 

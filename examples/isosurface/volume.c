@@ -16,7 +16,7 @@ const char *const sample_names[SAMPLES] = { "u8", "u16", "u16be", "f32", "f32be"
 const char *const field_names[FIELDS] = { "sphere", "torus", "link" };
 static const uint32_t sample_size[SAMPLES] = { 1, 2, 2, 4, 4 };
 
-/* Of a torus with its axis along z. */
+/* Distance to a torus with its axis along z. */
 static float torus(float x, float y, float z, float ring, float tube)
 {
 	float q = sqrtf(x * x + y * y) - ring;

@@ -16,19 +16,19 @@ enum field { FIELD_SPHERE, FIELD_TORUS, FIELD_LINK, FIELDS };
 #define DIM_MOST 4096u /* samples along an axis */
 
 struct source {
-	const char *path; /* of a file of raw samples; NULL: the field is made */
+	const char *path; /* of a file of raw samples; NULL: the field is computed */
 	enum sample type;
 	enum field field;
 	uint32_t dims[3]; /* samples along x, y, z */
 };
 
-struct volume { /* some layers of it */
+struct volume { /* some layers of the volume */
 	uint32_t dims[3];
 	uint32_t z0, nz;
 	float *v;
 };
 
-/* A piece of the volume: its first sample, how many there are along each axis. Its samples follow it in a unit. */
+/* A piece of the volume: its first sample, and its number of samples along each axis. In a unit the samples follow. */
 struct brick {
 	uint32_t at[3], n[3];
 };
@@ -36,7 +36,7 @@ struct brick {
 extern const char *const sample_names[SAMPLES], *const field_names[FIELDS];
 
 float field_value(enum field f, const uint32_t dims[3], const float p[3]);
-/* Reads or makes nz layers from z0 on. What is wrong with a file ends the process. */
+/* Reads or computes nz layers from z0 on. A file that cannot be used ends the process. */
 void volume_load(struct volume *vol, const struct source *src, uint32_t z0, uint32_t nz);
 void volume_free(struct volume *vol);
 /* The samples of a brick, x fastest. */

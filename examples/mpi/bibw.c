@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bibw - bandwidth both ways: two pairs of ranks send in opposite directions at the same time, 0 to 1 and 3 to 2. With
- * ranks that are on two hosts, or devices, in turns, that is one pair in each direction of the line between them. The
- * sender of a pair sends a window of messages, its receiver has a receive for each; then all four meet. The bytes are
- * checked, beside the time that is measured. Other ranks look on.
+ * bibw - bandwidth both ways: two pairs of ranks send in opposite directions at the same time, 0 to 1 and 3 to 2. If
+ * even ranks are on one host or device and odd ranks on another, the line between them carries one pair in each
+ * direction. The sender of a pair sends a window of messages, its receiver has a receive for each; then all four meet.
+ * The bytes are checked outside the measured time. Other ranks only take part in the barriers.
  *
  * usage: bibw [ROUNDS [LARGEST [WINDOW]]]
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cg - conjugate gradients on the Laplacian of a square grid, whose rows the ranks share out in strips. The right side
- * is made of a known solution; the result is compared with that.
+ * is computed from a known solution; the result is compared with that solution.
  *
  * usage: cg [SIDE [STEPS]]	a grid of SIDE x SIDE points; at most STEPS steps
  */
@@ -72,7 +72,7 @@ static void add(double *x, double f, double *y)
 		row(x, 0)[i] += f * row(y, 0)[i];
 }
 
-/* Solves A x = b from x = 0; b becomes the rest. Returns the steps that it took. */
+/* Solves A x = b from x = 0; b becomes the residual. Returns the number of steps. */
 static int solve(double *x, double *b, int steps)
 {
 	double *p = vector(), *q = vector(), old = dot(b, b);

@@ -2,8 +2,8 @@
 /*
  * A box of points that the ranks share out, and the coarser boxes of a multigrid method. A direction has the points 1
  * to n - 1, n being a power of two; all values at 0 and n are 0. The box of level l has the points whose places are
- * multiples of 2^l. A point has the same owner on each level, so on a coarse one a rank may have none, and its
- * neighbours there are other ranks than on the finest.
+ * multiples of 2^l. A point has the same owner on each level, so on a coarse level a rank may have no points, or other
+ * neighbours than on the finest level.
  */
 #ifndef GRID_H
 #define GRID_H
@@ -16,7 +16,7 @@ struct axis {                   /* one direction, finest level */
 
 struct span { /* what this rank has of a direction on one level */
 	int stride, first, count;
-	int before, after; /* the ranks that have the points next to these; -1: none has */
+	int before, after; /* the ranks with the points next to these; -1: no rank */
 };
 
 struct grid {
@@ -26,14 +26,14 @@ struct grid {
 };
 
 /*
- * Shares the ranks out over the directions; ends the job where one has fewer points than ranks. Of a direction that is
- * not split[] each rank has all points.
+ * Shares the ranks out over the directions; ends the job if a direction has fewer points than ranks. In a direction
+ * without split[] each rank has all points.
  */
 void grid_share(struct axis axes[3], int n, const int split[3]);
 struct grid grid_level(const struct axis axes[3], int x_level, int y_level, int z_level);
 /* An array of zeros. */
 double *grid_array(const struct grid *g);
-/* Fetches the neighbours' values of one direction, those at edges included that other directions have brought. */
+/* Fetches the neighbours' values of one direction, with the values at edges that other directions have brought. */
 void grid_meet(const struct grid *g, double *v, int direction);
 void grid_meet_all(const struct grid *g, double *v);
 /* Of all ranks: the root of the sum of squares, the largest absolute value. The rank's own neighbours do not count. */
@@ -42,13 +42,17 @@ double grid_most(const struct grid *g, const double *v);
 /* to = from * f + to, for the rank's own points. */
 void grid_add(const struct grid *g, double *to, double f, const double *from);
 /*
- * Cycles until the rest of f is 1e-10 of f, or most have been done. cycle() does one and returns the norm of the rest.
- * worst: the largest part of the rest that a cycle has left. Returns their number.
+ * Runs cycles until the residual is 1e-10 of `first`, or `most` cycles have been done. cycle() runs one cycle and
+ * returns the norm of the residual. *worst: the largest quotient of the norms after and before a cycle. Returns the
+ * number of cycles.
  */
 int grid_cycles(double first, int most, double (*cycle)(void), double *worst);
 /* A solution to look for: neither smooth nor rough. */
 void grid_known(const struct grid *g, double *v);
-/* Coarse points' values at their places in a fine array, 0 at its others; and that of one coarse point's place. */
+/*
+ * Puts coarse points' values at their places in a fine array, and 0 at its other places. grid_fine: the index in a fine
+ * array of one coarse point.
+ */
 void grid_spread(const struct grid *fine, double *v, const struct grid *coarse, const double *values);
 int grid_fine(const struct grid *fine, const struct grid *coarse, const int at[3]);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * lu - symmetric successive over-relaxation (Saad, Iterative Methods for Sparse Linear Systems, 2nd edition, 4.1) for
- * an implicit step of convection and diffusion in a cube. On the way there a point's new value needs the new values of
- * its three neighbours with lower numbers, on the way back of those with higher numbers. So the ranks, which share out
- * x and y, work as a wave front that moves plane by plane through z: a small message to the next rank of each direction
- * for each plane. The sweeps have no other messages: what the way there has brought is what the way back needs of the
- * other side. The right side is made of a known solution; the rest must fall, and the result is compared with the
- * solution.
+ * an implicit step of convection and diffusion in a cube. In the forward sweep a point's new value needs the new values
+ * of its three neighbours with lower numbers, in the backward sweep those of the neighbours with higher numbers. So the
+ * ranks, which share out x and y, work as a wave front that moves plane by plane through z: a small message to the next
+ * rank of each direction for each plane. The sweeps have no other messages: the values that the forward sweep has
+ * brought are those that the backward sweep needs of the other side. The right side is computed from a known solution;
+ * the residual must fall, and the result is compared with the solution.
  *
  * usage: lu [N [STEPS]]	(N - 1)^3 points, N a power of two; STEPS steps
  */
@@ -17,9 +17,9 @@
 #include <stdlib.h>
 
 #define OMEGA 1.2
-#define LOOK  10 /* steps from one look at the rest to the next */
+#define LOOK  10 /* steps between two computations of the residual */
 
-static const double lower = 1.4, upper = 1; /* what a neighbour counts: convection goes up */
+static const double lower = 1.4, upper = 1; /* weight of a neighbour: convection goes upwards */
 static struct grid g;
 static double *u, *f, *r, *column;
 

@@ -2,8 +2,8 @@
 /*
  * mg - multigrid for Poisson's equation in a cube: V-cycles with red and black relaxation, full weighting and trilinear
  * interpolation (Briggs, Henson, McCormick: A Multigrid Tutorial, 2nd edition, chapters 3 and 4), on boxes that the
- * ranks share out in three directions. The right side is made of a known solution; the rest must fall with each cycle
- * to a third at most, and the result is compared with the solution.
+ * ranks share out in three directions. The right side is computed from a known solution; each cycle must reduce the
+ * residual to a third at most, and the result is compared with the solution.
  *
  * usage: mg [N [CYCLES]]	(N - 1)^3 points, N a power of two; at most CYCLES cycles
  */
@@ -33,7 +33,7 @@ static double stencil(const struct grid *g, const double *v, int i)
 	return sum;
 }
 
-/* A point and the 26 around it; each step aside halves what one counts. */
+/* A weighted sum of a point and the 26 around it: each step aside halves the weight. */
 static double around(const struct grid *g, const double *v, int at)
 {
 	static const double weight[] = { 1, 0.5, 0.25, 0.125 };
@@ -70,10 +70,10 @@ static void cycle(int n)
 	struct level *l = &levels[n], *below = l + 1;
 
 	if (l->g.size == 0)
-		return; /* all points of this level are others' */
+		return; /* other ranks have all points of this level */
 	relax(l);
 	if (n == deepest)
-		return; /* that was a single point: solved */
+		return; /* the level is a single point, which is solved */
 	relax(l);
 	rest(l);
 	grid_meet_all(&l->g, l->r);

@@ -36,11 +36,11 @@ enum kind {
 	KIND_MISSING, /* from_id; the payload is a map of the pieces that have not come, a bit each */
 	KIND_DONE,    /* from_id: all bytes are there */
 	KIND_CONNECT, /* from_id: number of the queue pair that this rank has made for a connection */
-	KIND_ACCEPT,  /* the same, in answer */
-	KIND_REFUSE   /* no: this rank has all the connections that it may have */
+	KIND_ACCEPT,  /* as CONNECT, in answer to it */
+	KIND_REFUSE   /* answers CONNECT: this rank has all the connections that it may have */
 };
 
-struct head { /* the ranks are on one machine: in its own byte order */
+struct head { /* in the machine's own byte order: all ranks are on it */
 	uint32_t job;
 	uint16_t src;
 	uint8_t kind;
@@ -65,7 +65,7 @@ struct slot { /* a packet to be sent */
 	struct slot *next;
 	struct head *head;
 	struct ibv_mr *mr;
-	struct lane *lane; /* that the work request was posted on last */
+	struct lane *lane; /* where the packet's last work request was posted */
 	uint64_t sent_at;  /* ns */
 	bool posted;       /* a work request refers to the slot */
 	bool acked;
@@ -86,7 +86,7 @@ struct peer {
 	uint8_t *stash[WINDOW]; /* packets that came before their turn, by number */
 	unsigned owed;          /* packets that have come since the last acknowledgement */
 	uint64_t ack_due, rto;  /* ns; ack_due 0: none */
-	uint64_t talk;          /* packets sent to it */
+	uint64_t talk;          /* packets sent to this partner */
 };
 
 struct mini {
@@ -118,7 +118,9 @@ void *net_memory(size_t size, struct ibv_mr **mr);
 void net_connect_begin(struct peer *p);
 void net_connect_end(struct peer *p, uint32_t qpn);
 void net_send(struct slot *s, struct lane *l, struct peer *p, uint32_t len);
-/* One RDMA Write, or with UD one Write-Record of immediate id. wr_id comes back to msg_write_done(). */
+/*
+ * One RDMA Write, or with UD one Write-Record with immediate id. msg_write_done() gets req when the write is complete.
+ */
 struct net_write {
 	void *req;
 	struct ibv_mr *mr;
@@ -127,17 +129,17 @@ struct net_write {
 	uint64_t to;
 };
 void net_write(const struct net_write *w, struct lane *l, struct peer *p);
-/* Takes what the device has completed. Returns whether there was anything. */
+/* Handles the device's completions. Returns whether there were any. */
 bool net_poll(void);
 
 /* ---- mini_stream.c ---- */
 struct slot *stream_slot(void);
-/* The slot's header has kind and what belongs to it; len is that of its payload. */
+/* Queues a packet. Its header has kind, the fields of that kind, and the length of the payload. */
 void stream_put(struct peer *p, struct slot *s);
 void stream_sent(struct slot *s);
 void stream_in(const uint8_t *packet, uint32_t len);
 struct lane *stream_lane(struct peer *p);
-/* Sends what may be sent, and again what seems lost. */
+/* Sends packets as the window allows, and repeats packets that seem lost. */
 void stream_run(uint64_t now);
 bool stream_empty(void);
 

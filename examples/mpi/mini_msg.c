@@ -165,7 +165,7 @@ static void message_in(struct peer *p, const struct head *h, const uint8_t *payl
 
 static void connect_in(struct peer *p, uint32_t qpn)
 {
-	const bool crossed = p->conn == CONN_ASKED; /* both asked: each takes the other's question as the answer */
+	const bool crossed = p->conn == CONN_ASKED; /* both have sent CONNECT: each takes the other's as ACCEPT */
 
 	if (!crossed) {
 		struct slot *s = stream_slot();
@@ -267,7 +267,7 @@ void msg_piece(uint32_t id, uint64_t addr)
 
 void msg_write_done(void *req) { ((struct mini_req *)req)->posted--; }
 
-/* A connection and RD take the message as one Write, UD as a Write-Record for each piece. */
+/* Posts a long message: one Write over RC or RD, a Write-Record for each piece over UD. */
 static void write_some(struct mini_req *r)
 {
 	struct lane *l = stream_lane(r->peer);
@@ -279,7 +279,7 @@ static void write_some(struct mini_req *r)
 
 		if (!has(r->map, i))
 			continue;
-		/* a piece by UD alone tells of itself: what began as records ends as records */
+		/* only a Write-Record reports its piece: a message that began as records ends as records */
 		l = whole ? l : &mini.gram;
 		if (l->posted + 8 >= l->depth)
 			return;

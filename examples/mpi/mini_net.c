@@ -15,7 +15,7 @@
 #define RC_RECVS (WINDOW + 4) /* the window, and acknowledgements, of which few can be on their way */
 #define ACCESS   (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
-/* What a rank tells the others through minirun. */
+/* The facts about a rank that the other ranks get through minirun. */
 struct card {
 	uint32_t address, qpn, rc_qpn[RANKS];
 };
@@ -249,7 +249,7 @@ static void received(const struct ibv_wc *wc)
 	receive(b);
 }
 
-/* wr_id of a send work request: a slot, or the request that a Write belongs to and 1. */
+/* A send work request has completed. wr_id: the packet's slot, or the request that a Write belongs to, plus 1. */
 static void sent(const struct ibv_wc *wc)
 {
 	for (unsigned i = 0; i < mini.size; i++)

@@ -72,7 +72,7 @@ static void transmit(struct peer *p, struct slot *s, struct lane *l)
 	net_send(s, l, p, (uint32_t)sizeof(*s->head) + s->head->len);
 }
 
-/* By datagram where there are any: a connection has receives for the window alone. */
+/* Sends an acknowledgement, by datagram if the channel has datagrams: a connection has receives for the window only. */
 static void acknowledge(struct peer *p, bool please)
 {
 	struct lane *l = mini.gram.qp != NULL ? &mini.gram : &p->rc;
@@ -82,7 +82,7 @@ static void acknowledge(struct peer *p, bool please)
 	struct slot *s = stream_slot();
 	s->head->kind = KIND_ACK;
 	s->head->please = please;
-	s->acked = true; /* none is waited for */
+	s->acked = true; /* an acknowledgement is not acknowledged */
 	transmit(p, s, l);
 }
 
@@ -136,7 +136,7 @@ static void repeat(struct peer *p, struct slot *s)
 	transmit(p, s, &mini.gram);
 }
 
-/* What the partner says that has come. */
+/* Handles the partner's acknowledgements. */
 static void acknowledged(struct peer *p, const struct head *h)
 {
 	const uint64_t now = mini_now();
@@ -153,9 +153,9 @@ static void acknowledged(struct peer *p, const struct head *h)
 	}
 	if (h->sack == 0)
 		return;
-	const uint32_t top = h->ack + 64 - (uint32_t)__builtin_clzll(h->sack); /* the last that has come */
+	const uint32_t top = h->ack + 64 - (uint32_t)__builtin_clzll(h->sack); /* the highest number that has come */
 	for (struct slot *s = p->first; s != p->unsent && (int32_t)(s->head->seq - top) < 0; s = s->next) {
-		const uint32_t i = s->head->seq - h->ack; /* not below 0: what was is gone */
+		const uint32_t i = s->head->seq - h->ack; /* not below 0: earlier packets have been freed */
 
 		if ((i == 0 || (h->sack >> (i - 1) & 1) == 0) && now - s->sent_at > HOLE_WAIT)
 			repeat(p, s);
@@ -249,7 +249,7 @@ void stream_run(uint64_t now)
 	}
 }
 
-/* Of a connection it is enough that all has been sent: it delivers by itself. */
+/* Whether all packets are delivered. On a connection a completed Send is enough, as the connection delivers it. */
 bool stream_empty(void)
 {
 	for (unsigned i = 0; i < mini.size; i++) {

@@ -71,7 +71,7 @@ static enum mini_channel channel(const char *name)
 	exit(1);
 }
 
-/* The rank's own of the addresses, which go round. */
+/* The rank's own address: the ranks take the list's addresses in turns. */
 static void own_address(char *to, size_t size)
 {
 	const char *list = given("MINIMPI_ADDRESSES");
@@ -114,7 +114,7 @@ static void print_used(const char *rank, const struct used *u)
 	       u->repeated, u->connections);
 }
 
-/* The longest run, and the sums of all else. */
+/* Adds up what ranks have used; of the run times, takes the longest. */
 static void add_used(struct used *sum, const struct used *u)
 {
 	sum->run = u->run > sum->run ? u->run : sum->run;
@@ -144,8 +144,8 @@ static void print_all(const struct used *mine)
 }
 
 /*
- * A rank stays and acknowledges until all have had their last acknowledgement: minirun, told by each, tells all. The
- * connections and buffers go with the process.
+ * A rank stays, and acknowledges packets, until all ranks have got their last acknowledgement. Each rank reports that
+ * to minirun, which tells all ranks. The connections and buffers go with the process.
  */
 int MPI_Finalize(void)
 {
@@ -259,7 +259,7 @@ static void combine(void *into, const void *from, int count, MPI_Datatype type, 
 	}
 }
 
-/* Down a binomial tree. */
+/* Sends down a binomial tree. */
 int MPI_Bcast(void *buf, int count, MPI_Datatype type, int root, MPI_Comm comm)
 {
 	const unsigned n = mini.size, me = (mini.rank + n - (unsigned)root) % n;
@@ -275,7 +275,7 @@ int MPI_Bcast(void *buf, int count, MPI_Datatype type, int root, MPI_Comm comm)
 	return MPI_SUCCESS;
 }
 
-/* Up the same tree to rank 0, and down: each rank gets the very same sum. */
+/* Sums go up a binomial tree to rank 0, and the result down again, so each rank gets exactly the same sum. */
 int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
 	const uint64_t size = mini_bytes(count, type);
@@ -315,7 +315,7 @@ int mini_sendrecv(const void *out, struct mini_end to, void *in, struct mini_end
 	return MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
 }
 
-/* Around a ring: each rank passes on what it got last. */
+/* Around a ring: each rank passes on the part that it received last. */
 int mini_allgather(const void *from, unsigned long bytes, void *to, unsigned long to_bytes)
 {
 	const unsigned me = mini.rank, n = mini.size;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define RANKS 64
-#define CARD  (2 * 4 + RANKS * 4) /* bytes that a rank tells of itself, as mini_net.c has them */
+#define CARD  (2 * 4 + RANKS * 4) /* bytes of a rank's card: struct card in mini_net.c */
 
 static struct rank {
 	pid_t pid;
@@ -79,7 +79,10 @@ static void tell_all(const void *what, size_t len)
 			die("telling a rank of the others");
 }
 
-/* What a rank says: its card, then a byte at its end. which: 0 card, 1 end. Returns whether that is now whole. */
+/*
+ * Reads from a rank: first its card, then a byte when it ends. *which: 0 card, 1 end. Returns whether that has come in
+ * full.
+ */
 static int hear(struct rank *r, int i, int *which)
 {
 	char end;
@@ -117,7 +120,7 @@ static void serve(void)
 				tell_all(cards, (size_t)size * CARD);
 		}
 	}
-	if (hold) { /* the ranks are all there, with all that they have made */
+	if (hold) { /* all ranks have ended their work, and still have their connections */
 		puts("minirun: held");
 		fflush(stdout);
 		while (getchar() != EOF)

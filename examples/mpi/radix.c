@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * radix - sorts 32-bit keys by their digits, the lowest first (Knuth, The Art of Computer Programming, volume 3, 5.2.5;
- * Zagha and Blelloch, Radix Sort for Vector Multiprocessors, 1991). For each digit the ranks tell each other how often
- * they have each value of it. So each knows the place of each of its keys among all, and sends it to the rank of that
- * place: every rank to every other. At the end each key must be at least the one before it, those of other ranks
- * included, and number, sum, and sum of a function of all keys must be those from before.
+ * Zagha and Blelloch, Radix Sort for Vector Multiprocessors, 1991). For each digit the ranks exchange how often each
+ * value occurs. So each rank knows the place of each of its keys among all keys, and sends the key to the rank that has
+ * this place: every rank sends to every other. At the end each key must be at least as large as the key before it,
+ * across ranks too, and the keys' number, their sum, and the sum of a function of them must be unchanged.
  *
  * usage: radix [KEYS]	of each rank
  */
@@ -18,7 +18,7 @@
 #define VALUES (1 << BITS)
 
 static int rank, ranks, n;
-static int *counts; /* of each rank, each value */
+static int *counts; /* the number of keys of each rank and value */
 
 static void *memory(size_t number, size_t size)
 {
@@ -52,7 +52,7 @@ static void order(uint32_t *to, const uint32_t *from, int shift, const int *how_
 		to[at[digit(from[i], shift)]++] = from[i];
 }
 
-/* How many of the keys at places first to first + len - 1 are for a rank, which has n places. */
+/* How many of the keys at places first to first + len - 1 belong to rank `whose`; each rank has n places. */
 static int share(int64_t first, int len, int whose)
 {
 	const int64_t low = (int64_t)whose * n, high = low + n, last = first + len;

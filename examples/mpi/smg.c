@@ -5,8 +5,8 @@
  * on Distributed Memory Machines, 2000; here with constant coefficients). Only z is coarsened; relaxation solves for
  * every other plane, then for those between, each by one cycle of the same method a dimension lower: only y is
  * coarsened, and relaxation solves for every other line of x exactly. The ranks share out y and z. The right side is
- * made of a known solution; the rest must fall with each cycle to a third at most, and the result is compared with the
- * solution.
+ * computed from a known solution; each cycle must reduce the residual to a third at most, and the result is compared
+ * with the solution.
  *
  * usage: smg [N [CYCLES]]	(N - 1)^3 points, N a power of two; at most CYCLES cycles
  */
@@ -25,8 +25,8 @@ static const double strength[] = { 1, 0.05, 4 };
 
 static struct level {
 	struct grid g;
-	double c[3];          /* what the neighbours of each direction count */
-	double point;         /* what the point counts */
+	double c[3];          /* weights of the neighbours of each direction */
+	double point;         /* weight of the point */
 	double *e, *f, *r;    /* of the planes' cycles: correction, right side, rest */
 	double *inverse;      /* of Thomas's elimination along x */
 	double *u3, *f3, *r3; /* of the whole box's cycles; where y is not coarsened */
@@ -52,7 +52,7 @@ static int of_colour(const struct level *l, int direction, int at, int colour)
 	return grid_place(&l->g.at[direction], at) % 2 == colour;
 }
 
-/* Solves for a line of x: what the neighbours in y count is right side already, in e. */
+/* Solves for a line of x; e has the right side, with the neighbours' contribution in y already included. */
 static void line(const struct level *l, double *e)
 {
 	const int n = l->g.at[X].count;
@@ -86,11 +86,11 @@ static void plane_cycle(int nz, int ny, int colour)
 	struct level *l = &levels[nz][ny], *below = l + 1;
 
 	if (l->g.size == 0)
-		return; /* all lines of this level are others' */
+		return; /* other ranks have all lines of this level */
 	memset(l->e, 0, sizeof(*l->e) * (size_t)l->g.size);
 	relax_lines(l, colour);
 	if (ny == deepest)
-		return; /* that was a single line: solved */
+		return; /* the level is a single line, which is solved */
 	grid_meet(&l->g, l->e, Y);
 	grid_each(&l->g, x, y, z, i)
 		l->r[i] = of_colour(l, Z, z, colour) ? l->f[i] - stencil(l, l->e, i, Z) : 0;
@@ -133,7 +133,7 @@ static void cycle(int nz)
 	struct level *l = &levels[nz][0], *below = &levels[nz + 1][0];
 
 	if (l->g.size == 0)
-		return; /* all planes of this level are others' */
+		return; /* other ranks have all planes of this level */
 	relax_planes(nz);
 	if (nz == deepest) {
 		relax_planes(nz);
