@@ -66,9 +66,9 @@ enum tp_verdict tp_post_fence(struct tp_session *s, uint32_t qp);
 /* Whether a user on either side has asked for the run to end. */
 bool tp_should_stop(const struct tp_run *r);
 
-/* Compare one receive slot, bytes [0, len), with what the peer filled. */
+/* Compare one receive slot, bytes [0, len), with the peer's pattern. */
 void tp_check_slot(struct tp_run *r, uint32_t qp, uint64_t slot, uint64_t len);
-/* Fill every transmit slot; compare the first n receive slots of qp, bytes [0, len), with what the peer filled. */
+/* Fill every transmit slot; compare the first n receive slots of qp, bytes [0, len), with the peer's pattern. */
 void tp_fill_tx(struct tp_run *r);
 enum tp_verdict tp_check_rx(struct tp_run *r, uint32_t qp, uint64_t n, uint64_t len);
 /* Compare the receive slots that the peer's FIN says were written on every queue pair. */

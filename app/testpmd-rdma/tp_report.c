@@ -70,7 +70,7 @@ static const char *verdict(const struct tp_result *res, char *buf, size_t len)
 	return buf;
 }
 
-/* Prints behind a figure what affects it. */
+/* Prints behind a figure the counted events that affect it. */
 static void text_spoiled(struct tp_report *r, const struct tp_result *res)
 {
 	const struct tp_figures *a = &res->mine, *b = &res->peer;

@@ -143,7 +143,7 @@ static inline struct ibv_qp *tp_qp(const struct tp_session *s, uint32_t qp)
 	return s->grams != NULL ? s->grams[qp].qp : s->conns[qp].id->qp;
 }
 
-/* This side's queue pairs: of idle datagrams the server has one for all of the client's. */
+/* This side's queue pairs: with idle datagrams the server has one for all queue pairs of the client. */
 static inline uint32_t tp_n_qps(const struct tp_session *s) { return s->grams != NULL ? s->n_grams : s->point.qps; }
 
 /* --- queue pairs of datagrams (tp_gram.c) --- */

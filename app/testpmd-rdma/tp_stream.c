@@ -46,7 +46,7 @@ struct stream {
 	struct tp_run *r;
 	struct tp_session *s;
 	enum ibv_wr_opcode opcode;
-	bool ud;          /* what is sent may be lost */
+	bool ud;          /* messages may be lost */
 	uint64_t last_at; /* ns: time of the last arrival from the other side */
 	enum phase phase;
 	struct stream_qp *qp;
@@ -185,7 +185,8 @@ static uint64_t to_grant(const struct stream *st, const struct stream_qp *sq)
 }
 
 /*
- * Tell the peer of receives posted. One such Write per queue pair at a time; the next one carries what came meanwhile.
+ * Tell the peer of receives posted. One such Write per queue pair at a time; the next Write reports receives posted
+ * meanwhile.
  */
 static enum tp_verdict stream_grant(struct stream *st, uint32_t q)
 {

@@ -39,7 +39,7 @@ struct stream {
 	uint8_t *mem;
 	struct slot units[BUFFERS_MOST], credits[CREDITS], *open; /* open: the unit that its producer fills */
 	uint32_t sent, taken,
-		told;  /* units; a producer's, and what its consumer let go; a consumer's last word about it */
+		told;  /* units: sent by the producer; released by the consumer; last reported by the consumer */
 	unsigned rank; /* of the other process */
 	bool out, up, finished, down;
 };

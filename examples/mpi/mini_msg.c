@@ -332,7 +332,7 @@ struct mini_req *msg_send(const void *buf, uint64_t len, unsigned to, int tag)
 		tell(r, KIND_ASK);
 		return r;
 	}
-	while (r->peer->queued > 4 * WINDOW) /* what is copied is bounded */
+	while (r->peer->queued > 4 * WINDOW) /* bounds the packets that are queued */
 		msg_progress();
 	struct slot *s = stream_slot();
 	s->head->kind = KIND_SHORT;

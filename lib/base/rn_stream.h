@@ -18,7 +18,7 @@ typedef void (*rn_stream_fn)(void *dst, const void *src, uint32_t len);
  */
 rn_stream_fn rn_stream_choose(uint32_t most, uint32_t *width);
 
-/* What this thread has copied becomes visible before what the thread stores afterwards. */
+/* This thread's copies become visible before its later stores. */
 static inline void rn_stream_fence(void)
 {
 #ifdef __x86_64__

@@ -118,10 +118,13 @@ static inline bool esk_may_end(const struct esk *e) { return e->credits >= 2 && 
 static inline bool esk_credit_due(const struct esk *e) { return e->credits >= 1 && e->owed >= e->own.slots / 2u; }
 /* Writes the head of a message that is sent now. The caller has checked that it may be sent. */
 void esk_out(struct esk *e, enum esk_kind kind, uint8_t head[ESK_HEAD_LEN]);
-/* The same with or without windows; bytes: of the stream, in a DATA or WRITTEN. Returns the octets of the head. */
+/*
+ * As esk_out(), with or without windows; bytes: the stream's bytes that a DATA has or a WRITTEN reports. Returns the
+ * octets of the head.
+ */
 uint32_t esk_window_out(struct esk *e, enum esk_kind kind, uint32_t bytes, uint8_t head[ESK_WINDOW_HEAD]);
 /*
- * With windows: whether a CREDIT must be sent for the sake of room. It needs two credits, as the last one is for a
+ * With windows: whether a CREDIT must be sent for the sake of room. That takes two credits, as the last one is for a
  * CREDIT that grants half of the slots.
  */
 static inline bool esk_room_due(const struct esk *e)

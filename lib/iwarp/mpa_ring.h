@@ -37,7 +37,7 @@ enum mpa_ring_verdict {
 
 /* tail - at is at most mask + 1. Writes the sum of the next FPDU into its CRC field. */
 enum mpa_ring_verdict mpa_ring_seal(struct mpa_ring *r, uint32_t tail) RN_NODISCARD;
-/* The same bounds. Checks the CRC field of the next FPDU. */
+/* Checks the CRC field of the next FPDU. tail as for mpa_ring_seal(). */
 enum mpa_ring_verdict mpa_ring_check(struct mpa_ring *r, uint32_t tail) RN_NODISCARD;
 
 #endif

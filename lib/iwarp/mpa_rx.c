@@ -143,7 +143,7 @@ static enum slice_verdict slice_fpdu(const struct mpa_rx *rx, struct mpa_rx_in *
 	return SLICE_OK;
 }
 
-/* The same for raw octets that lie at p in one piece, as nearly always. */
+/* As slice_fpdu(), for raw octets that lie at p in one piece, as nearly always. */
 static enum slice_verdict slice_flat(const struct mpa_rx *rx, const uint8_t *p, uint32_t ulpdu_len, struct mpa_view *v)
 {
 	uint32_t at = 0, next = to_marker(rx, rx->pos), left = ulpdu_len;

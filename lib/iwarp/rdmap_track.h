@@ -96,7 +96,7 @@ static inline bool rdmap_readq_full(const struct rdmap_readq *q) { return q->tai
 struct rdmap_read *rdmap_readq_head(const struct rdmap_readq *q);
 /* Call only when not full. Returns the entry. */
 struct rdmap_read *rdmap_readq_post(struct rdmap_readq *q, uint32_t stag, uint64_t to, uint32_t len, uint32_t cookie);
-/* The same for an Atomic Request: the original value goes to (stag, to). */
+/* As rdmap_readq_post(), for an Atomic Request: the original value goes to (stag, to). */
 void rdmap_readq_post_atomic(struct rdmap_readq *q, uint32_t stag, uint64_t to, uint32_t id, uint32_t cookie);
 
 /* In-order Read Response segment: RDMAP_OK and RDMAP_DONE permit placement. */

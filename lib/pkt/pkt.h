@@ -134,7 +134,7 @@ enum pkt_kind {
 
 struct pkt {
 	enum pkt_kind kind;
-	uint8_t ip_version; /* 4, 6, or 0 for what is not IP */
+	uint8_t ip_version; /* 4, 6, or 0: not IP */
 	uint8_t ip_proto;   /* after IPv6 extension headers */
 	uint8_t ip_tos;     /* DSCP and ECN */
 	uint8_t tcp_flags;

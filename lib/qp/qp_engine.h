@@ -12,7 +12,7 @@
  *	qp_peek(ctx, m, max, &len)	length of the next segment (a ULPDU: DDP header and payload)
  *	qp_pull(ctx, m, &seg)		the segment, in the carrier's buffers
  *	qp_acked(m, seg.wr)		the peer has all bytes up to and with this segment
- *	qp_complete(ctx, m)		then, once for many
+ *	qp_complete(ctx, m)		then, once after one or more qp_acked
  * Receiving:
  *	qp_push(ctx, m, &h, ulpdu, n)
  * Ending: qp_blame, qp_detach, qp_enter_error.
@@ -379,7 +379,7 @@ struct qp_fx *qp_fx_add(struct qp_ctx *ctx, enum qp_fx_type type, uint64_t owner
 void qp_set_state(struct qp *qp, enum qp_state to);
 /* The QP goes to ERR, and everything outstanding or posted completes in order. May be called again. */
 void qp_enter_error(struct qp_ctx *ctx, struct qp *qp);
-/* The queue pair leaves this worker: what is not flushed yet, the next worker flushes. */
+/* The queue pair leaves this worker: the next worker flushes the rest. */
 void qp_unlist(struct qp_ctx *ctx, struct qp *qp);
 /* The part of a change of state that concerns no carrier. Before RESET the carrier has let the QP go. */
 enum qp_verdict qp_step(struct qp_ctx *ctx, struct qp *qp, enum qp_state to);

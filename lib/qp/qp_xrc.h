@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Extended reliable connections (IBTA, annex A14): processes of one user share an XRC domain. Each has shared receive
- * queues in it, and all of them share the domain's target queue pairs. Each message that a target receives names, by
- * number, the shared receive queue of the domain that takes it, so an initiator reaches all processes of a host by one
- * connection. doc/wire.md says where the number stands.
+ * Extended reliable connections (IBTA, annex A14): processes of one user share an XRC domain. Each process has shared
+ * receive queues in it, and all processes share the domain's target queue pairs. Each message that a target receives
+ * names, by number, the shared receive queue of the domain that takes it, so an initiator reaches all processes of a
+ * host by one connection. doc/wire.md says where the number stands.
  *
  * A target has neither queues nor a protection domain. It uses those of the message that came last: srq, rcq and
  * recv_pd. A Write, Read or Atomic names no queue; it reaches memory of each PD that has a shared receive queue in the

@@ -16,7 +16,7 @@
  *
  * A turn of a worker:
  *	ctx->qp.now = clock;
- *	what came, what is due in time, doorbells (rc_doorbell)
+ *	received bytes, due timers, doorbells (rc_doorbell)
  *	while ((c = rc_ready_pop(ctx))) the connection's turn
  *	rc_flush(ctx)			completions become visible, notifications are decided
  *	take ctx->qp.fx[0..n_fx), then rc_drained(ctx)
@@ -448,7 +448,7 @@ struct rc_ctx {
 uint64_t rc_ctx_size(const struct rc_cfg *cfg);
 RN_NODISCARD enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *mem, uint64_t size);
 
-/* The next connection that has a turn; NULL: no more. Those of rc_answer_pop come first. */
+/* The next connection that has a turn; NULL: no more. Connections of rc_answer_pop come first. */
 struct rc *rc_ready_pop(struct rc_ctx *ctx);
 
 /*

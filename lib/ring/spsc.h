@@ -180,8 +180,8 @@ static inline uint32_t spsc_prod_asked(const struct spsc_prod *p)
 }
 
 /*
- * The consumer asks for a notification. It must look at the ring once more afterwards: the producer may have been
- * faster.
+ * The consumer asks for a notification. The consumer must look at the ring once more afterwards: the producer may have
+ * been faster.
  */
 static inline void spsc_cons_ask(struct spsc_cons *c, uint32_t bits)
 {

@@ -176,8 +176,8 @@ enum tcpl_ahead {
 	TCPL_AHEAD_PLACE, /* it is held; its owner may place its bytes at once */
 	TCPL_AHEAD_HOLD,  /* it is held; its owner uses its bytes in their turn. The engine does as with PLACE */
 	/*
-	 * It is dropped and answered by an ACK of its own: the peer sends it again. With use_sack the ACK has no block,
-	 * so peers that find losses by SACK alone wait for a timeout.
+	 * The segment is dropped and answered by an ACK of its own, so that the peer sends it again. With use_sack the
+	 * ACK has no block, so peers that find losses by SACK alone wait for a timeout.
 	 */
 	TCPL_AHEAD_DROP,
 };
@@ -265,7 +265,7 @@ struct tcpl_cubic_curve {
 	uint32_t w_max;          /* bytes: window at the last reduction */
 	uint32_t k;              /* ms from epoch until the cubic is back at origin */
 	uint32_t origin;         /* bytes */
-	uint32_t est, est_acked; /* bytes: what Reno would have, and what was acknowledged since that last grew */
+	uint32_t est, est_acked; /* bytes: Reno's window; bytes acknowledged since that window last grew */
 };
 
 struct tcpl_cubic_model {
@@ -293,7 +293,7 @@ struct tcpl_bbr_model {
 	uint8_t state;       /* enum bbr_state */
 	uint8_t phase;       /* PROBE_BW: index into the gains */
 	uint8_t full_n;      /* STARTUP: rounds without growth */
-	bool conserve;       /* first round of a recovery: what is delivered may be sent, no more */
+	bool conserve;       /* first round of a recovery: only as many bytes leave as are delivered */
 	bool recovering;
 	bool probe_round; /* PROBE_RTT: a round trip with a small flight is over */
 };
@@ -477,8 +477,9 @@ bool tcpl_ooo_placed(struct tcpl_conn *c, uint32_t seq, uint64_t *ref);
 bool tcpl_rx_drop(struct tcpl_conn *c, uint64_t *ref);
 
 /*
- * Bytes beyond RCV.NXT that the owner can take from now on. It holds until the next call: an owner that consumes slices
- * at once sets it once; one that buffers sets what is left before each tcpl_out. The announced edge never moves left.
+ * Bytes beyond RCV.NXT that the owner can take from now on. The value holds until the next call: an owner that consumes
+ * slices at once sets it once; an owner that buffers sets its free space before each tcpl_out. The announced edge never
+ * moves left.
  */
 void tcpl_set_rcv_space(struct tcpl_conn *c, uint32_t bytes);
 

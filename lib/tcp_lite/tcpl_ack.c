@@ -366,7 +366,7 @@ static void forget_passed(struct tcpl_conn *c)
 		c->flags &= ~(uint32_t)F_UNDO;
 }
 
-/* What has arrived, by SACK and by time, and what is lost. */
+/* Handles SACK blocks, and marks records that are found lost. */
 static void detect(struct tcpl_conn *c, uint64_t now, const struct tcpl_opts *o, uint32_t ack, struct acked *a)
 {
 	if (o->n_sack > 0) {

@@ -112,7 +112,7 @@ struct tcpl_newest {
 /* What an option with an ExID says. */
 enum { TCPL_EXID_ASKS = 1, TCPL_EXID_TAKES = 2 };
 #define TCPL_EXID_SYNS \
-	3u /* SYNs that ask; later ones do without, for boxes on the way that drop what they do not know */
+	3u /* SYNs with the option; later SYNs leave it out, since a middlebox may drop unknown options */
 
 #define TCPL_PACE_SHIFT 20
 #define TCPL_TS_OPTLEN  12u

@@ -44,9 +44,7 @@ struct tcpl_hold {
 	uint32_t pad;
 };
 
-/*
- * One path of the network: what has arrived that went by it, for RACK (RFC 8985, 6.2), and what is in flight there.
- */
+/* One path of the network: which of its segments have arrived, for RACK (RFC 8985, 6.2), and which are in flight. */
 struct tcpl_track {
 	uint64_t sent, rtt;   /* of the most recently sent segment known to have arrived */
 	uint64_t slow;        /* ns: the longest rtt of late; 0: nothing has arrived yet */

@@ -57,7 +57,7 @@ void tcpl_enter_recovery(struct tcpl_conn *c, uint64_t now, uint32_t flight)
 	}
 }
 
-/* RFC 9937, 6.2: between the old and the new window what leaves is in proportion to what arrives. */
+/* RFC 9937, 6.2: between the old and the new window bytes leave in proportion to the bytes delivered. */
 void tcpl_prr(struct tcpl_conn *c, uint32_t delivered, bool safe)
 {
 	int64_t count;

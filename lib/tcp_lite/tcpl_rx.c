@@ -129,7 +129,7 @@ static enum hold_result hold_insert(struct tcpl_conn *c, struct tcpl_slice *p)
 	return HOLD_KEPT;
 }
 
-/* Moves rcv_nxt over what is contiguous now. */
+/* Moves rcv_nxt over held ranges that are contiguous now. */
 static void hold_advance(struct tcpl_conn *c)
 {
 	const struct tcpl_hold *h = c->mem.hold;

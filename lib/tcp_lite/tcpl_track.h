@@ -14,7 +14,7 @@
 
 #define TCPL_LAME_NS RN_NS_PER_S
 
-/* Whether segments may go by different paths: the peer tells what has arrived behind a hole. */
+/* Whether segments may go by different paths: only if the peer reports arrivals behind a hole (SACK). */
 bool tcpl_may_spread(const struct tcpl_conn *c);
 
 /* What tcpl_out gives from now on goes by this path, less than TCPL_PATHS. */

@@ -85,7 +85,7 @@ static void begin(struct peer *p, uint32_t iss, bool sack)
 	ack(p, iss + 1, NULL, 0);
 }
 
-/* Sends so many GiB without loss. */
+/* Sends `gib` GiB without loss. */
 static void forward(struct peer *p, double gib)
 {
 	for (uint64_t left = (uint64_t)(gib * (1u << 30)) / MSS; left > 0; left--) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two engines over bad links. Without arguments: a fixed set of seeds. With a seed: that run, with a trace of every
- * segment (`test_sim SEED [clean|hostile|abort|hole|drop]`). With a count behind the kind: so many seeds without
- * traces; failed seeds are printed.
+ * segment (`test_sim SEED [clean|hostile|abort|hole|drop]`). With a count behind the kind: this number of seeds,
+ * without traces; failed seeds are printed.
  */
 #include <inttypes.h>
 #include <setjmp.h>

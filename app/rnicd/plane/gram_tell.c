@@ -13,7 +13,7 @@ void gram_answer(struct rnicd_worker *w, struct gram *g)
 {
 	uint32_t say = 0;
 
-	/* pairs with the program's fence: it writes what it waits for, then checks once more */
+	/* pairs with the program's fence: the program writes what it waits for, then checks the rings once more */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	uint32_t want = __atomic_load_n(&g->mem->want, __ATOMIC_RELAXED);
 	if ((want & IPC_STREAM_WANT_IN) && (__atomic_load_n(&g->mem->rx_head, __ATOMIC_RELAXED) != g->rx_tail ||

@@ -16,7 +16,7 @@ struct impair;
 /* NULL: no memory. copies: pool for duplicates and corrupted frames. */
 struct impair *impair_create(const struct rnicd_impair_cfg *cfg, uint32_t worker, struct rte_mempool *copies,
 			     int socket);
-void impair_destroy(struct impair *im); /* frees what is under way */
+void impair_destroy(struct impair *im); /* frees the frames under way */
 
 bool impair_wanted(const struct rnicd_impair_cfg *cfg);
 

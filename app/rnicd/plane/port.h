@@ -28,7 +28,7 @@ int port_rx_fd(const struct rnicd_port *port, uint16_t queue);
 /* The queue's worker, before its last check and its sleep: the descriptor reports packets that come from now on. */
 void port_rx_arm(const struct rnicd_port *port, uint16_t queue);
 
-/* port_dev.c: bytes of one slot of a packet socket's ring, which also bounds what the driver wants in a buffer. */
+/* port_dev.c: bytes of one slot of a packet socket's ring; the driver wants buffers at least as large. */
 uint32_t port_af_packet_slot(const struct rnicd_port *port);
 
 /*
@@ -52,7 +52,7 @@ bool port_dev_set_mtu(const struct rnicd_port *port, char *err, uint32_t err_len
 bool port_wake_open(struct rnicd_port *port);
 void port_wake_close(struct rnicd_port *port);
 void port_tap_quiet(struct rnicd_port *port);
-/* port_paths.c: all paths are up; what the port can do is what each of them can. Only for port.c. */
+/* port_paths.c: all paths are up; the port's capabilities are those that all its paths have. Only for port.c. */
 void port_paths_join(struct rnicd_port *port);
 /* port_pair.c: creates the ethdevs of both ends. Only for port.c. */
 bool port_pair_create(struct rnicd_port *a, struct rnicd_port *b, char *err, uint32_t err_len);

@@ -185,7 +185,7 @@ bool port_dev_set_mtu(const struct rnicd_port *port, char *err, uint32_t err_len
 		return interface_mtu(port, err, err_len);
 	int rc = rte_eth_dev_set_mtu(port->ethdev, port->mtu);
 
-	/* a driver without the call takes what its buffers hold */
+	/* a driver without the call takes frames as long as its buffers */
 	if (rc == 0 || rc == -ENOTSUP)
 		return true;
 	if (rc == -EINVAL && rte_eth_dev_info_get(port->ethdev, &info) == 0)

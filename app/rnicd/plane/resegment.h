@@ -29,9 +29,9 @@ struct resegment {
 };
 
 void resegment_init(struct resegment *r, enum rnicd_resegment how, uint64_t seed, struct rte_mempool *copies);
-void resegment_end(struct resegment *r); /* frees what is held */
+void resegment_end(struct resegment *r); /* frees the held segment */
 
-/* Takes a frame; returns the number of those that leave now, in order. They are the caller's. */
+/* Takes a frame; returns the number of those that leave now, in order. These frames are the caller's. */
 uint32_t resegment_in(struct resegment *r, struct rte_mbuf *m, uint64_t now, struct rte_mbuf *out[RESEGMENT_OUT],
 		      struct rnicd_port_stats *st);
 /* The held segment when its time is over, else NULL. */

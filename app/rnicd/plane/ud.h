@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagram QPs on a worker, and their frames. Those of a device share one UDP port (datagram-port), both as source and
- * as destination; one that has a port of its own says that by its number (udpl_has_port()). A QP belongs to the worker
- * that ud_owner() names for its device and QPN, so any worker knows where a datagram is to go. Worker thread.
+ * Datagram QPs on a worker, and their frames. The QPs of a device share one UDP port (datagram-port), both as source
+ * and as destination; the number of a QP shows whether it has a port of its own (udpl_has_port()). A QP belongs to the
+ * worker that ud_owner() names for its device and QPN, so any worker knows where a datagram is to go. Worker thread.
  */
 #ifndef RNICD_UD_H
 #define RNICD_UD_H

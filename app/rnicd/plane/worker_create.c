@@ -131,7 +131,7 @@ static bool make_port_side(struct rnicd_worker *w, struct rnicd_port *port)
 
 /*
  * The descriptor of a tap is the tap itself. Frames may be left in it after a poll, so the watch must be
- * level-triggered. Other ports' descriptors are eventfds that nobody reads, so their watch is edge-triggered.
+ * level-triggered. Other ports' descriptors are eventfds that are never read, so their watch is edge-triggered.
  */
 void worker_port_fd(struct rnicd_worker *w, const struct rnicd_port *port)
 {

@@ -73,7 +73,7 @@ struct conn {
 	struct rn_link half_any;   /* in the worker's list of all half-open ones, or of those in TIME_WAIT */
 	struct rn_link link;       /* in conn_free, or in conn_transmit's list of parked connections */
 	bool dead;
-	uint16_t path_mss; /* as told to the control thread; 0: the path takes what the port does */
+	uint16_t path_mss; /* as told to the control thread; 0: the path takes segments as large as the port's */
 };
 _Static_assert(offsetof(struct conn, qc.rc.m) % RN_CACHE_LINE == 0 && offsetof(struct conn, flow) % RN_CACHE_LINE == 0,
 	       "the groups of qp_msgs, rc and flow begin at cache lines");

@@ -114,7 +114,7 @@ void rnic_pieces_free(struct rnic_mem *m, struct ipc_piece *pieces, uint32_t n);
 
 /* Whether the file is an older session's. */
 bool rnic_file_retired(const struct rnic_vma *v);
-/* The file that the mapping is of, of this session or an older one; -1: none of them. */
+/* The arena file behind the mapping, of this session or an older one; -1: another file. */
 int rnic_moved_fd(const struct rnic_mem *m, const struct rnic_vma *v);
 
 /* ---- aside.c ---- */

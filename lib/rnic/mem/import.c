@@ -90,8 +90,8 @@ static int ask(struct rnic_mem *m, const struct rnic_vma *v, struct rnic_import 
 }
 
 /*
- * Imports a large part of the mapping, so that its other regions use the same import; only what is needed if the file
- * is too short.
+ * Imports a large part of the mapping, so that its other regions use the same import; imports only the part that is
+ * needed if the file is too short.
  */
 static int import(struct rnic_mem *m, const struct rnic_vma *v, struct rnic_import *i, uint64_t off, uint64_t len)
 {

@@ -20,7 +20,10 @@ struct rnic_backing {
  * given another reason.
  */
 struct rnic_mem *rnic_mem_create(struct rnic_session *s, int arena_fd, int huge_fd);
-/* The same when the daemon's part runs in this process: memory is registered in place, and nothing is moved. */
+/*
+ * As rnic_mem_create(), when the daemon's part runs in this process: memory is registered in place, and nothing is
+ * moved.
+ */
 struct rnic_mem *rnic_mem_create_own(struct rnic_session *s);
 /* The session's daemon is gone: memory in its files may from now on be moved into another session's files. */
 void rnic_mem_retire(struct rnic_mem *m);
@@ -45,8 +48,8 @@ void rnic_mem_unback(struct rnic_mem *m, struct rnic_backing *b);
 void rnic_mem_back_swap(struct rnic_mem *m, struct rnic_backing *b, struct rnic_backing *by);
 
 /*
- * Calls `hook` for faults that this room does not handle. It returns whether the access may be repeated. Runs in a
- * signal handler.
+ * Calls `hook` for faults that this room does not handle. The hook returns whether the access may be repeated. Runs in
+ * a signal handler.
  */
 void rnic_mem_on_fault(bool (*hook)(uintptr_t addr));
 

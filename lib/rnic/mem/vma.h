@@ -34,7 +34,7 @@ void rnic_procfs_close(struct rnic_procfs *p);
 /* Finds the mapping that covers addr, or the next one above it. 0, ENOENT: there is none, or another errno. */
 int rnic_vma_at(const struct rnic_procfs *p, uintptr_t addr, struct rnic_vma *v);
 
-/* The same by reading /proc/self/maps: for kernels without the query. */
+/* As rnic_vma_at(), by reading /proc/self/maps: for kernels without the query. */
 int rnic_vma_at_text(const struct rnic_procfs *p, uintptr_t addr, struct rnic_vma *v);
 
 /* Bit i of present[]: whether the i-th page of 4 KiB from addr on has contents, in memory or in swap. 0 or an errno. */

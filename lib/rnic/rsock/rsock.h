@@ -197,7 +197,7 @@ struct rsock *rsock_make(int domain, const struct rsock_opts *opt, struct rdma_c
 int rsock_publish(struct rsock *rs); /* returns the descriptor, or -1 and errno (then rs is freed) */
 /* Finds a socket and holds it. NULL: the descriptor is no rsocket. */
 struct rsock *rsock_find(int fd);
-/* The same; sets EBADF. */
+/* As rsock_find(); sets EBADF. */
 struct rsock *rsock_get(int fd);
 void rsock_put(struct rsock *rs);
 /* Returns -1 with errno if rc is an errno, else 0; ends the hold on rs. */
@@ -272,7 +272,7 @@ int rsock_doze(struct rsock *rs, int ms);
  * meanwhile).
  */
 int rsock_wait(struct rsock *rs, bool (*ready)(const struct rsock *rs), bool now, int ms);
-/* The same for rclose() itself, ignoring signals. */
+/* As rsock_wait(), for rclose() itself; ignores signals. */
 int rsock_wait_quietly(struct rsock *rs, bool (*ready)(const struct rsock *rs), int ms);
 
 /* ---- rsock_cm.c; lock held ---- */
