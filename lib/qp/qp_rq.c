@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The receive queues, a QP's own and the shared one, and the one copy of received bytes. */
+/* The receive queues, a QP's own and the shared one: takes receives, and asks clients to ring when they post. */
 #include "qp/qp_int.h"
 
 /* Copies the receive work request that begins `at` slots on. On BAD it takes one slot; wr_id is copied as it is. */

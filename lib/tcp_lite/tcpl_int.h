@@ -77,7 +77,7 @@ enum tcpl_rtx {
 
 #define TCPL_NO_SLOT UINT16_MAX
 
-/* tcpl_txrec.flags; a record with neither SACKED nor LOST is in flight and in the list of those */
+/* tcpl_txrec.flags; a record with neither SACKED nor LOST is in flight, and in its path's flight list */
 enum {
 	R_SACKED = 1u << 0,
 	R_LOST = 1u << 1, /* believed lost and not sent again: not in pipe */
@@ -92,7 +92,7 @@ struct tcpl_opts {
 	uint8_t wscale;
 	uint16_t mss;
 	uint32_t tsval, tsecr;
-	uint32_t exid; /* 0: no experiment, or one that is written otherwise */
+	uint32_t exid; /* 0: no option with a 32-bit ExID and a role */
 	uint8_t exid_role;
 	uint32_t n_sack;
 	struct tcpl_block sack[4];

@@ -160,7 +160,7 @@ static struct arp_entry *find(struct arp_table *t, const struct pkt_addr *ip)
 	return NULL;
 }
 
-/* A free entry, or of the entries that no connection holds the one that was used longest ago. */
+/* A free entry; else, of the entries that no connection holds, the least recently used one. */
 static struct arp_entry *arp_take(struct arp_table *t, const struct pkt_addr *ip, uint64_t now)
 {
 	struct arp_entry *b = bucket_of(t, ip), *best = NULL;
