@@ -13,7 +13,7 @@
  * freely and wrap at 2^32. Each word has one writer; the writer of an index publishes it with a release store, behind
  * the bytes. rnicd copies what the program writes and checks it: an index that jumps ends the connection with a reset.
  *
- * Doorbells: struct ipc_doorbell for each worker, one set for all processes of a user. The program sets the stream's
+ * Doorbells: struct ipc_sock_bell for each worker, one set for all processes of a user. The program sets the stream's
  * bit when it has put bytes, has taken IPC_STREAM_TELL bytes since it last rang, or has set a bit of `fin`.
  *
  * FPDUs (RFC 5044): a program that runs iWARP itself may leave the CRCs to rnicd. The program says from which index on
@@ -96,8 +96,16 @@ struct ipc_stream {
 };
 _Static_assert(sizeof(struct ipc_stream) <= IPC_STREAM_TX_OFF, "in front of the bytes");
 
+/* A user's doorbells of one worker: bit b is bit b % IPC_MAX_QPS of block b / IPC_MAX_QPS. */
+#define IPC_SOCK_BLOCKS 4u
+#define IPC_MAX_SOCKS   (IPC_SOCK_BLOCKS * IPC_MAX_QPS) /* per user: sockets with a doorbell */
+
+struct ipc_sock_bell {
+	struct ipc_doorbell block[IPC_SOCK_BLOCKS];
+};
+
 /* The doorbells of a user: a block of memory, whose element w is worker w's. */
-#define IPC_BELLS_SIZE (((uint64_t)sizeof(struct ipc_doorbell) * IPC_MAX_WORKERS + 4095) & ~UINT64_C(4095))
+#define IPC_BELLS_SIZE (((uint64_t)sizeof(struct ipc_sock_bell) * IPC_MAX_WORKERS + 4095) & ~UINT64_C(4095))
 
 #define IPC_SOCK_PORTS_MAX 16
 
@@ -149,7 +157,8 @@ struct ipc_sock_listen { /* LISTEN and ACCEPT */
 /* Answer to SOCK_BIND, SOCK_CONNECT, SOCK_ACCEPT and SOCK_GRAM. */
 struct ipc_sock_ok {
 	uint64_t sock;
-	uint32_t worker, bit; /* the worker whose doorbell to ring, and the bit in it. Not valid for SOCK_BIND */
+	uint32_t worker; /* of the doorbell to ring; not valid for SOCK_BIND */
+	uint32_t bit;    /* in that doorbell, < IPC_MAX_SOCKS; not valid for SOCK_BIND */
 	struct ipc_addr local, remote;
 };
 

@@ -12,13 +12,14 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 
-from ends import LONG, both_ends_ours, on_each
+from ends import LONG, Ends, both_ends_ours, on_each
+from nets import KERNEL, OURS, tap
 from rig import Skip, case, main, need, pair_conf, until
-from sock_rig import ours
+from sock_rig import descriptors, kernels, ours
 
 CALLS = 10_000
 RATE = 300    # calls a second: less than a minute where SIPp has the CPU time for them
-MANY = 4_000  # calls at once, each with a socket of its own; a user has 4,096 sockets of an rnicd
+MANY = 4_000  # calls at once, each with a socket of its own at both ends
 PAUSE = 60    # seconds that each of those lasts
 
 
@@ -94,6 +95,31 @@ def four_thousand_calls_at_once_with_eight_thousand_tcp_sockets():
     if limit < 5 * MANY:
         raise Skip(f"rnicd needs two descriptors for each of {2 * MANY} sockets, and may have {limit}: ulimit -n")
     on_each(at_once, (ends_of_two_users,))
+
+
+@contextlib.contextmanager
+def all_sockets_are_one_users():
+    with tap(rnicd=f"flows = {2 * CALLS}\nuser-share = 100") as (ns, d):
+        yield Ends(d, lambda *a: kernels(d, *a, netns=ns), lambda *a: ours(d, *a, netns=ns), KERNEL, OURS,
+                   ["ip", "netns", "exec", ns, "ss", "-tuan"])
+
+
+@case
+def ten_thousand_sockets_of_one_user_at_once():
+    """Fewer where rnicd may not have two descriptors for each."""
+    need("sipp")
+    n = min(CALLS, (resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 1_000) // 2)
+    if n <= 4_096:  # a block of doorbells (ipc_stream.h) has room for these
+        raise Skip(f"rnicd needs two descriptors for each socket, and may have {2 * n + 1_000}: ulimit -n")
+    print(f"# {n} sockets")
+
+    def at_once(e, where, mode):
+        have = lambda: descriptors(e.d)
+        calls(e, where, mode, n, "-l", str(n), "-d", str(1000 * PAUSE), "-max_socket", str(2 * n),
+              meanwhile=lambda: until(lambda: have() >= 2 * n, lambda: f"rnicd has {have()} descriptors", LONG))
+
+    for mode in ("tn", "un"):
+        on_each(lambda e, where, mode=mode: at_once(e, where, mode), (all_sockets_are_one_users,))
 
 
 if __name__ == "__main__":

@@ -61,11 +61,12 @@ class In:
         return result[0]
 
 
-def conf(device, extra=""):
+def conf(device, extra="", rnicd=""):
     return f"""
 [rnicd]
 socket = {{dir}}/rnicd.sock
 hugepages = no
+{rnicd}
 [port a]
 device = {device}
 address = {OURS}/24
@@ -74,12 +75,12 @@ address = {OURS}/24
 
 
 @contextlib.contextmanager
-def tap(extra=""):
+def tap(extra="", rnicd=""):
     """A daemon with a tap in a namespace of its own; the kernel's end of the tap has an address and is up."""
     with netns() as ns:
         if not os.path.exists("/dev/net/tun"):
             raise Skip("this kernel has no tun device")
-        with Daemon(conf("tap:rt0", extra), netns=ns) as d:
+        with Daemon(conf("tap:rt0", extra, rnicd), netns=ns) as d:
             sh("ip", "-n", ns, "addr", "add", f"{KERNEL}/24", "dev", "rt0")
             sh("ip", "-n", ns, "link", "set", "rt0", "up")
             yield ns, d

@@ -8,12 +8,13 @@ import errno
 import hashlib
 import json
 import os
+import resource
 import signal
 import sys
 import tempfile
 
 from nets import KERNEL, OURS, tap
-from rig import PATIENCE, RNICRUN, Daemon, Process, case, main, need, pair_conf, until
+from rig import PATIENCE, RNICRUN, Daemon, Process, Skip, case, main, need, pair_conf, until
 from sock_rig import SEND, SERVE, kernels, killed_daemon, lines, nothing_left, ours, port_of, python
 from sock_raw import FIN, RESET, RING, RX_HEAD, TX_TAIL, Raw
 
@@ -205,6 +206,35 @@ def broken(change):
         again = ours(d, *python(SERVE, A, 0, 1))
         ours(d, *python(SEND, A, port_of(again), 6, 100_000)).ok()
         again.ok()
+
+
+# Opens argv[2] connections to itself, then both ends of each send their number, the last connection first.
+MANY = """
+import socket, sys
+l = socket.socket()
+l.bind((sys.argv[1], 0))
+l.listen(64)
+both = []
+for _ in range(int(sys.argv[2])):
+    c = socket.create_connection(l.getsockname())
+    both.append((c, l.accept()[0]))
+for i, (c, s) in reversed(list(enumerate(both))):
+    c.sendall(b"c%d." % i)
+    s.sendall(b"s%d." % i)
+for i, (c, s) in enumerate(both):
+    assert (s.recv(9), c.recv(9)) == (b"c%d." % i, b"s%d." % i), i
+"""
+
+
+@case
+def a_user_has_more_sockets_than_one_block_of_doorbells_has_bits():
+    n = 2_100  # connections: 4,200 bits, where a block has 4,096
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 5 * n:
+        raise Skip(f"rnicd needs two descriptors for each of {2 * n} sockets: ulimit -n {5 * n}")
+    for workers in ("0", "0,0"):
+        conf = pair_conf(rnicd=f"workers = {workers}\nflows = {8 * n}\nuser-share = 100\npoll = adaptive")
+        with Daemon(conf) as d, nothing_left(d):
+            ours(d, *python(MANY, A, n)).ok()
 
 
 @case

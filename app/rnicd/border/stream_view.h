@@ -13,11 +13,18 @@ struct stream; /* plane/stream.h: a stream socket's connection; others only keep
 struct gram;   /* gram_view.h */
 
 struct stream_user {
-	struct ipc_doorbell *bell;      /* of this worker, in memory that the user's programs have too: not trusted */
-	struct stream_user *next;       /* the worker's list */
-	struct stream *at[IPC_MAX_QPS]; /* by doorbell bit; NULL: no such stream */
-	struct gram *gram[IPC_MAX_QPS]; /* the same of datagram sockets; a bit is of one kind */
+	struct ipc_sock_bell *bell; /* of this worker, in memory that the user's programs have too: not trusted */
+	uint32_t blocks;            /* the worker looks at the first `blocks` of the bell: no socket had a bit beyond */
+	struct stream_user *next;   /* the worker's list */
+	struct stream *at[IPC_MAX_SOCKS]; /* by doorbell bit; NULL: no such stream */
+	struct gram *gram[IPC_MAX_SOCKS]; /* the same of datagram sockets; a bit is of one kind */
 };
+
+/* A socket has this bit from now on. */
+static inline void stream_user_uses(struct stream_user *u, uint32_t bit)
+{
+	u->blocks = rn_max_u32(u->blocks, bit / IPC_MAX_QPS + 1);
+}
 
 /* Of a listener at all ports: those whose address is of these families. */
 #define STREAM_ANY_PORT UINT32_MAX

@@ -129,9 +129,11 @@ const struct sk *sk_next(uint32_t *number) { return table_next(&all, number); }
 /* Another socket that shares the port of s (SO_REUSEPORT), and so keeps the port reserved. NULL: there is none. */
 static struct sk *sharer(const struct sk *s)
 {
+	if (!s->balance)
+		return NULL;
 	rn_list_each(struct sk, o, &bound, bound)
-		if (o != s && o->balance && s->balance && o->user == s->user && o->dev == s->dev &&
-		    o->families == s->families && o->local.port == s->local.port)
+		if (o != s && o->balance && o->user == s->user && o->dev == s->dev && o->families == s->families &&
+		    o->local.port == s->local.port)
 			return o;
 	return NULL;
 }
@@ -268,7 +270,7 @@ bool sk_arm(struct sk *s, const char **why)
 {
 	void *base;
 
-	*why = "this user has as many stream sockets as a user may: close some, or raise user-share or flows";
+	*why = "this user has as many sockets as a user may, 16384 at most: close some, or raise user-share or flows";
 	if (!s->has_flow && !user_take(s->user, table_of(s), s->worker, 1))
 		return false;
 	s->has_flow = true;

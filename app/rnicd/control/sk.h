@@ -28,9 +28,9 @@ struct sk_user {
 	struct rn_link link;
 	uid_t uid;
 	int bells_fd, wake_fd;
-	struct ipc_doorbell *bells; /* [worker] */
+	struct ipc_sock_bell *bells; /* [worker] */
 	struct stream_user *view[RNICD_MAX_WORKERS];
-	uint64_t taken[IPC_MAX_QPS / 64]; /* doorbell bits in use */
+	uint64_t taken[IPC_MAX_SOCKS / 64]; /* doorbell bits in use */
 	struct cmd cmd;
 };
 

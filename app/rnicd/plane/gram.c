@@ -18,6 +18,7 @@ static void gram_open(struct rnicd_worker *w, struct gram *g)
 	g->next = *at;
 	*at = g;
 	g->user->gram[g->bit] = g;
+	stream_user_uses(g->user, g->bit);
 }
 
 static void gram_close(struct rnicd_worker *w, struct cmd_gram *c)

@@ -216,6 +216,7 @@ static void own(struct stream *s, const struct cmd_stream *c)
 	s->user = c->user;
 	s->bit = c->bit;
 	s->user->at[s->bit] = s;
+	stream_user_uses(s->user, s->bit);
 	stream_set_state(s, STREAM_OWNED);
 }
 
@@ -547,14 +548,16 @@ uint32_t stream_timers(struct rnicd_worker *w)
 void stream_say_sleeping(struct rnicd_worker *w, uint32_t value)
 {
 	for (struct stream_user *u = w->streams.users; u != NULL; u = u->next)
-		__atomic_store_n(&u->bell->need_wakeup, value, __ATOMIC_RELAXED);
+		for (uint32_t i = 0; i < u->blocks; i++)
+			__atomic_store_n(&u->bell->block[i].need_wakeup, value, __ATOMIC_RELAXED);
 }
 
 bool stream_waits(const struct rnicd_worker *w)
 {
 	for (const struct stream_user *u = w->streams.users; u != NULL; u = u->next)
-		if (__atomic_load_n(&u->bell->summary, __ATOMIC_RELAXED) != 0)
-			return true;
+		for (uint32_t i = 0; i < u->blocks; i++)
+			if (__atomic_load_n(&u->bell->block[i].summary, __ATOMIC_RELAXED) != 0)
+				return true;
 	return !rn_list_empty(&w->streams.ready) || !rn_list_empty(&w->streams.telling);
 }
 

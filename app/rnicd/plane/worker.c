@@ -82,29 +82,38 @@ static uint32_t doorbells(struct rnicd_worker *w)
 	return n;
 }
 
+/* The sockets of one block whose bits are set. */
+static uint32_t ring_block(struct rnicd_worker *w, struct stream_user *u, uint32_t block)
+{
+	struct ipc_doorbell *db = &u->bell->block[block];
+	uint64_t words = __atomic_exchange_n(&db->summary, 0, __ATOMIC_ACQUIRE);
+	uint32_t n = 0;
+
+	for (; words != 0; words &= words - 1) {
+		const uint32_t word = (uint32_t)__builtin_ctzll(words);
+		/* acquire: pairs with the program's release; its indices are in the rings */
+		uint64_t bits = __atomic_exchange_n(&db->bits[word], 0, __ATOMIC_ACQUIRE);
+		for (; bits != 0; bits &= bits - 1) {
+			const uint32_t bit = block * IPC_MAX_QPS + word * 64 + (uint32_t)__builtin_ctzll(bits);
+			n++;
+			if (u->at[bit] != NULL)
+				stream_ring(w, u->at[bit]);
+			else if (u->gram[bit] != NULL)
+				gram_ring(w, u->gram[bit]);
+		}
+	}
+	return n;
+}
+
 /* Of sockets: both kinds have the doorbells of their user. */
 static uint32_t socket_doorbells(struct rnicd_worker *w)
 {
 	uint32_t n = 0;
 
-	for (struct stream_user *u = w->streams.users; u != NULL; u = u->next) {
-		if (rn_likely(__atomic_load_n(&u->bell->summary, __ATOMIC_RELAXED) == 0))
-			continue;
-		uint64_t words = __atomic_exchange_n(&u->bell->summary, 0, __ATOMIC_ACQUIRE);
-		for (; words != 0; words &= words - 1) {
-			uint32_t word = (uint32_t)__builtin_ctzll(words);
-			/* acquire: pairs with the program's release; its indices are in the rings */
-			uint64_t bits = __atomic_exchange_n(&u->bell->bits[word], 0, __ATOMIC_ACQUIRE);
-			for (; bits != 0; bits &= bits - 1) {
-				uint32_t bit = word * 64 + (uint32_t)__builtin_ctzll(bits);
-				n++;
-				if (u->at[bit] != NULL)
-					stream_ring(w, u->at[bit]);
-				else if (u->gram[bit] != NULL)
-					gram_ring(w, u->gram[bit]);
-			}
-		}
-	}
+	for (struct stream_user *u = w->streams.users; u != NULL; u = u->next)
+		for (uint32_t i = 0; i < u->blocks; i++)
+			if (rn_unlikely(__atomic_load_n(&u->bell->block[i].summary, __ATOMIC_RELAXED) != 0))
+				n += ring_block(w, u, i);
 	return n;
 }
 

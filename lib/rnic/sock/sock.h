@@ -31,8 +31,8 @@ enum sock_kind { SOCK_BOUND, SOCK_LISTENS, SOCK_IS_STREAM, SOCK_IS_GRAM };
 
 struct sock_bells { /* doorbells of a user; never freed */
 	dev_t dev;
-	ino_t ino; /* inode of the doorbells' memory file */
-	struct ipc_doorbell *bell;
+	ino_t ino;                  /* inode of the doorbells' memory file */
+	struct ipc_sock_bell *bell; /* [worker] */
 	int wake_fd;
 };
 

@@ -391,7 +391,7 @@ void sock_learn(struct sock *s, const struct ipc_sock_ok *ok)
 	s->local = ok->local;
 	s->remote = ok->remote;
 	s->worker = ok->worker % IPC_MAX_WORKERS;
-	s->bit = ok->bit % IPC_MAX_QPS;
+	s->bit = ok->bit % IPC_MAX_SOCKS;
 	if (s->bells == NULL)
 		s->bells = bells;
 }
@@ -509,12 +509,13 @@ int sock_gram_peer(struct sock *s, const struct ipc_addr *peer)
 void sock_bell(const struct sock *s)
 {
 	const struct sock_bells *u = s->bells != NULL ? s->bells : bells;
-	struct ipc_doorbell *b = &u->bell[s->worker];
+	struct ipc_doorbell *b = &u->bell[s->worker].block[s->bit / IPC_MAX_QPS];
+	const uint32_t bit = s->bit % IPC_MAX_QPS;
 	const uint64_t one = 1;
 
 	/* release: pairs with the worker's acquire; the indices have been written */
-	__atomic_fetch_or(&b->bits[s->bit / 64], UINT64_C(1) << (s->bit % 64), __ATOMIC_RELEASE);
-	__atomic_fetch_or(&b->summary, UINT64_C(1) << (s->bit / 64), __ATOMIC_RELEASE);
+	__atomic_fetch_or(&b->bits[bit / 64], UINT64_C(1) << (bit % 64), __ATOMIC_RELEASE);
+	__atomic_fetch_or(&b->summary, UINT64_C(1) << (bit / 64), __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&b->need_wakeup, __ATOMIC_RELAXED) != 0 &&
 	    sock_libc.write(u->wake_fd, &one, sizeof(one)) < 0)
