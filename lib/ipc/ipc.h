@@ -93,6 +93,11 @@ enum ipc_type {
 	 */
 	IPC_SOCK_FIND,
 	IPC_SOCK_LIST, /* in place of HELLO: the sockets that the client's user may see */
+	/*
+	 * CM_CREATE_ID and CM_RESOLVE_ADDR in one request, and the answer stands for the event, which does not come.
+	 * Only where the answer to HELLO has IPC_CAN_OPEN. After an error there is no id.
+	 */
+	IPC_CM_OPEN,
 	IPC_TYPES
 };
 
@@ -108,9 +113,10 @@ struct ipc_hello {
 	uint32_t pid;     /* for messages only; the daemon trusts SO_PEERCRED */
 	uint64_t size[IPC_REGIONS]; /* bytes; 0: region absent */
 };
+enum { IPC_CAN_OPEN = 1 << 0 }; /* the daemon knows IPC_CM_OPEN */
 struct ipc_hello_ok {
 	uint32_t version, devs, workers;
-	uint32_t rsv;
+	uint32_t can; /* IPC_CAN_*; an older daemon sends 0 */
 };
 
 struct ipc_query_dev {
@@ -401,6 +407,17 @@ struct ipc_cm_resolve {
 	uint32_t rsv;
 	struct ipc_addr src, dst;
 };
+struct ipc_cm_open {
+	uint32_t channel, datagram; /* as in ipc_cm_create_id */
+	struct ipc_cm_resolve to;   /* id: not used */
+};
+struct ipc_cm_open_ok {
+	uint32_t handle;
+	int32_t status;  /* as in the event: 0: ADDR_RESOLVED, else ADDR_ERROR */
+	uint32_t dev;    /* as in the event */
+	uint32_t routed; /* 1: the route is known, so CM_CONNECT may follow without CM_RESOLVE_ROUTE */
+	struct ipc_addr local, remote;
+};
 struct ipc_cm_socket {
 	uint32_t id;
 	uint32_t fd;      /* its number in the client's process, which must be the daemon's too, else EOPNOTSUPP */
@@ -478,6 +495,8 @@ struct ipc_msg {
 		struct ipc_cm_bind cm_bind;
 		struct ipc_cm_bind_ok cm_bind_ok;
 		struct ipc_cm_resolve cm_resolve;
+		struct ipc_cm_open cm_open;
+		struct ipc_cm_open_ok cm_open_ok;
 		struct ipc_cm_socket cm_socket;
 		struct ipc_cm_socket_ok cm_socket_ok;
 		struct ipc_cm_listen cm_listen;

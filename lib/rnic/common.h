@@ -65,6 +65,7 @@ struct rnic_session {
 	uint32_t seq;
 	uint32_t dead; /* atomic: 1 once the daemon is gone or this is a fork child; never goes back */
 	uint32_t ndevs, workers;
+	uint32_t can;           /* IPC_CAN_*: what this daemon knows besides */
 	bool yield;             /* yield the CPU while polling: fewer CPUs than a daemon and two pollers want */
 	enum ipc_design design; /* of the session's queue pairs, unless a queue pair asks for another design */
 	struct ipc_own own;     /* own.turn is NULL unless the daemon's part runs in this process */
@@ -152,8 +153,8 @@ int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, 
 /* Removes the events that match, with their tokens; `take`, if not NULL, is called with each. */
 void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg), void *arg,
 		   void (*take)(const void *slot, void *to), void *to);
-/* Adds an event that the library itself has made, with its token. */
-void rnic_evq_put(struct rnic_evq *q, const void *slot);
+/* Adds an event that the library itself has made, with its token. False: no memory. */
+bool rnic_evq_put(struct rnic_evq *q, const void *slot);
 /* The daemon is gone: a wait, now or later, ends with EIO once the events are used up. */
 void rnic_evq_dead(struct rnic_evq *q);
 

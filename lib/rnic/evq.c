@@ -108,13 +108,14 @@ void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg
 	pthread_mutex_unlock(&q->lock);
 }
 
-void rnic_evq_put(struct rnic_evq *q, const void *slot)
+bool rnic_evq_put(struct rnic_evq *q, const void *slot)
 {
 	pthread_mutex_lock(&q->lock);
 	bool kept = keep(q, slot);
 	pthread_mutex_unlock(&q->lock);
 	if (kept)
 		token_put(q);
+	return kept;
 }
 
 void rnic_evq_dead(struct rnic_evq *q)

@@ -259,6 +259,7 @@ static int handles(struct raw *r)
 		{ IPC_MODIFY_QP, IPC_MSG_LEN(modify_qp) },
 		{ IPC_CM_CREATE_ID, IPC_MSG_LEN(cm_create_id) },
 		{ IPC_CM_BIND, IPC_MSG_LEN(cm_bind) },
+		{ IPC_CM_OPEN, IPC_MSG_LEN(cm_open) },
 		{ IPC_CM_RESOLVE_ADDR, IPC_MSG_LEN(cm_resolve) },
 		{ IPC_CM_RESOLVE_ROUTE, IPC_MSG_LEN(cm_resolve) },
 		{ IPC_CM_LISTEN, IPC_MSG_LEN(cm_listen) },

@@ -183,6 +183,27 @@ def killed_daemon_and_client_give_their_memory_back():
 
 
 @case
+def a_connection_takes_few_requests():
+    """
+    Each further connection takes 6 requests of the client (open, queue pair, connect, disconnect, two destroys) and 5
+    of the server (queue pair, accept, disconnect, two destroys). The route is known from the connection before. It has
+    to be asked for again when a second has gone by, for each of the 32 connections that are set up at a time.
+    """
+    with Daemon(pair_conf()) as d:
+        seen = {}
+        for qps in (10, 210):
+            before = d.telemetry("/rnic/counters")["requests"]
+            s = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
+            s.wait_line("listening")
+            start = time.monotonic()
+            d.run(TESTPMD, "--mode", "idle", "--qps", str(qps), "--seconds", "0.1", ADDR).ok()
+            s.ok()
+            seen[qps] = d.telemetry("/rnic/counters")["requests"] - before
+            seconds = time.monotonic() - start
+        assert seen[210] - seen[10] <= 200 * 11 + 32 * (seconds + 1), (seen, seconds)
+
+
+@case
 def examples_for_the_system_libraries_run_over_librnic():
     """The same source, linked with libibverbs and librdmacm as for any RDMA device, runs over librnic."""
     with Daemon(pair_conf()) as d:

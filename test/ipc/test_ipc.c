@@ -236,7 +236,7 @@ static void the_messages_are_those_of_this_version(void **state)
 		size_t is, was;
 	} layout[] = {
 		{ "version", IPC_VERSION, 8 },
-		{ "types", IPC_TYPES, 59 },
+		{ "types", IPC_TYPES, 60 },
 		{ "header", IPC_MSG_HDR, 16 },
 		{ LEN(hello), 32 },
 		{ LEN(hello_ok), 16 },
@@ -267,6 +267,8 @@ static void the_messages_are_those_of_this_version(void **state)
 		{ LEN(cm_bind), 32 },
 		{ LEN(cm_bind_ok), 32 },
 		{ LEN(cm_resolve), 64 },
+		{ LEN(cm_open), 72 },
+		{ LEN(cm_open_ok), 64 },
 		{ LEN(cm_socket), 16 },
 		{ LEN(cm_socket_ok), 56 },
 		{ LEN(cm_listen), 16 },

@@ -48,12 +48,14 @@ static int hello(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 		return EINVAL;
 	if (((struct ipc_ctrl *)(void *)c->queues)->magic != IPC_CTRL_MAGIC)
 		return EINVAL;
-	m->hello_ok = (struct ipc_hello_ok){ .version = f->version, .devs = FAKE_DEVS, .workers = FAKE_WORKERS };
+	m->hello_ok = (struct ipc_hello_ok){
+		.version = f->version, .devs = FAKE_DEVS, .workers = FAKE_WORKERS, .can = fake_opens ? IPC_CAN_OPEN : 0
+	};
 	m->len = IPC_MSG_LEN(hello_ok);
 	return 0;
 }
 
-bool fake_efa;
+bool fake_efa, fake_opens;
 
 static int query_dev(struct ipc_msg *m)
 {
@@ -330,6 +332,28 @@ static int cm(struct fake_client *c, struct ipc_msg *m)
 	}
 }
 
+/* No device reaches port 9, and the route is known to port 5000 alone. */
+static int cm_open(struct fake_client *c, struct ipc_msg *m)
+{
+	const struct ipc_cm_open a = m->cm_open;
+	uint32_t h;
+
+	TAKE(c->id, h);
+	if (!fake_opens || h == 0 || !VALID(c->chan, a.channel))
+		return EINVAL;
+	c->id[h].used = true;
+	c->id[h].channel = a.channel;
+	m->cm_open_ok = (struct ipc_cm_open_ok){ .handle = h,
+						 .status = a.to.dst.port == 9 ? -ENODEV : 0,
+						 .dev = 1,
+						 .routed = a.to.dst.port == 5000,
+						 .local = a.to.src,
+						 .remote = a.to.dst };
+	memcpy(m->cm_open_ok.local.ip, (uint8_t[]){ 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 2 }, 16);
+	m->len = IPC_MSG_LEN(cm_open_ok);
+	return 0;
+}
+
 /* Only one group exists at a time. */
 static int attach(struct fake_client *c, struct ipc_msg *m)
 {
@@ -384,6 +408,7 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_CM_MIGRATE:
 	case IPC_CM_JOIN:
 	case IPC_CM_LEAVE: return cm(c, m);
+	case IPC_CM_OPEN: return cm_open(c, m);
 	case IPC_IMPORT: return fake_import(f, c, m, fds, nfds);
 	case IPC_FORGET: return fake_forget(c, m);
 	case IPC_TOKEN: close(fds[0]); return VALID(c->chan, m->handle.handle) ? fake_answer_empty(m) : EINVAL;
@@ -400,7 +425,8 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 		return m->handle.handle == 0 || m->handle.handle > c->xrcds ? EINVAL : fake_answer_empty(m);
 	case IPC_OPEN_QP: return target(c, m, m->open_qp.xrcd, m->open_qp.qpn);
 	/* requests that other clients make, requests of librnicsock, and types that do not exist */
-	case IPC_INJECT ... IPC_TYPES: break;
+	case IPC_INJECT ... IPC_SOCK_LIST:
+	case IPC_TYPES: break;
 	}
 	return EINVAL;
 }
@@ -416,6 +442,7 @@ static bool turn(struct fake *f, struct fake_client *c)
 		return false;
 	pthread_mutex_lock(&f->lock);
 	c->last = m;
+	c->requests++;
 	rc = f->refuse != 0 ? f->refuse : serve(f, c, &m, fds, nfds);
 	if (rc != 0) {
 		m.status = rc;

@@ -81,12 +81,14 @@ struct fake_client {
 	uint32_t xrcds, targets; /* made so far */
 	bool xrcd_file;          /* the last domain that was opened has a file */
 	struct ipc_msg last;     /* the request that came last */
+	uint32_t requests;       /* that have come so far */
 };
 
 struct fake; /* the thread and its socket */
 
 struct fake *fake_start(void);  /* also sets RNICD_SOCKET */
 extern bool fake_efa;           /* device 0 presents itself as an Elastic Fabric Adapter; to be set before the start */
+extern bool fake_opens;         /* it knows IPC_CM_OPEN, as rnicd does; to be set before the start */
 void fake_stop(struct fake *f); /* also closes the connections of all clients */
 struct fake_client *fake_client(struct fake *f, unsigned n);
 /* refuses the next request; errno_value 0: refuses no more */

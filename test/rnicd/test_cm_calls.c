@@ -80,6 +80,82 @@ static void no_way_to_the_address(void **state)
 	assert_string_equal(m.text, "resolve_addr needs a destination address");
 }
 
+#define OPEN(m, ...) \
+	FC_CALL(&cli.c, m, IPC_CM_OPEN, cm_open, .channel = cli.chan, .to = { .timeout_ms = 100, __VA_ARGS__ })
+
+static uint32_t ids_in_use(void)
+{
+	struct ipc_msg m;
+	uint32_t id = fc_id(&cli.c, cli.chan);
+
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_DESTROY_ID, handle, .handle = id), 0);
+	return id; /* the lowest free number, as all below are in use */
+}
+
+static void one_request_makes_an_id_with_its_addresses(void **state)
+{
+	struct pollfd p = { .fd = cli.efd, .events = POLLIN };
+	struct ipc_msg m;
+	struct ipc_addr far = { .ip = { [10] = 0xff, [11] = 0xff, 192, 0, 2, 1 }, .port = 1 };
+	struct ipc_addr own = fc_addr(1, 0), dst = fc_addr(99, 7001);
+
+	(void)state;
+	/* nobody has asked for this neighbour: its route is not known */
+	assert_int_equal(OPEN(&m, .dst = dst), 0);
+	assert_int_equal(m.cm_open_ok.status, 0);
+	assert_int_equal(m.cm_open_ok.dev, 0);
+	assert_int_equal(m.cm_open_ok.routed, 0);
+	assert_memory_equal(m.cm_open_ok.local.ip, own.ip, sizeof(own.ip));
+	assert_memory_equal(&m.cm_open_ok.remote, &dst, sizeof(dst));
+	uint32_t id = m.cm_open_ok.handle;
+	assert_int_equal(connect_id(&cli, id, cli.qp, &m), EINVAL);
+	assert_string_equal(m.text, "connect is not possible: the id is in state addr-known");
+	/* no event follows */
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_QUERY_DEV, query_dev, .dev = 0), 0);
+	assert_int_equal(poll(&p, 1, 0), 0);
+
+	assert_int_equal(OPEN(&m, .dst = far), 0);
+	assert_int_equal(m.cm_open_ok.status, -ENODEV);
+	id = m.cm_open_ok.handle;
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ADDR, cm_resolve, .id = id, .dst = fc_addr(1, 1)), 0);
+	expect(&cli, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
+	assert_int_equal(OPEN(&m, .has_src = 1, .src = fc_addr(1, 0), .dst = far), 0);
+	assert_int_equal(m.cm_open_ok.status, -ENETUNREACH);
+}
+
+static void after_an_error_there_is_no_id(void **state)
+{
+	struct ipc_msg m;
+
+	(void)state;
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_BIND, cm_bind, .id = srv.id, .addr = fc_addr(2, 7001)), 0);
+	uint32_t n = ids_in_use();
+	REFUSED(OPEN(&m, .dst = { .port = 1 }), EINVAL, "resolve_addr needs a destination address");
+	REFUSED(OPEN(&m, .has_src = 1, .src = fc_addr(2, 7001), .dst = fc_addr(1, 1)), EADDRINUSE,
+		"port 7001 is in use");
+	assert_int_equal(ids_in_use(), n);
+	REFUSED(FC_CALL(&cli.c, &m, IPC_CM_OPEN, cm_open, .channel = 99, .to = { .dst = fc_addr(1, 1) }), EINVAL,
+		"there is no event channel 99 for connection manager events");
+	assert_int_equal(ids_in_use(), n);
+}
+
+/* The neighbour has answered a client lately, so a connection needs no other request for the route. */
+static void a_route_that_is_known_needs_no_request(void **state)
+{
+	struct ipc_msg m;
+
+	(void)state;
+	listen_on(&srv, 1, 7001);
+	resolve(&cli, cli.id, 1, 7001);
+	assert_int_equal(OPEN(&m, .dst = fc_addr(1, 7001)), 0);
+	assert_int_equal(m.cm_open_ok.routed, 1);
+	assert_int_equal(connect_id(&cli, m.cm_open_ok.handle, cli.qp, &m), 0);
+	expect(&srv, RDMA_CM_EVENT_CONNECT_REQUEST, 0, NULL);
+	assert_int_equal(OPEN(&m, .dst = fc_addr(1, 7001)), 0);
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_RESOLVE_ROUTE, cm_resolve, .id = m.cm_open_ok.handle), 0);
+	expect(&cli, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL); /* a client may ask all the same */
+}
+
 static void a_neighbour_that_does_not_answer(void **state)
 {
 	struct ipc_msg m;
@@ -201,6 +277,9 @@ int main(void)
 		CASE(binding),
 		CASE(listening_on_any_address),
 		CASE(no_way_to_the_address),
+		CASE(one_request_makes_an_id_with_its_addresses),
+		CASE(after_an_error_there_is_no_id),
+		CASE(a_route_that_is_known_needs_no_request),
 		CASE(a_neighbour_that_does_not_answer),
 		CASE(the_source_chooses_the_device),
 		CASE(calls_out_of_order),

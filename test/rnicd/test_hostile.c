@@ -116,6 +116,7 @@ static uint16_t right_length(uint16_t type)
 		[IPC_CM_BIND] = IPC_MSG_LEN(cm_bind),
 		[IPC_CM_RESOLVE_ADDR] = IPC_MSG_LEN(cm_resolve),
 		[IPC_CM_RESOLVE_ROUTE] = IPC_MSG_LEN(cm_resolve),
+		[IPC_CM_OPEN] = IPC_MSG_LEN(cm_open),
 		[IPC_CM_LISTEN] = IPC_MSG_LEN(cm_listen),
 		[IPC_CM_CONNECT] = IPC_MSG_LEN(cm_connect),
 		[IPC_CM_ACCEPT] = IPC_MSG_LEN(cm_connect),
@@ -135,6 +136,8 @@ static void aim(struct rn_rng *r, struct ipc_msg *m)
 		m->cm_bind.addr = a;
 	if (m->type == IPC_CM_RESOLVE_ADDR)
 		m->cm_resolve.dst = a;
+	if (m->type == IPC_CM_OPEN)
+		m->cm_open.to.dst = a;
 	if (m->type == IPC_CM_CONNECT || m->type == IPC_CM_ACCEPT)
 		m->cm_connect.param.priv_len %= 600;
 	if (m->type == IPC_CREATE_CQ || m->type == IPC_CREATE_QP) {

@@ -136,8 +136,10 @@ struct join {
 static void join_done(struct cmd *cmd)
 {
 	struct join *j = rn_container_of(cmd, struct join, cmd);
-	struct ipc_msg m = { .hello_ok = {
-				     .version = IPC_VERSION, .devs = rnicd.n_ports, .workers = rnicd.n_workers } };
+	struct ipc_msg m = { .hello_ok = { .version = IPC_VERSION,
+					   .devs = rnicd.n_ports,
+					   .workers = rnicd.n_workers,
+					   .can = IPC_CAN_OPEN } };
 	struct client *c = j->c;
 
 	free(j);

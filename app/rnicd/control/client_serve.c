@@ -64,6 +64,7 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_CM_DESTROY_ID] = R(handle, cm_destroy_id),
 	[IPC_CM_BIND] = R(cm_bind, cm_bind),
 	[IPC_CM_RESOLVE_ADDR] = R(cm_resolve, cm_resolve_addr),
+	[IPC_CM_OPEN] = R(cm_open, cm_open),
 	[IPC_CM_RESOLVE_ROUTE] = R(cm_resolve, cm_resolve_route),
 	[IPC_CM_LISTEN] = R(cm_listen, cm_listen),
 	[IPC_CM_CONNECT] = R(cm_connect, cm_connect),
@@ -114,7 +115,7 @@ static const char *out_of_turn(const struct client *c)
 {
 	bool first = c->req.type == IPC_HELLO || c->req.type == IPC_SOCK_JOIN || c->req.type == IPC_INJECT ||
 		     c->req.type == IPC_SOCK_LIST;
-	bool sockets = c->req.type > IPC_SOCK_JOIN;
+	bool sockets = c->req.type > IPC_SOCK_JOIN && c->req.type <= IPC_SOCK_LIST;
 
 	if (first != (c->state == CLIENT_NEW))
 		return first ? "HELLO was sent already" : "the first request must be HELLO";

@@ -93,6 +93,7 @@ struct cm_id {
 	bool has_port;        /* local.port is reserved for this id (cm_port.c) */
 	uint8_t families;     /* CM_IP4, CM_IP6: the families in which its address and port are valid */
 	uint8_t tos;          /* TOS; LISTENING: of its connections */
+	bool routed;          /* ADDR_KNOWN: connect may follow, too: the route is known */
 	bool disconnected;    /* DISCONNECTED has been sent to the client */
 	bool udp;             /* RDMA_PS_UDP: cm_sidr.c */
 	struct rn_list joins; /* of an id for datagrams: struct cm_join, its groups (cm_join.c) */
@@ -120,8 +121,9 @@ struct cm_id {
 void cm_create_id(struct client *c); /* cm_id.c */
 void cm_bind(struct client *c);
 void cm_migrate(struct client *c);
-void cm_destroy_id(struct client *c);   /* cm_end.c */
-void cm_resolve_addr(struct client *c); /* cm_route.c */
+void cm_destroy_id(struct client *c); /* cm_end.c */
+void cm_open(struct client *c);       /* cm_route.c */
+void cm_resolve_addr(struct client *c);
 void cm_resolve_route(struct client *c);
 void cm_listen(struct client *c);  /* cm_listen.c */
 void cm_connect(struct client *c); /* cm_conn.c */
@@ -150,6 +152,13 @@ const char *cm_state_name(enum cm_state s);
 struct cm_id *cm_id_new(struct client *c, struct client_chan *chan); /* NULL: no memory */
 void cm_id_free(struct cm_id *id);
 struct cm_id *cm_find(struct client *c, uint32_t handle); /* NULL: the client was answered */
+/* Whether connect may follow. */
+static inline bool cm_has_route(const struct cm_id *id)
+{
+	return id->state == CM_ROUTE_KNOWN || (id->state == CM_ADDR_KNOWN && id->routed);
+}
+/* The client's channel for events of ids, and a new id for it. NULL: the client was answered with an error. */
+struct cm_id *cm_id_for(struct client *c, uint32_t channel, uint32_t datagram);
 /* Answers EINVAL: the id is in the wrong state. */
 void cm_wrong_state(struct client *c, const struct cm_id *id, const char *what);
 /* Sends an event to the client. False: the event is lost (ev_push_copy). */

@@ -343,7 +343,7 @@ void cm_connect(struct client *c)
 		cm_sidr_connect(c, id);
 		return;
 	}
-	if (id->state != CM_ROUTE_KNOWN || id->conn != NULL) {
+	if (!cm_has_route(id) || id->conn != NULL) {
 		cm_wrong_state(c, id, "connect");
 		return;
 	}

@@ -108,22 +108,29 @@ bool cm_event(struct cm_id *id, enum cm_event_type type, int status, const struc
 	return ev_push_copy(id->chan, &ev, sizeof(ev));
 }
 
-void cm_create_id(struct client *c)
+struct cm_id *cm_id_for(struct client *c, uint32_t channel, uint32_t datagram)
 {
-	struct client_chan *ch = table_get(&c->chan, c->req.cm_create_id.channel);
+	struct client_chan *ch = table_get(&c->chan, channel);
 
 	if (ch == NULL || ch->kind != IPC_CHANNEL_CM) {
-		client_error(c, EINVAL, "there is no event channel %u for connection manager events",
-			     c->req.cm_create_id.channel);
-		return;
+		client_error(c, EINVAL, "there is no event channel %u for connection manager events", channel);
+		return NULL;
 	}
 	struct cm_id *id = cm_id_new(c, ch);
 	if (id == NULL) {
 		client_error(c, ENOMEM, "no more connection manager ids: %u are in use", c->cm.live);
-		return;
+		return NULL;
 	}
-	id->udp = c->req.cm_create_id.datagram != 0;
-	client_ok_handle(c, id->handle);
+	id->udp = datagram != 0;
+	return id;
+}
+
+void cm_create_id(struct client *c)
+{
+	const struct cm_id *id = cm_id_for(c, c->req.cm_create_id.channel, c->req.cm_create_id.datagram);
+
+	if (id != NULL)
+		client_ok_handle(c, id->handle);
 }
 
 /* ---- bind ---- */

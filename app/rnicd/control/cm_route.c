@@ -9,8 +9,48 @@
 
 #define TIMEOUT_MIN_MS 100u
 #define TIMEOUT_MAX_MS 60000u
+#define LATELY         64u
+#define LATELY_NS      RN_NS_PER_S
 
 static struct rn_list waiting; /* struct cm_id in CM_ROUTE_WAIT, by `wait` */
+
+/* ---- destinations whose neighbour was known lately ---- */
+
+static struct lately {
+	struct pkt_addr dst;
+	uint32_t dev;
+	uint64_t until; /* ns */
+} lately[LATELY];       /* by hash: a destination takes the place of another one */
+
+static struct lately *lately_of(uint32_t dev, const uint8_t ip[16])
+{
+	uint32_t last;
+
+	memcpy(&last, ip + 12, sizeof(last));
+	return &lately[((last + dev) * UINT32_C(2654435761) >> 16) % LATELY];
+}
+
+static bool lately_is(const struct lately *l, uint32_t dev, const uint8_t ip[16])
+{
+	return l->dev == dev && memcmp(l->dst.b, ip, sizeof(l->dst.b)) == 0;
+}
+
+static void lately_put(uint32_t dev, const struct pkt_addr *dst, int status)
+{
+	struct lately *l = lately_of(dev, dst->b);
+
+	if (status == 0)
+		*l = (struct lately){ .dst = *dst, .dev = dev, .until = rnicd_now() + LATELY_NS };
+	else if (lately_is(l, dev, dst->b))
+		l->until = 0;
+}
+
+static bool lately_known(uint32_t dev, const uint8_t ip[16])
+{
+	const struct lately *l = lately_of(dev, ip);
+
+	return lately_is(l, dev, ip) && rnicd_now() < l->until;
+}
 
 /* ---- resolve_addr ---- */
 
@@ -46,45 +86,76 @@ static bool settle(struct cm_id *id, uint32_t dev, uint16_t port)
 	return true;
 }
 
-void cm_resolve_addr(struct client *c)
+/*
+ * Finds the id's device and addresses. *status: 0, or as in the event ADDR_ERROR, which says why the id is unchanged.
+ * False: the client was answered with an error.
+ */
+static bool resolve_addr(struct client *c, struct cm_id *id, struct ipc_cm_resolve r, int *status)
 {
-	struct ipc_cm_resolve r = c->req.cm_resolve;
-	struct cm_id *id = cm_find(c, r.id);
-
-	if (id == NULL)
-		return;
 	cm_addr_own(&r.dst);
 	cm_addr_own(&r.src);
 	if (id->state != CM_IDLE && id->state != CM_BOUND) {
 		cm_wrong_state(c, id, "resolve_addr");
-		return;
+		return false;
 	}
 	if (cm_addr_is_any(&r.dst)) {
 		client_error(c, EINVAL, "resolve_addr needs a destination address");
-		return;
+		return false;
 	}
 	uint32_t dev = choose(id, &r);
 	const char *no = cm_port_refusal(c, dev == UINT32_MAX ? CM_NO_DEV : dev, r.has_src != 0 ? r.src.port : 0);
 	if (no != NULL) {
 		client_error(c, EACCES, "port %u: %s", r.src.port, no);
-		return;
+		return false;
 	}
 	bool reached = dev != UINT32_MAX && dev_reaches(dev, r.dst.ip);
 	if (reached && !settle(id, dev, r.has_src != 0 ? r.src.port : 0)) {
 		client_error(c, EADDRINUSE, "port %u is in use", r.src.port);
-		return;
+		return false;
 	}
 	id->remote = r.dst;
-	client_ok(c);
-	if (!reached) {
-		/* The same errors as the kernel's: no device has that source address, or there is no route from it. The
-		 * id is unchanged. */
-		cm_event(id, CM_EV_ADDR_ERROR, dev == UINT32_MAX ? -ENODEV : -ENETUNREACH, NULL);
-		return;
-	}
+	/* The same errors as the kernel's: no device has that source address, or there is no route from it. */
+	*status = reached ? 0 : dev == UINT32_MAX ? -ENODEV : -ENETUNREACH;
+	if (!reached)
+		return true;
 	memcpy(id->local.ip, rnicd.port[dev]->cfg->ip.b, sizeof(id->local.ip));
 	cm_set_state(id, CM_ADDR_KNOWN);
-	cm_event(id, CM_EV_ADDR_RESOLVED, 0, NULL);
+	return true;
+}
+
+void cm_resolve_addr(struct client *c)
+{
+	struct cm_id *id = cm_find(c, c->req.cm_resolve.id);
+	int status;
+
+	if (id == NULL || !resolve_addr(c, id, c->req.cm_resolve, &status))
+		return;
+	client_ok(c);
+	cm_event(id, status == 0 ? CM_EV_ADDR_RESOLVED : CM_EV_ADDR_ERROR, status, NULL);
+}
+
+void cm_open(struct client *c)
+{
+	const struct ipc_cm_open *r = &c->req.cm_open;
+	struct cm_id *id = cm_id_for(c, r->channel, r->datagram);
+	int status;
+
+	if (id == NULL)
+		return;
+	if (!resolve_addr(c, id, r->to, &status)) {
+		cm_id_free(id);
+		return;
+	}
+	id->routed = status == 0 && lately_known(id->dev, id->remote.ip);
+	struct ipc_msg m = { .cm_open_ok = { .handle = id->handle,
+					     .status = status,
+					     .dev = id->dev,
+					     .routed = id->routed,
+					     .local = id->local,
+					     .remote = id->remote } };
+	cm_addr_scope(&m.cm_open_ok.local, id->dev);
+	cm_addr_scope(&m.cm_open_ok.remote, id->dev);
+	client_answer(c, &m, IPC_MSG_LEN(cm_open_ok));
 }
 
 /* ---- resolve_route ---- */
@@ -116,6 +187,7 @@ static bool waits_for(const struct cm_id *id, uint32_t dev, const struct pkt_add
 
 static void cm_route_tell(uint32_t dev, const struct pkt_addr *dst, int status)
 {
+	lately_put(dev, dst, status);
 	rn_list_each(struct cm_id, id, &waiting, wait) {
 		if (waits_for(id, dev, dst))
 			cm_route_end(id, status);

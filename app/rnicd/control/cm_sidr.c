@@ -124,7 +124,7 @@ void cm_sidr_connect(struct client *c, struct cm_id *id)
 {
 	const struct ipc_conn_param *p = &c->req.cm_connect.param;
 
-	if (id->state != CM_ROUTE_KNOWN) {
+	if (!cm_has_route(id)) {
 		cm_wrong_state(c, id, "connect");
 		return;
 	}

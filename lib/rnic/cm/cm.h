@@ -21,6 +21,7 @@ struct rnic_cm_channel {
 	struct rnic_evq q;
 	pthread_mutex_t removal_lock; /* guards removal_told; taken before the event queue's lock */
 	bool removal_told;            /* DEVICE_REMOVAL has been put into the queue for each id of the channel */
+	uint32_t unmade;              /* its ids that the daemon does not know yet; under the session's id_lock */
 };
 
 /*
@@ -37,7 +38,8 @@ struct rnic_cm_channel {
 struct rnic_cm_id {
 	struct rdma_cm_id id; /* first: programs and inline functions read it */
 	struct rnic_session *s;
-	uint32_t handle;
+	uint32_t handle;      /* 0: the daemon does not know the id yet (cm_made) */
+	uint64_t route_until; /* ns, CLOCK_MONOTONIC: until then rdma_resolve_route() needs no daemon; 0: it does */
 	bool sync;
 	bool bound; /* the id has a local address */
 	bool listening;
@@ -113,7 +115,16 @@ bool cm_injected(struct rnic_cm_id *id, enum inject_at at, int *ret);
 /* Gives the id its device: context, port, default PD. 0 or an errno. */
 int cm_device(struct rnic_cm_id *id, uint32_t dev);
 
-/* Makes the id for a handle that the daemon has made. NULL: no memory. */
+/*
+ * Tells the daemon of an id that it does not know yet. Most ids are told with rdma_resolve_addr(), in the same request.
+ * All other calls begin with this one. 0 or an errno.
+ */
+int cm_made(struct rnic_cm_id *id);
+
+/* Puts an event about the id, made here, into its queue, and ends as cm_complete(). */
+int cm_tell(struct rnic_cm_id *id, const struct ipc_cm_event *ev);
+
+/* Makes the id for a handle that the daemon has made; handle 0: it will. NULL: no memory. */
 struct rnic_cm_id *cm_id_adopt(struct rnic_session *s, uint32_t handle, struct rdma_event_channel *ch, bool sync);
 struct rnic_cm_id *cm_id_find(struct rnic_session *s, uint32_t handle);
 

@@ -25,9 +25,22 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	return &ch->ch;
 }
 
+/* The daemon does not know these ids, and so cannot refuse to destroy their channel. */
+static bool ids_unmade(struct rnic_cm_channel *ch)
+{
+	struct rnic_session *s = ch->q.s;
+
+	pthread_mutex_lock(&s->id_lock);
+	const uint32_t n = rnic_dead(s) ? 0 : ch->unmade;
+	pthread_mutex_unlock(&s->id_lock);
+	if (n > 0)
+		rnic_complain("rnic: the event channel is in use by %u objects", n);
+	return n > 0;
+}
+
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
-	if (channel == NULL || rnic_evq_close(&cm_channel(channel)->q) != 0)
+	if (channel == NULL || ids_unmade(cm_channel(channel)) || rnic_evq_close(&cm_channel(channel)->q) != 0)
 		return;
 	rnic_gone(RNIC_OBJ_CM_CHANNEL, channel);
 	free(channel);

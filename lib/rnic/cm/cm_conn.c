@@ -106,6 +106,13 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 
 	if (cm_injected(id, INJECT_CONNECT, &rc))
 		return rc;
+	rc = cm_made(id);
+	if (rc == 0 && id->route_until != 0) {
+		rnic_complain("rnic: connect is not possible: the id is in state addr-known");
+		rc = EINVAL;
+	}
+	if (rc != 0)
+		return cm_ret(rc);
 	if (param != NULL)
 		p = *param;
 	m.cm_connect.id = id->handle;
@@ -141,6 +148,8 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	struct ipc_msg m = { .type = IPC_CM_ACCEPT, .len = IPC_MSG_LEN(cm_connect) };
 	int rc = rnic_inject(INJECT_ACCEPT);
 
+	if (rc == 0)
+		rc = cm_made(id);
 	if (rc != 0)
 		return cm_ret(rc);
 	if (param != NULL)
@@ -168,7 +177,10 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 int rdma_reject(struct rdma_cm_id *rid, const void *priv, uint8_t len)
 {
 	struct ipc_msg m = { .type = IPC_CM_REJECT, .len = IPC_MSG_LEN(cm_reject) };
+	const int rc = cm_made(cm_id(rid));
 
+	if (rc != 0)
+		return cm_ret(rc);
 	m.cm_reject.id = cm_id(rid)->handle;
 	if (priv != NULL) {
 		m.cm_reject.priv_len = len;
@@ -185,8 +197,10 @@ int rdma_reject_ece(struct rdma_cm_id *rid, const void *priv, uint8_t len) { ret
 int rdma_disconnect(struct rdma_cm_id *rid)
 {
 	struct rnic_cm_id *id = cm_id(rid);
-	int rc = rnic_call_handle(id->s, IPC_CM_DISCONNECT, id->handle);
+	int rc = cm_made(id);
 
+	if (rc == 0)
+		rc = rnic_call_handle(id->s, IPC_CM_DISCONNECT, id->handle);
 	rnic_watch_ended(rid->qp);
 	return rc != 0 ? cm_ret(rc) : cm_complete(id);
 }

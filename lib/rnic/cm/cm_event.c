@@ -353,6 +353,17 @@ union cm_slot {
 	uint8_t slot[IPC_EVENT_SLOT_CM];
 };
 
+int cm_tell(struct rnic_cm_id *id, const struct ipc_cm_event *ev)
+{
+	union cm_slot u = { .ev = *ev };
+
+	u.ev.id = id->handle;
+	pthread_mutex_lock(&id->s->id_lock); /* rdma_migrate_id() may change the channel */
+	const bool put = rnic_evq_put(&cm_channel(id->id.channel)->q, u.slot);
+	pthread_mutex_unlock(&id->s->id_lock);
+	return put ? cm_complete(id) : cm_ret(ENOMEM);
+}
+
 /* arg: the event's type and status. */
 static void event_comes(void *object, uint64_t arg)
 {
@@ -375,6 +386,8 @@ bool cm_injected(struct rnic_cm_id *id, enum inject_at at, int *ret)
 		i = rnic_inject_at(&what);
 	if (i.rc == 0 && i.event == 0)
 		return false;
+	if (i.rc == 0)
+		i.rc = cm_made(id); /* an event names its id by the handle */
 	if (i.rc != 0) {
 		*ret = cm_ret(i.rc);
 		return true;

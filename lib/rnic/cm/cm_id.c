@@ -6,7 +6,8 @@
 #include <stddef.h>
 
 #define BIND_ANY_DEV    UINT32_MAX
-#define ACK_TIMEOUT_MAX 31 /* five bits: 4.096 us << this (IBTA, local ACK timeout) */
+#define ROUTE_NS        UINT64_C(1000000000) /* how long a route that is known stays so */
+#define ACK_TIMEOUT_MAX 31                   /* five bits: 4.096 us << this (IBTA, local ACK timeout) */
 
 /* ---- addresses ---- */
 
@@ -94,7 +95,7 @@ struct rnic_cm_id *cm_id_adopt(struct rnic_session *s, uint32_t handle, struct r
 	pthread_mutex_init(&id->join_lock, NULL);
 	pthread_mutex_init(&id->lock, NULL);
 	pthread_cond_init(&id->cond, NULL);
-	if (handle > UINT32_MAX / 4 || !table_put(s, handle, id)) {
+	if (handle > UINT32_MAX / 4 || (handle != 0 && !table_put(s, handle, id))) {
 		free(id);
 		return NULL;
 	}
@@ -102,12 +103,78 @@ struct rnic_cm_id *cm_id_adopt(struct rnic_session *s, uint32_t handle, struct r
 	return id;
 }
 
+static void id_free(struct rnic_cm_id *id)
+{
+	pthread_mutex_destroy(&id->join_lock);
+	pthread_mutex_destroy(&id->lock);
+	pthread_cond_destroy(&id->cond);
+	free(id->connect_data);
+	rnic_gone(RNIC_OBJ_CM_ID, id);
+	free(id);
+}
+
+/* The daemon has made the id. The caller holds the session's id_lock. 0 or ENOMEM. */
+static int placed(struct rnic_cm_id *id, uint32_t handle)
+{
+	if (handle == 0 || handle > UINT32_MAX / 4 || !table_put(id->s, handle, id)) {
+		rnic_call_handle(id->s, IPC_CM_DESTROY_ID, handle);
+		return ENOMEM;
+	}
+	id->handle = handle;
+	cm_channel(id->id.channel)->unmade--;
+	return 0;
+}
+
+int cm_made(struct rnic_cm_id *id)
+{
+	struct ipc_msg m = { .type = IPC_CM_CREATE_ID, .len = IPC_MSG_LEN(cm_create_id) };
+	int rc = 0;
+
+	if (rn_likely(id->handle != 0))
+		return 0;
+	pthread_mutex_lock(&id->s->id_lock);
+	m.cm_create_id.channel = cm_channel(id->id.channel)->q.handle;
+	m.cm_create_id.datagram = id->id.ps == RDMA_PS_UDP;
+	if (id->handle == 0)
+		rc = rnic_call(id->s, &m, IPC_MSG_LEN(handle), -1);
+	if (id->handle == 0 && rc == 0)
+		rc = placed(id, m.handle.handle);
+	pthread_mutex_unlock(&id->s->id_lock);
+	return rc;
+}
+
+/* The id that rdma_create_id() returns. The daemon hears of it now if it is an older one, else with the next call. */
+static int id_new(struct rnic_session *s, struct rdma_event_channel *ch, bool sync, enum rdma_port_space ps,
+		  struct rnic_cm_id **out)
+{
+	struct rnic_cm_id *id;
+
+	rnic_watch_look(s);
+	if (rnic_dead(s))
+		return EIO;
+	id = cm_id_adopt(s, 0, ch, sync);
+	if (id == NULL)
+		return ENOMEM;
+	id->id.ps = ps;
+	pthread_mutex_lock(&s->id_lock);
+	cm_channel(ch)->unmade++;
+	pthread_mutex_unlock(&s->id_lock);
+	const int rc = (s->can & IPC_CAN_OPEN) != 0 ? 0 : cm_made(id);
+	if (rc != 0) {
+		pthread_mutex_lock(&s->id_lock);
+		cm_channel(ch)->unmade--;
+		pthread_mutex_unlock(&s->id_lock);
+		id_free(id);
+		return rc;
+	}
+	*out = id;
+	return 0;
+}
+
 int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context, enum rdma_port_space ps)
 {
 	struct rdma_event_channel *ch = channel != NULL ? channel : NULL;
-	struct ipc_msg m = { .type = IPC_CM_CREATE_ID, .len = IPC_MSG_LEN(cm_create_id) };
-	struct rnic_session *s;
-	struct rnic_cm_id *id;
+	struct rnic_cm_id *id = NULL;
 	int rc;
 
 	if (ps != RDMA_PS_TCP && ps != RDMA_PS_IB && ps != RDMA_PS_UDP) {
@@ -118,24 +185,13 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
 		ch = rdma_create_event_channel();
 	if (ch == NULL)
 		return -1;
-	s = cm_channel(ch)->q.s;
-	m.cm_create_id.channel = cm_channel(ch)->q.handle;
-	m.cm_create_id.datagram = ps == RDMA_PS_UDP;
-	pthread_mutex_lock(&s->id_lock);
-	rc = rnic_call(s, &m, IPC_MSG_LEN(handle), -1);
-	id = rc == 0 ? cm_id_adopt(s, m.handle.handle, ch, channel == NULL) : NULL;
-	if (rc == 0 && id == NULL) {
-		rnic_call_handle(s, IPC_CM_DESTROY_ID, m.handle.handle);
-		rc = ENOMEM;
-	}
-	pthread_mutex_unlock(&s->id_lock);
+	rc = id_new(cm_channel(ch)->q.s, ch, channel == NULL, ps, &id);
 	if (rc != 0) {
 		if (channel == NULL)
 			rdma_destroy_event_channel(ch);
 		return cm_ret(rc);
 	}
 	id->id.context = context;
-	id->id.ps = ps;
 	if (ps == RDMA_PS_UDP)
 		id->id.qp_type = IBV_QPT_UD;
 	*out = &id->id;
@@ -173,17 +229,19 @@ static void orphan_add(const void *slot, void *arg)
 		o->handle[o->n++] = ev->id;
 }
 
-int rdma_destroy_id(struct rdma_cm_id *rid)
+/* Ends the id at the daemon, and removes its events. The caller holds the session's id_lock. 0 or an errno. */
+static int id_unmake(struct rnic_cm_id *id)
 {
-	struct rnic_cm_id *id = cm_id(rid);
+	struct rdma_cm_id *rid = &id->id;
 	struct rnic_session *s = id->s;
 	struct whose whose = { .handle = id->handle };
 	struct orphans o;
 	int rc;
 
-	if (rn_unlikely(rnic_injecting))
-		rnic_later_forget(id);
-	pthread_mutex_lock(&s->id_lock);
+	if (id->handle == 0) {
+		cm_channel(rid->channel)->unmade--;
+		return 0;
+	}
 	/*
 	 * Takes the id out of the table first: once it has answered, the daemon may use the handle for a request's id.
 	 */
@@ -191,8 +249,7 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 	rc = rnic_call_handle(s, IPC_CM_DESTROY_ID, id->handle);
 	if (rc != 0 && !rnic_dead(s)) {
 		table_put(s, id->handle, id);
-		pthread_mutex_unlock(&s->id_lock);
-		return cm_ret(rc);
+		return rc;
 	}
 	do {
 		o.n = 0;
@@ -210,7 +267,20 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 			rnic_evq_drop(&cm_channel(rid->channel)->q, event_of, &orphan, NULL, NULL);
 		}
 	} while (o.n == RN_ARRAY_LEN(o.handle));
-	pthread_mutex_unlock(&s->id_lock);
+	return 0;
+}
+
+int rdma_destroy_id(struct rdma_cm_id *rid)
+{
+	struct rnic_cm_id *id = cm_id(rid);
+
+	if (rn_unlikely(rnic_injecting))
+		rnic_later_forget(id);
+	pthread_mutex_lock(&id->s->id_lock);
+	const int rc = id_unmake(id);
+	pthread_mutex_unlock(&id->s->id_lock);
+	if (rc != 0)
+		return cm_ret(rc);
 	if (rid->event != NULL)
 		rdma_ack_cm_event(rid->event);
 	pthread_mutex_lock(&id->lock);
@@ -220,12 +290,7 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 	if (id->sync)
 		rdma_destroy_event_channel(rid->channel);
 	cm_joins_free(id);
-	pthread_mutex_destroy(&id->join_lock);
-	pthread_mutex_destroy(&id->lock);
-	pthread_cond_destroy(&id->cond);
-	free(id->connect_data);
-	rnic_gone(RNIC_OBJ_CM_ID, id);
-	free(id);
+	id_free(id);
 	return 0;
 }
 
@@ -238,8 +303,10 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 	struct rnic_cm_id *id = cm_id(rid);
 	struct rdma_event_channel *old = rid->channel, *ch = channel;
 	bool was_sync = id->sync;
-	int rc;
+	int rc = cm_made(id);
 
+	if (rc != 0)
+		return cm_ret(rc);
 	if (was_sync && ch == NULL)
 		return cm_ret(EINVAL);
 	if (ch == NULL)
@@ -276,13 +343,16 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 int rdma_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 {
 	struct rnic_cm_id *id = cm_id(rid);
-	struct ipc_msg m = { .type = IPC_CM_BIND, .len = IPC_MSG_LEN(cm_bind), .cm_bind = { .id = id->handle } };
+	struct ipc_msg m = { .type = IPC_CM_BIND, .len = IPC_MSG_LEN(cm_bind) };
 	int rc = rnic_inject(INJECT_BIND_ADDR);
 
 	if (rc != 0 || addr == NULL)
 		return cm_ret(rc != 0 ? rc : EINVAL);
 	m.cm_bind.own_family = id->opt.own_family;
 	rc = cm_addr_from(&m.cm_bind.addr, addr);
+	if (rc == 0)
+		rc = cm_made(id);
+	m.cm_bind.id = id->handle;
 	if (rc == 0)
 		rc = rnic_call(id->s, &m, IPC_MSG_LEN(cm_bind_ok), -1);
 	if (rc != 0)
@@ -297,12 +367,40 @@ int rdma_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 	return m.cm_bind_ok.dev == BIND_ANY_DEV ? 0 : cm_ret(cm_device(id, m.cm_bind_ok.dev));
 }
 
+/* rdma_resolve_addr() of an id that the daemon does not know: both in one request, whose answer is the event. */
+static int open_to(struct rnic_cm_id *id, const struct ipc_cm_resolve *to)
+{
+	struct ipc_msg m = { .type = IPC_CM_OPEN,
+			     .len = IPC_MSG_LEN(cm_open),
+			     .cm_open = { .channel = cm_channel(id->id.channel)->q.handle,
+					  .datagram = id->id.ps == RDMA_PS_UDP,
+					  .to = *to } };
+	int rc;
+
+	pthread_mutex_lock(&id->s->id_lock);
+	rc = id->handle != 0 ? EINVAL : rnic_call(id->s, &m, IPC_MSG_LEN(cm_open_ok), -1);
+	if (rc == 0)
+		rc = placed(id, m.cm_open_ok.handle);
+	pthread_mutex_unlock(&id->s->id_lock);
+	if (rc != 0)
+		return cm_ret(rc);
+	id->bound = true;
+	if (m.cm_open_ok.routed != 0)
+		id->route_until = rnic_clock(CLOCK_MONOTONIC) + ROUTE_NS;
+	cm_addr_to(&id->id.route.addr.dst_storage, &to->dst);
+	struct ipc_cm_event ev = { .type = m.cm_open_ok.status == 0 ? RDMA_CM_EVENT_ADDR_RESOLVED
+								    : RDMA_CM_EVENT_ADDR_ERROR,
+				   .status = m.cm_open_ok.status,
+				   .dev = m.cm_open_ok.dev,
+				   .local = m.cm_open_ok.local,
+				   .remote = m.cm_open_ok.remote };
+	return cm_tell(id, &ev);
+}
+
 int rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src, struct sockaddr *dst, int timeout_ms)
 {
 	struct rnic_cm_id *id = cm_id(rid);
-	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ADDR,
-			     .len = IPC_MSG_LEN(cm_resolve),
-			     .cm_resolve = { .id = id->handle } };
+	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ADDR, .len = IPC_MSG_LEN(cm_resolve) };
 	int rc;
 
 	if (cm_injected(id, INJECT_RESOLVE_ADDR, &rc))
@@ -315,6 +413,9 @@ int rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src, struct socka
 		m.cm_resolve.has_src = 1;
 	}
 	m.cm_resolve.timeout_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0;
+	if (rc == 0 && id->handle == 0)
+		return open_to(id, &m.cm_resolve);
+	m.cm_resolve.id = id->handle;
 	if (rc == 0)
 		rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	if (rc != 0)
@@ -327,13 +428,23 @@ int rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src, struct socka
 int rdma_resolve_route(struct rdma_cm_id *rid, int timeout_ms)
 {
 	struct rnic_cm_id *id = cm_id(rid);
-	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ROUTE,
-			     .len = IPC_MSG_LEN(cm_resolve),
-			     .cm_resolve = { .id = id->handle } };
+	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ROUTE, .len = IPC_MSG_LEN(cm_resolve) };
 	int rc;
 
 	if (cm_injected(id, INJECT_RESOLVE_ROUTE, &rc))
 		return rc;
+	const uint64_t until = id->route_until;
+	id->route_until = 0;
+	if (until != 0 && rnic_clock(CLOCK_MONOTONIC) < until && !rnic_dead(id->s)) {
+		struct ipc_cm_event ev = { .type = RDMA_CM_EVENT_ROUTE_RESOLVED };
+		cm_addr_from(&ev.local, &rid->route.addr.src_addr);
+		cm_addr_from(&ev.remote, &rid->route.addr.dst_addr);
+		return cm_tell(id, &ev);
+	}
+	rc = cm_made(id);
+	if (rc != 0)
+		return cm_ret(rc);
+	m.cm_resolve.id = id->handle;
 	m.cm_resolve.timeout_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0;
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	return rc != 0 ? cm_ret(rc) : cm_complete(id);

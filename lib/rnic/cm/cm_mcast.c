@@ -57,9 +57,7 @@ void cm_joins_free(struct rnic_cm_id *id)
 static int join(struct rdma_cm_id *rid, const struct sockaddr *addr, bool send_only, void *context)
 {
 	struct rnic_cm_id *id = cm_id(rid);
-	struct ipc_msg m = { .type = IPC_CM_JOIN,
-			     .len = IPC_MSG_LEN(cm_join),
-			     .cm_join = { .id = id->handle, .send_only = send_only } };
+	struct ipc_msg m = { .type = IPC_CM_JOIN, .len = IPC_MSG_LEN(cm_join), .cm_join = { .send_only = send_only } };
 	struct rnic_cm_join *j;
 	union ibv_gid group;
 	int rc = rid->qp_type == IBV_QPT_UD ? group_of(addr, &group) : EINVAL;
@@ -70,6 +68,10 @@ static int join(struct rdma_cm_id *rid, const struct sockaddr *addr, bool send_o
 		rnic_unsupported("rdma_join_multicast", RNIC_GROUPS);
 		return cm_ret(rnic_gid_is_group6(&group) ? EOPNOTSUPP : EINVAL);
 	}
+	rc = cm_made(id);
+	if (rc != 0)
+		return cm_ret(rc);
+	m.cm_join.id = id->handle;
 	j = calloc(1, sizeof(*j));
 	if (j == NULL)
 		return -1;

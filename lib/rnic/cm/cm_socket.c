@@ -8,9 +8,12 @@ static int hand_over(struct rnic_cm_id *id, int fd, bool passive)
 {
 	struct ipc_msg m = { .type = IPC_CM_SOCKET,
 			     .len = IPC_MSG_LEN(cm_socket),
-			     .cm_socket = { .id = id->handle, .fd = (uint32_t)fd, .passive = passive } };
-	int rc = fd < 0 ? EBADF : rnic_call(id->s, &m, IPC_MSG_LEN(cm_socket_ok), -1);
+			     .cm_socket = { .fd = (uint32_t)fd, .passive = passive } };
+	int rc = fd < 0 ? EBADF : cm_made(id);
 
+	m.cm_socket.id = id->handle;
+	if (rc == 0)
+		rc = rnic_call(id->s, &m, IPC_MSG_LEN(cm_socket_ok), -1);
 	if (rc != 0)
 		return rc;
 	id->bound = true;

@@ -207,6 +207,7 @@ static int hello(struct rnic_session *s, const uint64_t size[IPC_REGIONS])
 		return EPROTO;
 	s->ndevs = m.hello_ok.devs;
 	s->workers = m.hello_ok.workers;
+	s->can = m.hello_ok.can;
 	return 0;
 }
 

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ids that the daemon is told of with their first call: they take fewer requests, and programs see no difference. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <rdma/rdma_cma.h>
+
+#include "cm_rig.h"
+#include "rnic/cm/cm.h"
+
+#define ROUTED 5000 /* of the fake daemon: the route to this port is known */
+#define NOT    5001
+#define NO_WAY 9
+
+static int opens(void **state)
+{
+	fake_opens = true;
+	return cm_setup(state);
+}
+
+static int resolve(struct rdma_cm_id *id, uint16_t port)
+{
+	struct sockaddr_in dst = addr(1, port);
+
+	return rdma_resolve_addr(id, NULL, (struct sockaddr *)&dst, 2000);
+}
+
+/* Makes an id whose address is resolved. */
+static struct rdma_cm_id *resolved(uint16_t port)
+{
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(resolve(id, port), 0);
+	rdma_ack_cm_event(next(RDMA_CM_EVENT_ADDR_RESOLVED));
+	return id;
+}
+
+static void one_request_makes_the_id_and_finds_its_device_and_route(void **state)
+{
+	const uint32_t before = client()->requests;
+	struct sockaddr_in src = addr(2, 4000), dst = addr(1, ROUTED);
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_id(ch, &id, state, RDMA_PS_TCP), 0);
+	assert_int_equal(client()->requests, before);
+	assert_int_equal(rdma_resolve_addr(id, (struct sockaddr *)&src, (struct sockaddr *)&dst, 2000), 0);
+	assert_int_equal(client()->requests, before + 1);
+	const struct ipc_cm_open *r = &client()->last.cm_open;
+	assert_int_equal(client()->last.type, IPC_CM_OPEN);
+	assert_int_equal(r->datagram, 0);
+	assert_int_equal(r->to.timeout_ms, 2000);
+	assert_int_equal(r->to.has_src, 1);
+	assert_int_equal(r->to.src.port, 4000);
+	assert_int_equal(r->to.dst.port, ROUTED);
+	assert_null(id->verbs);
+	ev = next(RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_ptr_equal(ev->id, id);
+	assert_ptr_equal(ev->id->context, state);
+	assert_int_equal(ev->status, 0);
+	rdma_ack_cm_event(ev);
+	assert_string_equal(ibv_get_device_name(id->verbs->device), "rnic1");
+	assert_int_equal(ntohs(rdma_get_src_port(id)), 4000);
+	assert_int_equal(ntohs(rdma_get_dst_port(id)), ROUTED);
+
+	const uint32_t opened = client()->requests; /* the first event of a device has opened the device */
+	assert_int_equal(rdma_resolve_route(id, 2000), 0);
+	ev = next(RDMA_CM_EVENT_ROUTE_RESOLVED);
+	assert_ptr_equal(ev->id, id);
+	rdma_ack_cm_event(ev);
+	assert_int_equal(client()->requests, opened);
+	assert_int_equal(rdma_connect(id, NULL), 0);
+	assert_int_equal(client()->last.type, IPC_CM_CONNECT);
+	assert_int_equal(client()->last.cm_connect.id, cm_id(id)->handle);
+	assert_no_event();
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(client()->last.type, IPC_CM_DESTROY_ID);
+}
+
+static void a_route_that_is_not_known_is_asked_for(void **state)
+{
+	struct rdma_cm_id *id = resolved(NOT);
+
+	(void)state;
+	assert_int_equal(rdma_resolve_route(id, 2000), 0);
+	assert_int_equal(client()->last.type, IPC_CM_RESOLVE_ROUTE);
+	assert_int_equal(client()->last.cm_resolve.id, cm_id(id)->handle);
+	assert_no_event();
+	raise_event(RDMA_CM_EVENT_ROUTE_RESOLVED, id, 0);
+	rdma_ack_cm_event(next(RDMA_CM_EVENT_ROUTE_RESOLVED));
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void a_route_is_resolved_once_and_before_connect(void **state)
+{
+	struct rdma_cm_id *id = resolved(ROUTED);
+	const uint32_t before = client()->requests;
+
+	(void)state;
+	assert_int_equal(rdma_connect(id, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(client()->requests, before);
+	assert_int_equal(rdma_resolve_route(id, 2000), 0);
+	rdma_ack_cm_event(next(RDMA_CM_EVENT_ROUTE_RESOLVED));
+	assert_int_equal(rdma_resolve_route(id, 2000),
+			 0); /* the daemon refuses the second one, this fake one does not */
+	assert_int_equal(client()->last.type, IPC_CM_RESOLVE_ROUTE);
+	assert_no_event();
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+/* The neighbour may have gone since. */
+static void a_route_that_was_known_long_ago_is_asked_for(void **state)
+{
+	struct rdma_cm_id *id = resolved(ROUTED);
+
+	(void)state;
+	cm_id(id)->route_until = 1;
+	assert_int_equal(rdma_resolve_route(id, 2000), 0);
+	assert_int_equal(client()->last.type, IPC_CM_RESOLVE_ROUTE);
+	assert_no_event();
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void no_way_is_an_event_and_the_id_may_try_again(void **state)
+{
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(resolve(id, NO_WAY), 0);
+	ev = next(RDMA_CM_EVENT_ADDR_ERROR);
+	assert_ptr_equal(ev->id, id);
+	assert_int_equal(ev->status, -ENODEV);
+	rdma_ack_cm_event(ev);
+	assert_null(id->verbs);
+	assert_int_equal(resolve(id, ROUTED), 0);
+	assert_int_equal(client()->last.type, IPC_CM_RESOLVE_ADDR);
+	assert_int_equal(client()->last.cm_resolve.id, cm_id(id)->handle);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void a_refused_id_may_try_again(void **state)
+{
+	struct sockaddr_in src = addr(1, 6000);
+	struct rdma_cm_id *id;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	fake_refuse(fake, EADDRINUSE, "");
+	assert_int_equal(resolve(id, ROUTED), -1);
+	assert_int_equal(errno, EADDRINUSE);
+	assert_no_event();
+	assert_int_equal(resolve(id, NO_WAY), 0);
+	assert_int_equal(client()->last.type, IPC_CM_OPEN);
+	rdma_ack_cm_event(next(RDMA_CM_EVENT_ADDR_ERROR));
+	assert_int_equal(rdma_destroy_id(id), 0);
+
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	fake_refuse(fake, ENOMEM, "");
+	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&src), -1);
+	assert_int_equal(client()->last.type, IPC_CM_CREATE_ID);
+	assert_int_equal(errno, ENOMEM);
+	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&src), 0);
+	assert_int_equal(client()->last.type, IPC_CM_BIND);
+	assert_int_equal(rdma_listen(id, 1), 0);
+	assert_int_equal(client()->last.cm_listen.id, cm_id(id)->handle);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+/* A channel is not destroyed while it has ids, whether or not the daemon knows them. */
+static void an_id_that_nothing_is_done_with_takes_no_request(void **state)
+{
+	const uint32_t before = client()->requests;
+	struct rdma_cm_id *id;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_UDP), 0);
+	rdma_destroy_event_channel(ch);
+	assert_int_equal(client()->requests, before);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(client()->requests, before);
+	id = resolved(ROUTED); /* the channel still works */
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+/* Calls that are out of turn reach the daemon, which says so. */
+static void any_call_makes_the_id(void **state)
+{
+	struct rdma_event_channel *other = rdma_create_event_channel();
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_disconnect(id), 0);
+	assert_int_equal(client()->last.handle.handle, cm_id(id)->handle);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_route(id, 100), 0);
+	assert_int_equal(client()->last.cm_resolve.id, cm_id(id)->handle);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_reject(id, NULL, 0), 0);
+	assert_int_equal(client()->last.cm_reject.id, cm_id(id)->handle);
+	assert_int_equal(rdma_destroy_id(id), 0);
+
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_migrate_id(id, other), 0);
+	assert_int_equal(resolve(id, ROUTED), 0);
+	raise_event(RDMA_CM_EVENT_ADDR_RESOLVED, id, 0);
+	assert_no_event();
+	assert_int_equal(rdma_get_cm_event(other, &ev), 0);
+	rdma_ack_cm_event(ev);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(other);
+}
+
+static void a_synchronous_id(void **state)
+{
+	struct rdma_cm_id *id;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(resolve(id, NO_WAY), -1);
+	assert_int_equal(errno, ENODEV);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_ADDR_ERROR);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(resolve(id, ROUTED), 0);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(rdma_resolve_route(id, 2000), 0);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void an_id_of_a_daemon_that_is_gone(void **state)
+{
+	struct rdma_cm_id *id, *none;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	fake_stop(fake);
+	assert_int_equal(rdma_create_id(ch, &none, NULL, RDMA_PS_TCP), -1);
+	assert_int_equal(errno, ENODEV);
+	assert_int_equal(resolve(id, ROUTED), -1);
+	assert_int_equal(errno, ENODEV);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	fake = fake_start();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_request_makes_the_id_and_finds_its_device_and_route),
+		cmocka_unit_test(a_route_that_is_not_known_is_asked_for),
+		cmocka_unit_test(a_route_is_resolved_once_and_before_connect),
+		cmocka_unit_test(a_route_that_was_known_long_ago_is_asked_for),
+		cmocka_unit_test(no_way_is_an_event_and_the_id_may_try_again),
+		cmocka_unit_test(a_refused_id_may_try_again),
+		cmocka_unit_test(an_id_that_nothing_is_done_with_takes_no_request),
+		cmocka_unit_test(any_call_makes_the_id),
+		cmocka_unit_test(a_synchronous_id),
+		cmocka_unit_test(an_id_of_a_daemon_that_is_gone),
+	};
+
+	return cmocka_run_group_tests(tests, opens, cm_teardown);
+}
