@@ -189,6 +189,7 @@ struct client_qp {
 	bool datagram;
 	bool reliable;     /* a queue pair of reliable datagrams; datagram is set too */
 	bool deaf;         /* does not receive its own messages to groups */
+	bool coming;       /* its worker has not been told of it yet, and will put it in INIT */
 	uint16_t udp_port; /* its own; 0: it has none */
 	uint32_t n_groups;
 	struct rn_slist groups; /* struct client_member: its memberships in groups (client_group.c) */
@@ -461,6 +462,11 @@ void client_qp_go_on(struct client_qp *q);
 /* asking: the client's request about the QP has begun. asked: it has ended; returns the client, which may be dying. */
 void client_qp_ask(struct client_qp *q, struct client *c);
 struct client *client_qp_asked(struct client_qp *q);
+/*
+ * A new connected QP, whose q->cmd.qp is set: calls `answer`, which answers the client, and then tells the worker. A
+ * worker refuses no such QP, and commands reach a worker in order, so the QP is FREE from the start. False: no memory.
+ */
+bool client_qp_create(struct client_qp *q, void (*answer)(const struct client_qp *q));
 /* FREE to ENDING: the worker destroys the QP; `then` frees it and ends its hold of the client. */
 void client_qp_destroy(struct client_qp *q, void (*then)(struct client_qp *q));
 

@@ -144,16 +144,21 @@ bool client_qp_enter(struct client_qp *q, uint64_t owner)
 	return true;
 }
 
+static void answer_made(const struct client_qp *q)
+{
+	struct ipc_msg m = { .create_qp_ok = { .handle = q->handle, .qpn = q->qpn, .db_bit = q->db_bit } };
+
+	client_answer(q->c, &m, IPC_MSG_LEN(create_qp_ok));
+}
+
 static void created(struct cmd *cmd)
 {
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
-	struct ipc_msg m = { .create_qp_ok = { .handle = q->handle, .qpn = q->qpn, .db_bit = q->db_bit } };
-
 	struct client *c = q->c;
 
 	if (cmd->qp.verdict == QP_OK) {
 		if (client_qp_give_back(q))
-			client_answer(c, &m, IPC_MSG_LEN(create_qp_ok));
+			answer_made(q);
 		return;
 	}
 	forget(q);
@@ -389,7 +394,8 @@ void client_create_qp(struct client *c)
 	/* A new QP of an iWARP device is in INIT, one of a RoCE adapter in RESET. */
 	q->cmd.qp.has_state = !rnicd_adapter(rnicd.port[q->pd->dev]->cfg);
 	q->cmd.qp.state = QP_S_INIT;
-	client_qp_command(q, CMD_QP_CREATE, created);
+	if (q->datagram || !client_qp_create(q, answer_made))
+		client_qp_command(q, CMD_QP_CREATE, created);
 }
 
 /* ---- attributes ---- */
@@ -534,7 +540,7 @@ void client_query_qp(struct client *c)
 		client_error(c, EINVAL, "there is no queue pair %u", c->req.handle.handle);
 		return;
 	}
-	uint32_t state = qp_get_state(q->qp);
+	uint32_t state = q->coming ? QP_S_INIT : qp_get_state(q->qp);
 	/* The QP is connected as soon as both ends are in RTR; the client has not moved it to RTS yet. */
 	if (q->oob != NULL && q->asked == QP_S_RTR && state == QP_S_RTS)
 		state = QP_S_RTR;

@@ -5,6 +5,7 @@
  * time.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "border/flow_owner.h"
 #include "control/client.h"
@@ -119,12 +120,17 @@ static uint32_t idlest_worker(void)
 	return best;
 }
 
+static struct qp_shm *shm_of(const struct client_qp *q)
+{
+	if (q->no_queues != NULL)
+		return &q->no_queues->shm;
+	return (struct qp_shm *)(void *)(q->c->region[IPC_REGION_QUEUES].base + q->shm.off);
+}
+
 static void belongs_to(struct client_qp *q, uint32_t worker)
 {
-	struct qp_shm *shm = (struct qp_shm *)(void *)(q->c->region[IPC_REGION_QUEUES].base + q->shm.off);
+	struct qp_shm *shm = shm_of(q);
 
-	if (q->no_queues != NULL)
-		shm = &q->no_queues->shm;
 	q->worker = worker;
 	per_worker[worker]++;
 	__atomic_store_n(&shm->worker, worker, __ATOMIC_RELEASE);
@@ -186,6 +192,36 @@ void client_qp_lend(struct client_qp *q, uint32_t worker, void *borrower, void (
 	client_qp_run_set_state(q, CLIENT_QP_LEAVING);
 	q->cmd = (struct cmd){ .type = CMD_QP_LEAVE, .done = client_qp_run_left, .qp = client_qp_args(q) };
 	cmd_send(&q->cmd, q->worker);
+}
+
+/* ---- its beginning ---- */
+
+struct coming {
+	struct cmd cmd;
+	struct client_qp *q;
+};
+
+static void has_come(struct cmd *cmd)
+{
+	struct coming *w = rn_container_of(cmd, struct coming, cmd);
+
+	w->q->coming = false;
+	free(w);
+}
+
+bool client_qp_create(struct client_qp *q, void (*answer)(const struct client_qp *q))
+{
+	struct coming *w = calloc(1, sizeof(*w));
+
+	if (w == NULL)
+		return false;
+	*w = (struct coming){ .q = q, .cmd = { .type = CMD_QP_CREATE, .done = has_come, .qp = q->cmd.qp } };
+	q->coming = w->cmd.qp.has_state;
+	if (q->coming) /* for the client to read; never read back */
+		__atomic_store_n(&shm_of(q)->state, w->cmd.qp.state, __ATOMIC_RELEASE);
+	answer(q);
+	cmd_send(&w->cmd, q->worker);
+	return true;
 }
 
 /* ---- its end ---- */
