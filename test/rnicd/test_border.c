@@ -111,11 +111,12 @@ static void full_event_queue_still_takes_every_answer(void **state)
 		cmd_send(&cmds[i], 0);
 	for (struct event *ev; (ev = event_room(0, EVENT_LOSSLESS)) != NULL; lossless++) {
 		ev->type = EVENT_FX;
+		ev->fx.priv_len = 0;
 		event_put(0);
 	}
 	assert_int_equal(work(0), CMD_SLOTS);
 	assert_null(event_room(0, EVENT_LOSSLESS));
-	assert_int_equal(event_collect(MANY, take), lossless + CMD_SLOTS);
+	assert_int_equal(event_collect(10 * MANY, take), lossless + CMD_SLOTS);
 	assert_int_equal(n_events, lossless);
 	assert_int_equal(n_done, CMD_SLOTS);
 	assert_non_null(event_room(0, EVENT_LOSSLESS));
@@ -137,10 +138,94 @@ static void droppable_events_leave_room_for_lossless_ones(void **state)
 	assert_int_not_equal(droppable, 0);
 	for (struct event *ev; (ev = event_room(2, EVENT_LOSSLESS)) != NULL; lossless++) {
 		ev->type = EVENT_FX;
+		ev->fx.priv_len = 0;
 		event_put(2);
 	}
 	assert_in_range(lossless, 1024, UINT32_MAX); /* effects of several turns */
 	assert_int_equal(event_collect(10 * MANY, take), droppable + lossless);
+}
+
+/* ---- events of different lengths ---- */
+
+#define ROUNDS 20000u
+
+static uint32_t heard;
+
+static uint8_t nth_byte(uint32_t n, uint32_t i) { return (uint8_t)(n * 7 + i); }
+
+/* The n-th event: an effect with private data of any length, or a datagram's message. */
+static void hear(const struct event *ev)
+{
+	const uint32_t n = heard++, len = n * 37 % (IPC_PRIV_MAX + 1);
+	const uint8_t *bytes = n % 3 != 0 ? ev->fx.priv : ev->sidr.body;
+
+	assert_int_equal(ev->worker, 1);
+	assert_int_equal(ev->type, n % 3 != 0 ? EVENT_FX : EVENT_SIDR);
+	assert_int_equal(n % 3 != 0 ? ev->fx.priv_len : ev->sidr.len, len);
+	if (n % 3 != 0)
+		assert_int_equal(ev->fx.owner, n);
+	for (uint32_t i = 0; i < len; i++)
+		assert_int_equal(bytes[i], nth_byte(n, i));
+}
+
+static void say(uint32_t n)
+{
+	struct event *ev = event_room(1, n % 3 != 0 ? EVENT_LOSSLESS : EVENT_DROPPABLE);
+	const uint32_t len = n * 37 % (IPC_PRIV_MAX + 1);
+
+	assert_non_null(ev);
+	uint8_t *bytes = n % 3 != 0 ? ev->fx.priv : ev->sidr.body;
+	ev->type = n % 3 != 0 ? EVENT_FX : EVENT_SIDR;
+	if (n % 3 != 0)
+		ev->fx = (struct event_fx){ .owner = n, .priv_len = (uint16_t)len };
+	else
+		ev->sidr = (struct event_sidr){ .len = len };
+	for (uint32_t i = 0; i < len; i++)
+		bytes[i] = nth_byte(n, i);
+	event_put(1);
+}
+
+/* The queue goes round many times, and an event may begin at its end and go on at its start. */
+static void events_of_any_length_come_whole_and_in_order(void **state)
+{
+	(void)state;
+	heard = 0;
+	for (uint32_t n = 0; n < ROUNDS; n++) {
+		say(n);
+		if (n % 5 == 0) {
+			cmd_send(&cmds[0], 1);
+			assert_int_equal(work(1), 1);
+			event_collect(MANY, hear);
+		}
+	}
+	event_collect(MANY, hear);
+	assert_int_equal(heard, ROUNDS);
+	assert_int_equal(n_done, ROUNDS / 5);
+}
+
+#define PAGES_MOST 80u /* 256 KiB and the queue's head, and an event beside it */
+
+/* What a queue has touched stays resident: it is little, however many events have gone through. */
+static void a_queue_is_small(void **state)
+{
+	static uintptr_t pages[4 * PAGES_MOST];
+	uint32_t n = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		struct event *ev = event_room(1, EVENT_LOSSLESS);
+		const uintptr_t page = (uintptr_t)ev / 4096;
+		uint32_t k = 0;
+		while (k < n && pages[k] != page)
+			k++;
+		if (k == n && n < RN_ARRAY_LEN(pages))
+			pages[n++] = page;
+		ev->type = EVENT_FX;
+		ev->fx.priv_len = 0;
+		event_put(1);
+		event_collect(MANY, take);
+	}
+	assert_in_range(n, 1, PAGES_MOST);
 }
 
 static void an_answer_comes_before_what_is_told_after_it(void **state)
@@ -150,6 +235,7 @@ static void an_answer_comes_before_what_is_told_after_it(void **state)
 	assert_int_equal(work(0), 1);
 	struct event *ev = event_room(0, EVENT_LOSSLESS);
 	ev->type = EVENT_FX;
+	ev->fx.priv_len = 0;
 	event_put(0);
 	assert_int_equal(event_collect(1, take), 1);
 	assert_int_equal(n_done, 1);
@@ -249,6 +335,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(commands_beyond_the_queue_wait_in_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(command_to_all_is_done_once_after_the_last_answer, setup, teardown),
 		cmocka_unit_test_setup_teardown(full_event_queue_still_takes_every_answer, setup, teardown),
+		cmocka_unit_test_setup_teardown(events_of_any_length_come_whole_and_in_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_queue_is_small, setup, teardown),
 		cmocka_unit_test_setup_teardown(droppable_events_leave_room_for_lossless_ones, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_answer_comes_before_what_is_told_after_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(control_thread_does_not_sleep_over_an_event, setup, teardown),

@@ -9,18 +9,34 @@
 
 #include "ring/spsc.h"
 
-#define SLOT     1024u
-#define SLOTS    2048u
-#define LOSSLESS 1024u /* of them for lossless events alone */
-_Static_assert(sizeof(struct event) <= SLOT, "an event is one slot");
-_Static_assert(CMD_SLOTS + LOSSLESS < SLOTS, "droppable events have room too");
+/*
+ * An event takes as many slots as it has bytes. The ring becomes resident as it goes round, so it should be small: most
+ * events are short, and a few carry private data.
+ */
+#define SLOT     64u
+#define SLOTS    4096u
+#define LOSSLESS 2048u                                                  /* of them for lossless events alone */
+#define LONGEST  ((uint32_t)((sizeof(struct event) + SLOT - 1) / SLOT)) /* slots of an event */
+_Static_assert(CMD_SLOTS + LOSSLESS + LONGEST < SLOTS, "droppable events have room too");
+_Static_assert(offsetof(struct event, fx.priv_len) + 2 <= SLOT && offsetof(struct event, sidr.len) + 4 <= SLOT &&
+		       offsetof(struct event, cmd) + sizeof(struct cmd *) <= SLOT,
+	       "the first slot says how long the event is; an answer is one slot");
+
+/* An event beside the ring, where it would wrap. */
+union aside {
+	struct event ev;
+	uint8_t slots[LONGEST * SLOT];
+};
 
 /* Each worker has a ring, into which it produces; the control thread consumes. */
 struct event_ring {
 	struct spsc_prod prod RN_ALIGNED(RN_CACHE_LINE); /* worker */
+	struct event *room;                              /* where the worker writes the next event */
 	bool told;                                       /* an event was put since the last flush */
 	struct spsc_cons cons RN_ALIGNED(RN_CACHE_LINE); /* control thread */
 	void *mem;
+	union aside written RN_ALIGNED(RN_CACHE_LINE); /* worker */
+	union aside read RN_ALIGNED(RN_CACHE_LINE);    /* control thread */
 };
 
 static struct event_ring *ring[RNICD_MAX_WORKERS];
@@ -87,24 +103,45 @@ void event_stop(void)
 	rnicd.control_fd = -1;
 }
 
+/* The slots that an event takes. Only its first slot is read. */
+static uint32_t slots_of(const struct event *ev)
+{
+	size_t bytes = sizeof(*ev);
+
+	switch (ev->type) {
+	case EVENT_ANSWER: return 1;
+	case EVENT_FX: bytes = offsetof(struct event, fx.priv) + ev->fx.priv_len; break;
+	case EVENT_SIDR: bytes = offsetof(struct event, sidr.body) + ev->sidr.len; break;
+	case EVENT_NEIGH: bytes = offsetof(struct event, neigh) + sizeof(ev->neigh); break;
+	case EVENT_QUERY: bytes = offsetof(struct event, query) + sizeof(ev->query); break;
+	case EVENT_STREAM: bytes = offsetof(struct event, stream) + sizeof(ev->stream); break;
+	case EVENT_PATH: bytes = offsetof(struct event, path) + sizeof(ev->path); break;
+	}
+	return rn_min_u32((uint32_t)(bytes + SLOT - 1) / SLOT, LONGEST);
+}
+
 /* ---- worker ---- */
 
 struct event *event_room(uint32_t worker, enum event_class class)
 {
 	struct event_ring *r = ring[worker];
-	const uint32_t kept = class == EVENT_LOSSLESS ? CMD_SLOTS : CMD_SLOTS + LOSSLESS;
+	const uint32_t want = LONGEST + (class == EVENT_LOSSLESS ? CMD_SLOTS : CMD_SLOTS + LOSSLESS);
 
-	if (spsc_prod_free(&r->prod, kept + 1) <= kept)
+	if (spsc_prod_free(&r->prod, want) < want)
 		return NULL;
-	struct event *ev = spsc_prod_slot(&r->prod, 0);
-	ev->worker = worker;
-	return ev;
+	r->room = spsc_prod_place(&r->prod, 0, LONGEST, &r->written);
+	r->room->worker = worker;
+	return r->room;
 }
 
 void event_put(uint32_t worker)
 {
-	spsc_prod_publish(&ring[worker]->prod, 1);
-	ring[worker]->told = true;
+	struct event_ring *r = ring[worker];
+	const uint32_t n = slots_of(r->room);
+
+	spsc_prod_placed(&r->prod, 0, r->room, &r->written, n * SLOT);
+	spsc_prod_publish(&r->prod, n);
+	r->told = true;
 }
 
 void event_answer(uint32_t worker, struct cmd *c)
@@ -117,6 +154,7 @@ void event_answer(uint32_t worker, struct cmd *c)
 	ev->type = EVENT_ANSWER;
 	ev->worker = worker;
 	ev->cmd = c;
+	r->room = ev;
 	event_put(worker);
 }
 
@@ -140,6 +178,18 @@ void event_flush(uint32_t worker)
 
 /* ---- control thread ---- */
 
+/* The oldest event, whole. */
+static const struct event *next(struct event_ring *r, uint32_t *slots)
+{
+	const struct event *ev = spsc_cons_slot(&r->cons, 0);
+
+	*slots = slots_of(ev);
+	if (rn_likely((r->cons.own & r->cons.mask) + *slots <= SLOTS))
+		return ev;
+	spsc_cons_copy(&r->cons, 0, &r->read, *slots * SLOT);
+	return &r->read.ev;
+}
+
 uint32_t event_collect(uint32_t n, void (*take)(const struct event *ev))
 {
 	static uint32_t turn; /* the worker whose events come first */
@@ -149,12 +199,13 @@ uint32_t event_collect(uint32_t n, void (*take)(const struct event *ev))
 	for (uint32_t i = 0; i < n_rings; i++) {
 		struct event_ring *r = ring[(turn + i) % n_rings];
 		for (; k < n && spsc_cons_avail(&r->cons, 1) > 0; k++) {
-			const struct event *ev = spsc_cons_slot(&r->cons, 0);
+			uint32_t slots;
+			const struct event *ev = next(r, &slots);
 			if (ev->type == EVENT_ANSWER)
 				cmd_answered(ev->cmd, ev->worker);
 			else
 				take(ev);
-			spsc_cons_release(&r->cons, 1);
+			spsc_cons_release(&r->cons, slots);
 		}
 	}
 	turn++;
