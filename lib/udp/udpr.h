@@ -15,6 +15,9 @@
  *	    ACK its ranges of numbers that have come: first (32 bits), behind the last (32 bits)
  *	 n  CRC32C as in udpl.h
  *
+ * Each ACK tells the receiver's window, from the number that it tells on: it has a wider one for a sender with much to
+ * send, as long as its caller has memory for that.
+ *
  * A HELLO is answered by a COOKIE. The receiver keeps nothing for a HELLO, and its answer is as long as the question.
  * DATA carries the cookie until an ACK has come. A receiver that knows no such flow answers with UNKNOWN. The kinds lie
  * beyond those of udpl.h, so one UDP port serves both.
@@ -35,9 +38,11 @@
 
 #define UDPR_HDR_LEN    28u
 #define UDPR_COOKIE_LEN 16u
-#define UDPR_SACKS      4u   /* ranges in an ACK at most */
-#define UDPR_WINDOW     256u /* a receiver takes packets up to this many behind the lowest missing one */
-#define UDPR_ACK_LEN    (UDPR_HDR_LEN + 8u * UDPR_SACKS)
+#define UDPR_SACKS      4u    /* ranges in an ACK at most, for a sender that has not set UDPR_F_MUCH */
+#define UDPR_SACKS_MUCH 16u   /* for one that has */
+#define UDPR_WINDOW     256u  /* a receiver takes packets up to this many behind the lowest missing one */
+#define UDPR_WIDE       4096u /* the same with the memory of udpr_rx_widen() */
+#define UDPR_ACK_LEN    (UDPR_HDR_LEN + 8u * UDPR_SACKS_MUCH)
 #define UDPR_COOKIE_NS  (4 * RN_NS_PER_S) /* for how long after its making a cookie opens a flow */
 #define UDPR_IDLE_MIN \
 	(2 * UDPR_COOKIE_NS + 1u) /* a receiver's least idle time: a forgotten flow has no valid cookie left */
@@ -53,6 +58,9 @@ enum udpr_kind {
 
 #define UDPR_F_COOKIE 0x01u /* DATA: the cookie precedes what is carried */
 #define UDPR_F_TWICE  0x02u /* ACK: the echoed packet had come before */
+#define UDPR_F_MUCH \
+	0x08u           /* DATA: there is much to send; the sender takes ACKs of UDPR_SACKS_MUCH ranges in any order */
+#define UDPR_F_WINDOW 4 /* ACK: the window is UDPR_WINDOW << (flags >> UDPR_F_WINDOW) */
 #define UDPR_F_LATE   0x04u /* ACK: the receiver had not run when its packets came; its delay is not the network's */
 
 enum udpr_verdict {
@@ -77,7 +85,7 @@ struct udpr_hdr {
 	uint8_t cookie[UDPR_COOKIE_LEN]; /* COOKIE, and DATA with UDPR_F_COOKIE */
 	struct {
 		uint32_t from, to;
-	} sack[UDPR_SACKS];
+	} sack[UDPR_SACKS_MUCH];
 	uint32_t body;     /* parsed only: octets from the header's begin to what DATA carries */
 	uint32_t body_len; /* parsed only */
 };
@@ -102,12 +110,14 @@ uint32_t udpr_build(uint8_t *p, const struct udpr_hdr *h);
 void udpr_cookie_make(const uint64_t key[2], const void *peer, uint32_t peer_len, const struct udpr_hdr *hello,
 		      uint64_t now, struct udpr_hdr *out);
 
-/* A receiver's flow, 72 octets. Zeroed memory is no flow. */
+/* A receiver's flow, 88 octets. Zeroed memory is no flow. */
 struct udpr_rx {
 	uint64_t heard;  /* when its last DATA came; UDPR_IDLE_MIN later, or still later, the caller forgets the flow */
 	uint64_t issued; /* when the flow's cookie was made: a flow of the same peer with an older cookie is refused */
-	uint64_t bits[UDPR_WINDOW / 64]; /* bit (number % UDPR_WINDOW): the number has come, is `next` or behind it */
+	uint64_t *wide;  /* of udpr_rx_widen(), instead of `bits`; NULL: none */
+	uint64_t bits[UDPR_WINDOW / 64]; /* bit (number % window): the number has come, is `next` or behind it */
 	uint32_t next;                   /* the lowest number that has not come */
+	uint32_t turn;                   /* where the ranges of the next ACK begin, if there are more than it tells */
 	uint32_t flow, token;
 	uint32_t stamp; /* the latest packet's time stamp */
 	uint16_t src_worker, dst_worker;
@@ -115,6 +125,8 @@ struct udpr_rx {
 	bool at_once;  /* the next ACK must not wait: there is a hole, or a packet came twice */
 	uint8_t flags; /* UDPR_F_* of the next ACK */
 	bool open;
+	bool takes; /* the sender has set UDPR_F_MUCH */
+	bool much;  /* it did so in its last packet */
 };
 
 /*
@@ -127,6 +139,14 @@ RN_NODISCARD enum udpr_verdict udpr_rx_open(struct udpr_rx *rx, const uint64_t k
 
 /* Records a DATA packet. UDPR_OK: the caller delivers the packet. Any other verdict: the caller must not. */
 RN_NODISCARD enum udpr_verdict udpr_rx_data(struct udpr_rx *rx, const struct udpr_hdr *h, uint64_t now);
+
+/*
+ * Gives the flow a window of UDPR_WIDE; bits: UDPR_WIDE / 64 zeroed words. The caller does so while rx->much, if it
+ * likes.
+ */
+void udpr_rx_widen(struct udpr_rx *rx, uint64_t *bits);
+/* The flow has the window UDPR_WINDOW again. Returns the words, which are zero again; NULL: it still needs them. */
+uint64_t *udpr_rx_narrow(struct udpr_rx *rx);
 
 /* Packets that are read now may have waited because this worker did not run: the next ACK says so. */
 static inline void udpr_rx_late(struct udpr_rx *rx) { rx->flags |= UDPR_F_LATE; }
@@ -167,10 +187,18 @@ enum udpr_pkt_state {
 #define UDPR_TX_IDLE UDPR_COOKIE_NS /* a flow unused for this long ends, before the receiver forgets it */
 
 struct udpr_pkt {
-	uint64_t user; /* the caller's value, for udpr_tx_done() */
-	uint64_t sent; /* when the packet was last sent; ns */
-	uint8_t state; /* enum udpr_pkt_state */
-	uint8_t again; /* sent more than once */
+	uint64_t user;       /* the caller's value, for udpr_tx_done() */
+	uint64_t sent;       /* when the packet was last sent; ns */
+	uint16_t next, prev; /* in the list of its state: low halves of numbers */
+	uint16_t run;        /* HAD, TOLD: as many packets from this one on have come, at least */
+	uint8_t state;       /* enum udpr_pkt_state */
+	uint8_t again;       /* sent more than once */
+};
+
+/* Packets of one state; the low halves of their numbers. */
+struct udpr_list {
+	uint32_t n;
+	uint16_t first, last;
 };
 
 /* A sender's flow. Packets in flight lie in the caller's ring, which the flow needs only while udpr_tx_busy(). */
@@ -180,6 +208,7 @@ struct udpr_tx {
 	uint64_t heard;     /* when the last answer came, or the wait for one began */
 	uint64_t last_sent; /* when a packet was last sent */
 	uint64_t pace;      /* no new packet is sent before this time */
+	uint64_t round;     /* when the round of `low` began */
 	uint64_t cut;       /* when delay or loss last made the window smaller */
 	uint64_t rack_sent; /* when the packet was sent that was sent last among those that have come (RACK.xmit_ts) */
 	uint64_t reo_due;   /* when the next packet counts as lost by RACK's rule; RN_NEVER: none waits for that */
@@ -188,12 +217,14 @@ struct udpr_tx {
 	uint32_t nxt;       /* the next new number to be sent */
 	uint32_t end;       /* one more than the last number that was given */
 	uint32_t rack_num;  /* the number of the packet of rack_sent */
-	uint32_t scan;      /* udpr_tx_done() has returned every packet below this number that has come */
-	uint32_t had, gone; /* how many packets are UDPR_PKT_HAD, UDPR_PKT_GONE */
-	uint32_t flight;    /* how many are UDPR_PKT_FLIGHT */
-	uint32_t cwnd;      /* Swift's window; packets * 65536 */
-	uint32_t came;      /* how many of the latest packets ACKs have reported */
-	uint32_t lost;      /* how often a packet counted as lost meanwhile */
+	uint32_t window;    /* the receiver takes packets up to this many behind the lowest missing one */
+	struct udpr_list flight; /* packets that are UDPR_PKT_FLIGHT, in the order of their last sending */
+	struct udpr_list gone;   /* UDPR_PKT_GONE, in the order in which they were found */
+	struct udpr_list had;    /* UDPR_PKT_HAD */
+	uint32_t cwnd;           /* Swift's window; packets * 65536 */
+	uint32_t came;           /* how many of the latest packets ACKs have reported */
+	uint32_t lost;           /* how often a packet counted as lost meanwhile */
+	uint32_t low, lows;      /* the least round trip of this round, ns, out of so many */
 	uint32_t srtt, min_rtt, rttvar, rack_rtt; /* ns; 0: none measured */
 	uint32_t flow, token;
 	uint16_t src_worker, dst_worker;
@@ -207,14 +238,19 @@ struct udpr_tx {
 
 /* The sizes of a flow's state: both ways without packets in flight, and the receiver's alone. */
 _Static_assert(sizeof(struct udpr_tx) + sizeof(struct udpr_rx) <= 1024, "an active peer's state has grown");
-_Static_assert(sizeof(struct udpr_rx) == 72, "an idle peer's state has grown");
+_Static_assert(sizeof(struct udpr_rx) == 88, "an idle peer's state has grown");
 _Static_assert(sizeof(struct udpr_pkt) <= 24, "a packet in flight costs three words");
 
 /*
- * Begins a flow. ring: `len` entries, a power of two, UDPR_WINDOW at most. flow: random, another one at each call,
+ * Begins a flow. ring: `len` entries, a power of two, UDPR_WIDE at most. flow: random, another one at each call,
  * never 0. The caller has set src_worker and dst_worker, which every packet carries.
  */
 void udpr_tx_open(struct udpr_tx *t, const struct udpr_cfg *cfg, struct udpr_pkt *ring, uint32_t len, uint32_t flow);
+
+/* Moves the flow's packets to another ring, in which there is room for them. The old one is the caller's again. */
+void udpr_tx_ring(struct udpr_tx *t, struct udpr_pkt *ring, uint32_t len);
+/* The packet with this number, which the flow has. */
+static inline struct udpr_pkt *udpr_tx_pkt(const struct udpr_tx *t, uint32_t n) { return &t->ring[n & t->mask]; }
 
 /*
  * Gives a packet to the flow. False: udpr_tx_room() is 0, or the state is UDPR_CLOSED or UDPR_LOST; then the caller
@@ -257,9 +293,12 @@ static inline bool udpr_tx_busy(const struct udpr_tx *t) { return t->una != t->e
  */
 static inline uint32_t udpr_tx_room(const struct udpr_tx *t, uint32_t len)
 {
+	const uint32_t used = t->end - t->una;
+
 	if (t->state == UDPR_CLOSED)
-		return len;
-	return t->state == UDPR_LOST ? 0 : len - (t->end - t->una);
+		return rn_min_u32(len, UDPR_WINDOW);
+	len = rn_min_u32(len, t->window);
+	return t->state == UDPR_LOST || used > len ? 0 : len - used;
 }
 
 /* ---- both ends ---- */

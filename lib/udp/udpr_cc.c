@@ -5,19 +5,25 @@
  * excess, once a round trip; a window below one packet is a pace. Swift separates the ends' delay from the network's by
  * time stamps of the adapter; here the ends report when they have not run.
  *
- * Two rules are not Swift's. A new flow doubles its window every round trip until the first delay above the target or
- * the first cut (slow start, RFC 5681, 3.1). And a loss makes the window smaller only if more than LOSS_PCT percent of
- * the latest packets were lost, as in BBR of version 2 and later (BBRLossThresh of draft-cardwell-iccrg-bbr-congestion-
- * control): a queue that overflows delays its packets first, while a wire that loses a few frames at random does not.
+ * Four rules are not Swift's. A new flow doubles its window every round trip until the first cut (slow start, RFC 5681,
+ * 3.1). What counts as too much delay is the least of the round trips that are measured in one round trip, LOWS at
+ * least: a queue delays all packets, while a packet that is late alone met a busy end (RFC 9406, 4.2, does so in slow
+ * start). When there was no cut for QUIET round trips, the window grows by a further FASTER-th each round trip, as far
+ * as the delay is below its target: one packet a round trip fills a long path too slowly. And a loss makes the window
+ * smaller only if more than LOSS_PCT percent of the latest packets were lost, as in BBR of version 2 and later
+ * (BBRLossThresh of draft-cardwell-iccrg-bbr-congestion-control): a queue that overflows delays its packets first,
+ * while a wire that loses a few frames at random does not.
  */
 #include "udp/udpr.h"
 
-#define ONE       65536u     /* one packet of window */
-#define CWND_MIN  (ONE / 16) /* one packet in 16 round trips */
-#define CWND_MAX  (UDPR_WINDOW * ONE)
-#define CWND_INIT (10u * ONE)         /* as TCP's (RFC 6928) */
-#define BETA_PCT  80u                 /* percent of the excess */
-#define CUT_PCT   50u                 /* percent of the window: the largest cut */
+#define ONE       65536u      /* one packet of window */
+#define CWND_MIN  (ONE / 16)  /* one packet in 16 round trips */
+#define CWND_INIT (10u * ONE) /* as TCP's (RFC 6928) */
+#define BETA_PCT  80u         /* percent of the excess */
+#define CUT_PCT   50u         /* percent of the window: the largest cut */
+#define LOWS      4u
+#define QUIET     8u
+#define FASTER    16u
 #define LOSS_PCT  2u                  /* percent of the latest packets that may be lost without a cut */
 #define LOSS_FEW  2u                  /* losses that are never more than that: a percentage of few packets is chance */
 #define LATEST    512u                /* "the latest packets" are this many to twice as many */
@@ -35,26 +41,60 @@ static void cut_by(struct udpr_tx *t, uint32_t percent, uint64_t now)
 	if (t->cut != 0 && now - t->cut < t->srtt)
 		return;
 	t->cut = now;
+	t->round = now + t->srtt; /* what comes until then was sent before the cut */
+	t->lows = 0;
 	t->cwnd = rn_max_u32(CWND_MIN, (uint32_t)((uint64_t)t->cwnd * (100 - percent) / 100));
+}
+
+/* The least round trip of a round that is over; 0: it is not. */
+static uint32_t round_low(struct udpr_tx *t, uint32_t rtt, uint64_t now)
+{
+	if (now < t->round)
+		return 0;
+	t->low = t->lows++ == 0 ? rtt : rn_min_u32(t->low, rtt);
+	if (t->lows < LOWS || (!t->starts && now - t->round < t->srtt))
+		return 0;
+	t->lows = 0;
+	t->round = now;
+	return t->low;
+}
+
+/* below: by how much the delay is below its target; ns. */
+static void grow(struct udpr_tx *t, uint32_t acked, uint64_t below, uint64_t now)
+{
+	uint64_t more = (uint64_t)acked * ONE;
+
+	/* a window that is not used says nothing of the path (RFC 7661) */
+	if (2ull * (t->flight.n + acked) * ONE < t->cwnd)
+		return;
+	if (t->cwnd >= ONE && !t->starts) {
+		const uint64_t faster = more * rn_min_u64(below, t->cfg->target) / t->cfg->target / FASTER;
+
+		more = more * ONE / t->cwnd;
+		if (now - t->cut > (uint64_t)QUIET * t->srtt)
+			more += faster;
+	}
+	t->cwnd = (uint32_t)rn_min_u64((uint64_t)t->window * ONE, t->cwnd + more);
 }
 
 void udpr_cc_ack(struct udpr_tx *t, uint64_t rtt, bool late, uint32_t acked, uint64_t now)
 {
-	uint64_t target = t->min_rtt + t->cfg->target, more;
+	const uint64_t target = t->min_rtt + t->cfg->target;
 
 	t->came += acked;
 	if (t->came >= 2 * LATEST) {
 		t->came /= 2;
 		t->lost /= 2;
 	}
-	if (rtt < target || late) {
-		more = (uint64_t)acked * ONE;
-		if (t->cwnd >= ONE && !t->starts)
-			more = more * ONE / t->cwnd;
-		t->cwnd = (uint32_t)rn_min_u64(CWND_MAX, t->cwnd + more);
+	if (late) {
+		grow(t, acked, 0, now);
 		return;
 	}
-	cut_by(t, (uint32_t)rn_min_u64(CUT_PCT, (rtt - target) * BETA_PCT / rtt), now);
+	const uint64_t low = round_low(t, (uint32_t)rtt, now);
+	if (low > target)
+		cut_by(t, (uint32_t)rn_min_u64(CUT_PCT, (low - target) * BETA_PCT / low), now);
+	else if (rtt < target)
+		grow(t, acked, target - rtt, now);
 }
 
 void udpr_cc_loss(struct udpr_tx *t, uint32_t lost, uint64_t now)
@@ -75,7 +115,7 @@ bool udpr_cc_room(const struct udpr_tx *t, uint64_t now)
 {
 	if (now < t->pace)
 		return false;
-	return t->cwnd < ONE ? t->flight == 0 : (uint64_t)(t->flight + 1) * ONE <= t->cwnd;
+	return t->cwnd < ONE ? t->flight.n == 0 : (uint64_t)(t->flight.n + 1) * ONE <= t->cwnd;
 }
 
 /* A window of one packet or more is paced at twice its rate, so that the pace is never the limit. */

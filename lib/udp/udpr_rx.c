@@ -9,7 +9,8 @@
 #include "base/rn_sip.h"
 
 #define ACK_EVERY 8u /* packets that wait for one ACK at most */
-#define WORDS     (UDPR_WINDOW / 64)
+#define WIDE      4u /* of UDPR_F_WINDOW */
+_Static_assert(UDPR_WINDOW << WIDE == UDPR_WIDE, "an ACK can tell the window");
 
 /*
  * The cookie's second half: a keyed hash of the first half (the time of its making), the peer, the flow and the
@@ -70,7 +71,11 @@ enum udpr_verdict udpr_rx_open(struct udpr_rx *rx, const uint64_t key[2], const 
 	/* a flow that has been replaced stays refused: its packets may have been delivered */
 	if (rx->open && issued <= rx->issued)
 		return UDPR_BAD_COOKIE;
+	uint64_t *wide = rx->wide;
+	if (wide != NULL)
+		memset(wide, 0, UDPR_WIDE / 8);
 	*rx = (struct udpr_rx){ .heard = now,
+				.wide = wide,
 				.issued = issued,
 				.flow = h->flow,
 				.token = h->token,
@@ -80,7 +85,36 @@ enum udpr_verdict udpr_rx_open(struct udpr_rx *rx, const uint64_t key[2], const 
 	return UDPR_OK;
 }
 
-static bool bit_get(const struct udpr_rx *rx, uint32_t n) { return rx->bits[n / 64 % WORDS] >> n % 64 & 1; }
+static uint32_t window(const struct udpr_rx *rx) { return rx->wide != NULL ? UDPR_WIDE : UDPR_WINDOW; }
+
+static uint64_t *word_of(struct udpr_rx *rx, uint32_t n)
+{
+	return rx->wide != NULL ? &rx->wide[n % UDPR_WIDE / 64] : &rx->bits[n % UDPR_WINDOW / 64];
+}
+
+static bool bit_get(struct udpr_rx *rx, uint32_t n) { return *word_of(rx, n) >> n % 64 & 1; }
+
+void udpr_rx_widen(struct udpr_rx *rx, uint64_t *bits)
+{
+	uint64_t had[UDPR_WINDOW / 64];
+
+	memcpy(had, rx->bits, sizeof(had));
+	rx->wide = bits;
+	for (uint32_t n = rx->next; n != rx->next + UDPR_WINDOW; n++)
+		*word_of(rx, n) |= (had[n % UDPR_WINDOW / 64] >> n % 64 & 1) << n % 64;
+	memset(rx->bits, 0, sizeof(rx->bits));
+}
+
+uint64_t *udpr_rx_narrow(struct udpr_rx *rx)
+{
+	uint64_t *bits = rx->wide;
+
+	for (uint32_t i = 0; bits != NULL && i < UDPR_WIDE / 64; i++)
+		if (bits[i] != 0)
+			return NULL;
+	rx->wide = NULL;
+	return bits;
+}
 
 enum udpr_verdict udpr_rx_data(struct udpr_rx *rx, const struct udpr_hdr *h, uint64_t now)
 {
@@ -88,19 +122,21 @@ enum udpr_verdict udpr_rx_data(struct udpr_rx *rx, const struct udpr_hdr *h, uin
 		return UDPR_STRANGE;
 	rx->heard = now;
 	rx->stamp = h->stamp;
+	rx->much = (h->flags & UDPR_F_MUCH) != 0;
+	rx->takes |= rx->much;
 	if (rx->owed < UINT8_MAX)
 		rx->owed++;
-	if (rn_seq_lt(h->number, rx->next) || (h->number - rx->next < UDPR_WINDOW && bit_get(rx, h->number))) {
+	if (rn_seq_lt(h->number, rx->next) || (h->number - rx->next < window(rx) && bit_get(rx, h->number))) {
 		rx->flags |= UDPR_F_TWICE;
 		rx->at_once = true;
 		return UDPR_TWICE;
 	}
-	if (h->number - rx->next >= UDPR_WINDOW)
+	if (h->number - rx->next >= window(rx))
 		return UDPR_FAR;
 	rx->at_once |= h->number != rx->next;
-	rx->bits[h->number / 64 % WORDS] |= UINT64_C(1) << h->number % 64;
+	*word_of(rx, h->number) |= UINT64_C(1) << h->number % 64;
 	for (; bit_get(rx, rx->next); rx->next++)
-		rx->bits[rx->next / 64 % WORDS] &= ~(UINT64_C(1) << rx->next % 64);
+		*word_of(rx, rx->next) &= ~(UINT64_C(1) << rx->next % 64);
 	return UDPR_OK;
 }
 
@@ -118,17 +154,49 @@ uint64_t udpr_rest_due(const struct udpr_tx *t, const struct udpr_rx *rx, uint64
 	return rn_max_u64(t->last_sent, rx->heard) + rn_max_u64(idle, UDPR_IDLE_MIN);
 }
 
-/* The ranges that have come behind `next`, lowest first: the sender wants the fate of its oldest packets most. */
-static void put_ranges(const struct udpr_rx *rx, struct udpr_hdr *out)
+/* The first number from n on, and before `end`, whose bit is `set`; else `end`. */
+static uint32_t seek(struct udpr_rx *rx, uint32_t n, uint32_t end, bool set)
 {
-	for (uint32_t i = 1; i < UDPR_WINDOW && out->sacks < UDPR_SACKS; i++) {
-		if (!bit_get(rx, rx->next + i))
-			continue;
-		out->sack[out->sacks].from = rx->next + i;
-		while (i < UDPR_WINDOW && bit_get(rx, rx->next + i))
-			i++;
-		out->sack[out->sacks++].to = rx->next + i;
+	while (n != end) {
+		const uint64_t w = (set ? *word_of(rx, n) : ~*word_of(rx, n)) >> n % 64;
+		const uint32_t step = w != 0 ? (uint32_t)__builtin_ctzll(w) : 64 - n % 64;
+
+		if (step >= end - n)
+			return end;
+		n += step;
+		if (w != 0)
+			return n;
 	}
+	return end;
+}
+
+/* The ranges that have come from n on, lowest first. Returns the number behind the last one. */
+static uint32_t put_ranges(struct udpr_rx *rx, struct udpr_hdr *out, uint32_t n, uint32_t end)
+{
+	const uint32_t most = rx->takes ? UDPR_SACKS_MUCH : UDPR_SACKS;
+
+	while (out->sacks < most && (n = seek(rx, n, end, true)) != end) {
+		out->sack[out->sacks].from = n;
+		n = seek(rx, n, end, false);
+		out->sack[out->sacks++].to = n;
+	}
+	return n;
+}
+
+/*
+ * An ACK of few ranges tells the lowest ones: the sender wants the fate of its oldest packets most. Those of many
+ * ranges tell all of them in turns, as every range tells of losses below it.
+ */
+static void put_all_ranges(struct udpr_rx *rx, struct udpr_hdr *out)
+{
+	const uint32_t first = rx->next + 1, end = rx->next + window(rx);
+	uint32_t from = first;
+
+	if (rx->takes && rx->turn - first < end - first)
+		from = rx->turn;
+	rx->turn = put_ranges(rx, out, from, end);
+	if (rx->turn == end) /* all above `from` are told */
+		rx->turn = put_ranges(rx, out, first, from);
 }
 
 void udpr_rx_ack(struct udpr_rx *rx, uint64_t now, struct udpr_hdr *out)
@@ -136,13 +204,13 @@ void udpr_rx_ack(struct udpr_rx *rx, uint64_t now, struct udpr_hdr *out)
 	*out = (struct udpr_hdr){ .kind = UDPR_ACK,
 				  .src_worker = rx->src_worker,
 				  .dst_worker = rx->dst_worker,
-				  .flags = rx->flags,
+				  .flags = (uint8_t)(rx->flags | (rx->wide != NULL ? WIDE << UDPR_F_WINDOW : 0)),
 				  .flow = rx->flow,
 				  .token = rx->token,
 				  .number = rx->next,
 				  .stamp = rx->stamp,
 				  .hold = (uint32_t)((now - rx->heard) / RN_NS_PER_US) };
-	put_ranges(rx, out);
+	put_all_ranges(rx, out);
 	rx->owed = rx->flags = 0;
 	rx->at_once = false;
 }

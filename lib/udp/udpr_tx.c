@@ -11,11 +11,55 @@
 #define BACKOFF_MAX 8u                   /* doublings of the timeout */
 #define RTT_MAX_US  (60u * 1000 * 1000)  /* echoes that say more are not believed */
 #define REO_MAX     16u                  /* quarters of the least round trip */
+#define MUCH        64u                  /* a sender with this many packets or more has much to send */
 
 /* The one writer of a flow's state. */
 static void set_state(struct udpr_tx *t, enum udpr_state s) { t->state = (uint8_t)s; }
 
-static struct udpr_pkt *pkt(const struct udpr_tx *t, uint32_t n) { return &t->ring[n & t->mask]; }
+static struct udpr_pkt *pkt(const struct udpr_tx *t, uint32_t n) { return udpr_tx_pkt(t, n); }
+
+/* ---- lists of packets ---- */
+
+/* The number of which this is the low half. */
+static uint32_t number_of(const struct udpr_tx *t, uint16_t half) { return t->una + (uint16_t)(half - t->una); }
+
+static void put_last(const struct udpr_tx *t, struct udpr_list *l, uint32_t n)
+{
+	if (l->n++ == 0) {
+		l->first = (uint16_t)n;
+	} else {
+		pkt(t, l->last)->next = (uint16_t)n;
+		pkt(t, n)->prev = l->last;
+	}
+	l->last = (uint16_t)n;
+}
+
+static void take_off(const struct udpr_tx *t, struct udpr_list *l, uint32_t n)
+{
+	const struct udpr_pkt *p = pkt(t, n);
+	const bool first = l->first == (uint16_t)n, last = l->last == (uint16_t)n;
+
+	l->n--;
+	if (first)
+		l->first = p->next;
+	else
+		pkt(t, p->prev)->next = p->next;
+	if (last)
+		l->last = p->prev;
+	else
+		pkt(t, p->next)->prev = p->prev;
+}
+
+/* Takes the packet off the list of its state, if there is one. */
+static void take_off_any(struct udpr_tx *t, uint32_t n)
+{
+	switch (pkt(t, n)->state) {
+	case UDPR_PKT_FLIGHT: take_off(t, &t->flight, n); break;
+	case UDPR_PKT_GONE: take_off(t, &t->gone, n); break;
+	case UDPR_PKT_HAD: take_off(t, &t->had, n); break;
+	default: break;
+	}
+}
 
 void udpr_tx_open(struct udpr_tx *t, const struct udpr_cfg *cfg, struct udpr_pkt *ring, uint32_t len, uint32_t flow)
 {
@@ -27,11 +71,20 @@ void udpr_tx_open(struct udpr_tx *t, const struct udpr_cfg *cfg, struct udpr_pkt
 			       .flow = flow,
 			       .src_worker = src,
 			       .dst_worker = dst,
+			       .window = UDPR_WINDOW,
 			       .reo = 1,
 			       .reo_due = RN_NEVER,
 			       .probe = true };
 	udpr_cc_start(t);
 	set_state(t, UDPR_ASKING);
+}
+
+void udpr_tx_ring(struct udpr_tx *t, struct udpr_pkt *ring, uint32_t len)
+{
+	for (uint32_t n = t->una; n != t->end; n++)
+		ring[n & (len - 1)] = *pkt(t, n);
+	t->ring = ring;
+	t->mask = len - 1;
 }
 
 static bool alive(const struct udpr_tx *t) { return t->state != UDPR_CLOSED && t->state != UDPR_LOST; }
@@ -93,13 +146,18 @@ static void put_data(struct udpr_tx *t, uint32_t n, uint64_t now, struct udpr_hd
 		out->flags = UDPR_F_COOKIE;
 		memcpy(out->cookie, t->cookie, UDPR_COOKIE_LEN);
 	}
-	t->flight += p->state != UDPR_PKT_FLIGHT;
-	t->gone -= p->state == UDPR_PKT_GONE;
+	if (t->end - t->una >= MUCH)
+		out->flags |= UDPR_F_MUCH;
+	take_off_any(t, n);
+	put_last(t, &t->flight, n);
 	p->again = p->state != UDPR_PKT_NEW;
 	p->state = UDPR_PKT_FLIGHT;
 	p->sent = t->last_sent = now;
 	udpr_cc_sent(t, now);
 }
+
+/* Whether there is a packet that the receiver's window has room for, and was not sent yet. */
+static bool may_be_new(const struct udpr_tx *t) { return t->nxt != t->end && t->nxt - t->una < t->window; }
 
 /* The packet to send now. A probe is the last packet in flight (RFC 8985, 7.3), and ignores the window. */
 static bool choose(struct udpr_tx *t, uint64_t now, uint32_t *n)
@@ -112,10 +170,11 @@ static bool choose(struct udpr_tx *t, uint64_t now, uint32_t *n)
 	}
 	if (!udpr_cc_room(t, now))
 		return false;
-	for (*n = t->una; t->gone > 0 && *n != t->nxt; (*n)++)
-		if (pkt(t, *n)->state == UDPR_PKT_GONE)
-			return true;
-	if (t->nxt == t->end)
+	if (t->gone.n > 0) {
+		*n = number_of(t, t->gone.first);
+		return true;
+	}
+	if (!may_be_new(t))
 		return false;
 	*n = t->nxt++;
 	return true;
@@ -153,22 +212,26 @@ static uint64_t reo_window(const struct udpr_tx *t) { return rn_min_u64((uint64_
 static void find_lost(struct udpr_tx *t, uint64_t now)
 {
 	const uint64_t wait = t->rack_rtt + reo_window(t);
+	uint16_t at = t->flight.first;
 	uint32_t lost = 0;
 
 	t->reo_due = RN_NEVER;
-	for (uint32_t n = t->una; n != t->nxt; n++) {
+	for (uint32_t left = t->flight.n; left > 0; left--) {
+		const uint32_t n = number_of(t, at);
 		struct udpr_pkt *p = pkt(t, n);
 
-		if (p->state != UDPR_PKT_FLIGHT || p->sent > t->rack_sent ||
-		    (p->sent == t->rack_sent && rn_seq_gt(n, t->rack_num)))
+		at = p->next;
+		if (p->sent > t->rack_sent)
+			break;
+		if (p->sent == t->rack_sent && rn_seq_gt(n, t->rack_num))
 			continue;
 		if (p->sent + wait > now) {
-			t->reo_due = rn_min_u64(t->reo_due, p->sent + wait);
-			continue;
+			t->reo_due = p->sent + wait;
+			break;
 		}
+		take_off(t, &t->flight, n);
+		put_last(t, &t->gone, n);
 		p->state = UDPR_PKT_GONE;
-		t->flight--;
-		t->gone++;
 		lost++;
 	}
 	if (lost != 0)
@@ -178,17 +241,20 @@ static void find_lost(struct udpr_tx *t, uint64_t now)
 /* The receiver has the packets from number `from` to before `to`. Returns how many of these are newly reported. */
 static uint32_t take_range(struct udpr_tx *t, uint32_t from, uint32_t to, uint64_t now)
 {
-	uint32_t news = 0;
+	const uint32_t first = rn_seq_max(from, t->una);
+	uint32_t news = 0, n = first;
 
-	for (uint32_t n = rn_seq_max(from, t->una); rn_seq_lt(n, to); n++) {
+	while (rn_seq_lt(n, to)) {
 		struct udpr_pkt *p = pkt(t, n);
 
-		if (p->state != UDPR_PKT_FLIGHT && p->state != UDPR_PKT_GONE)
+		if (p->state == UDPR_PKT_HAD || p->state == UDPR_PKT_TOLD) {
+			n += p->run;
 			continue;
-		t->flight -= p->state == UDPR_PKT_FLIGHT;
-		t->gone -= p->state == UDPR_PKT_GONE;
-		t->had++;
+		}
+		take_off_any(t, n);
+		put_last(t, &t->had, n);
 		p->state = UDPR_PKT_HAD;
+		p->run = 1;
 		news++;
 		/* sooner than the least round trip: an answer to an earlier sending (RFC 8985, 6.2, step 2) */
 		if (p->sent >= t->rack_sent && !(p->again && now - p->sent < t->min_rtt)) {
@@ -196,7 +262,10 @@ static uint32_t take_range(struct udpr_tx *t, uint32_t from, uint32_t to, uint64
 			t->rack_num = n;
 			t->rack_rtt = (uint32_t)rn_min_u64(now - p->sent, UINT32_MAX);
 		}
+		n++;
 	}
+	if (rn_seq_lt(first, n)) /* the next ACK has the same range, or a longer one */
+		pkt(t, first)->run = (uint16_t)rn_min_u32(n - first, UINT16_MAX);
 	return news;
 }
 
@@ -236,10 +305,11 @@ static enum udpr_verdict take_ack(struct udpr_tx *t, const struct udpr_hdr *h, u
 	uint32_t news;
 	uint64_t rtt;
 
-	if (h->sacks > UDPR_SACKS || !ack_sound(t, h))
+	if (h->sacks > UDPR_SACKS_MUCH || !ack_sound(t, h))
 		return UDPR_FAR;
 	if (t->state == UDPR_OPENING)
 		set_state(t, UDPR_OPEN);
+	t->window = rn_min_u32(UDPR_WINDOW << (h->flags >> UDPR_F_WINDOW), UDPR_WIDE);
 	/* a needless retransmission: the path reorders more than was assumed (RFC 8985, 6.2, step 4) */
 	if (h->flags & UDPR_F_TWICE && t->reo < REO_MAX)
 		t->reo++;
@@ -251,7 +321,6 @@ static enum udpr_verdict take_ack(struct udpr_tx *t, const struct udpr_hdr *h, u
 	t->heard = now;
 	t->probes = 0;
 	t->probe = false;
-	t->scan = t->una;
 	/* a packet that came twice may echo a copy that was long on the way */
 	rtt = h->flags & UDPR_F_TWICE ? 0 : measure(t, h, now);
 	if (rtt != 0)
@@ -288,7 +357,7 @@ static uint64_t probe_due(const struct udpr_tx *t)
 {
 	uint64_t pto = PTO_FIRST;
 
-	if (t->state != UDPR_ASKING && t->flight == 0)
+	if (t->state != UDPR_ASKING && t->flight.n == 0)
 		return RN_NEVER;
 	if (t->srtt != 0)
 		pto = rn_max_u64(2ull * t->srtt, t->srtt + 4ull * t->rttvar) + t->cfg->ack_delay + PTO_FLOOR;
@@ -305,7 +374,7 @@ uint64_t udpr_tx_timer(const struct udpr_tx *t, uint64_t now)
 	if (t->probe)
 		return now;
 	due = rn_min_u64(rn_min_u64(t->heard + t->cfg->patience, probe_due(t)), t->reo_due);
-	if (t->state != UDPR_ASKING && (t->gone > 0 || t->nxt != t->end) && udpr_cc_room(t, rn_max_u64(now, t->pace)))
+	if (t->state != UDPR_ASKING && (t->gone.n > 0 || may_be_new(t)) && udpr_cc_room(t, rn_max_u64(now, t->pace)))
 		due = rn_min_u64(due, rn_max_u64(now, t->pace));
 	return due;
 }
@@ -329,11 +398,12 @@ void udpr_tx_tick(struct udpr_tx *t, uint64_t now)
 		t->probe = true;
 		return;
 	}
-	for (uint32_t n = t->una; n != t->nxt; n++)
-		if (pkt(t, n)->state == UDPR_PKT_FLIGHT)
-			pkt(t, n)->state = UDPR_PKT_GONE;
-	t->gone += t->flight;
-	t->flight = 0;
+	while (t->flight.n > 0) {
+		const uint32_t n = number_of(t, t->flight.first);
+		take_off(t, &t->flight, n);
+		put_last(t, &t->gone, n);
+		pkt(t, n)->state = UDPR_PKT_GONE;
+	}
 	t->pace = now;
 	t->reo_due = RN_NEVER;
 	udpr_cc_timeout(t, now);
@@ -345,11 +415,10 @@ static void tell(struct udpr_tx *t, uint32_t n, uint64_t *user, bool *delivered)
 
 	*user = p->user;
 	*delivered = p->state == UDPR_PKT_HAD;
-	t->had -= *delivered;
+	take_off_any(t, n);
 	p->state = UDPR_PKT_TOLD;
 	while (t->una != t->nxt && pkt(t, t->una)->state == UDPR_PKT_TOLD)
 		t->una++;
-	t->scan = rn_seq_max(t->una, n);
 }
 
 bool udpr_tx_done(struct udpr_tx *t, uint64_t *user, bool *delivered)
@@ -358,10 +427,8 @@ bool udpr_tx_done(struct udpr_tx *t, uint64_t *user, bool *delivered)
 		tell(t, t->una, user, delivered);
 		return true;
 	}
-	for (uint32_t n = t->scan; t->had > 0 && n != t->nxt; n++)
-		if (pkt(t, n)->state == UDPR_PKT_HAD) {
-			tell(t, n, user, delivered);
-			return true;
-		}
-	return false;
+	if (t->had.n == 0)
+		return false;
+	tell(t, number_of(t, t->had.first), user, delivered);
+	return true;
 }

@@ -54,7 +54,7 @@ enum udpr_verdict udpr_parse(const uint8_t *p, uint32_t len, struct udpr_hdr *h)
 	own = own_len(h);
 	if (own == UINT32_MAX)
 		return UDPR_BAD_KIND;
-	if (h->sacks > UDPR_SACKS || (h->kind == UDPR_DATA ? left < own : left != own))
+	if (h->sacks > UDPR_SACKS_MUCH || (h->kind == UDPR_DATA ? left < own : left != own))
 		return UDPR_BAD_BODY;
 	read_body(p + UDPR_HDR_LEN, h);
 	h->body = UDPR_HDR_LEN + own;

@@ -19,7 +19,7 @@ from wire_check import crc32c
 
 PORT = 4793
 HELLO, COOKIE, DATA, ACK, UNKNOWN = range(32, 37)
-F_COOKIE, F_TWICE, F_LATE = 1, 2, 4
+F_COOKIE, F_TWICE, F_LATE, F_MUCH = 1, 2, 4, 8
 SEGMENT, TAKEN, REFUSED = 1, 2, 3
 LOOSE, FIRST, LAST, MORE, MUCH, BACK = 1, 2, 4, 8, 16, 32
 ATOMIC_REQ, ATOMIC_RESP = 10, 11
@@ -58,8 +58,8 @@ def decode(data):
     first, *rest = struct.unpack_from(">BBBBHHIIIII", data)
     p = Packet(*rest, data[HEAD:-4])
     assert first == 0x10 and p.flow != 0, p
-    assert p.flags & ~{DATA: F_COOKIE, ACK: F_TWICE | F_LATE}.get(p.kind, 0) == 0, p
-    assert p.ranges <= 4 if p.kind == ACK else p.ranges == 0, p
+    assert p.flags & ~{DATA: F_COOKIE | F_MUCH, ACK: F_TWICE | F_LATE | 0xF0}.get(p.kind, 0) == 0, p
+    assert p.ranges <= 16 if p.kind == ACK else p.ranges == 0, p
     assert p.kind in (COOKIE, DATA, ACK) or p.number == 0, p
     assert p.kind == ACK or p.hold == 0, p
     if p.kind == HELLO:
@@ -68,10 +68,7 @@ def decode(data):
         assert len(p.body) == 16, p
     elif p.kind == ACK:
         assert len(p.body) == 8 * p.ranges, p
-        last = p.number
-        for at, to in ranges_of(p):
-            assert last < at < to, ("ranges are above the number, apart and in order", p)
-            last = to
+        assert all(p.number < at < to for at, to in ranges_of(p)), ("ranges are above the number", p)
     elif p.kind == UNKNOWN:
         assert p.body == b"" and p.stamp == 0, p
     else:
@@ -124,6 +121,10 @@ class Device:
         self.flow = self.token = self.number = 0
         self.cookie, self.opened, self.had = b"", False, set()
         self.way = {}           # the workers of our own flow, if they are not 0: src, dst
+        self.much = False       # True: our DATA has the flag MUCH
+        self.asked = False      # ... or had it once
+        self.window = 0         # what our ACKs tell: the window is WINDOW << window
+        self.takes = WINDOW     # the window that the other end tells
         self.numbers = 1        # how many workers this device has
         self.ports = set()      # (UDP source port, source worker, destination worker) of what has come
 
@@ -149,6 +150,10 @@ class Device:
             self.answers.append(p)
             if p.kind == ACK and p.flow == self.flow and p.token == self.token:
                 self.opened = True
+                ends = [p.number, *(n for r in ranges_of(p) for n in r)]
+                assert self.asked or p.flags >> 4 == 0 and p.ranges <= 4 and ends == sorted(set(ends)), \
+                    ("a larger window, many ranges, or ranges that are not apart and in order", p)
+                self.takes = WINDOW << (p.flags >> 4)
                 for at, to in [(0, p.number), *ranges_of(p)]:
                     self.had.update(range(at, to))
         return p
@@ -174,7 +179,7 @@ class Device:
             body = body[16:]
         assert f.first.setdefault(p.number, body) == body, "a repeated packet has other contents"
         missing = min(n for n in range(len(f.seen) + 1) if n not in f.seen)
-        assert p.number - missing < WINDOW, "the number lies beyond the window"
+        assert p.number - missing < WINDOW << self.window, "the number lies beyond the window"
         if not self.answer(p):
             return
         if p.number not in f.seen:
@@ -190,8 +195,9 @@ class Device:
             else:
                 spans.append([n, n + 1])
         f.acked = True
-        self.put(packet(ACK, ranges=len(spans[:4]), src=p.dst, dst=p.src, flow=p.flow, token=p.token, number=missing,
-                        stamp=p.stamp, body=b"".join(struct.pack(">II", *s) for s in spans[:4])))
+        self.put(packet(ACK, flags=self.window << 4, ranges=len(spans[:4]), src=p.dst, dst=p.src, flow=p.flow,
+                        token=p.token, number=missing, stamp=p.stamp,
+                        body=b"".join(struct.pack(">II", *s) for s in spans[:4])))
 
     def until(self, what, why="", each=lambda: None, later=False):
         """Receives until what() is true. each() is called at once (later: after 0.2 s), and then every 0.2 s."""
@@ -225,7 +231,9 @@ class Device:
         how = {"flow": self.flow, "token": self.token, "cookie": None if self.opened else self.cookie, **self.way,
                **other}
         cookie = how.pop("cookie")
-        self.put(packet(DATA, flags=F_COOKIE if cookie is not None else 0, number=number, stamp=now_us(),
+        self.asked |= self.much
+        flags = (F_COOKIE if cookie is not None else 0) | F_MUCH * self.much
+        self.put(packet(DATA, flags=flags, number=number, stamp=now_us(),
                         body=(cookie or b"") + body, **how))
 
     def give(self, body):

@@ -8,7 +8,7 @@
 
 #include "crc32c/crc32c.h"
 #include "udp/udpl.h"
-#include "udp/udpr.h"
+#include "udpr_ends.h"
 
 /* The vectors of doc/datagram-iwarp.md; test_document.py builds them with a CRC and headers of its own. */
 static const uint8_t wire_hello[] = {
@@ -36,16 +36,6 @@ static const uint8_t wire_unknown[] = {
 	0x10, 0x24, 0x00, 0x00, 0x00, 0x02, 0x00, 0x01, 0x11, 0x22, 0x33, 0x44, 0x0c, 0x0d, 0x0e, 0x0f,
 	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xf2, 0xc9, 0xa5, 0xd8,
 };
-
-static const uint64_t key[2] = { 0x0123456789abcdef, 0xfedcba9876543210 };
-static const struct udpr_cfg cfg = { .target = 100 * RN_NS_PER_US,
-				     .patience = RN_NS_PER_S,
-				     .ack_delay = 100 * RN_NS_PER_US };
-static const uint64_t start = 10 * RN_NS_PER_S, rtt = RN_NS_PER_MS;
-
-static struct udpr_tx tx;
-static struct udpr_rx rx;
-static struct udpr_pkt ring[UDPR_WINDOW];
 
 static void golden_octets(void **state)
 {
@@ -163,54 +153,6 @@ static void a_flow_that_was_replaced_does_not_come_back(void **state)
 	assert_int_equal(udpr_rx_data(&rx, &h, start + 4), UDPR_STRANGE);
 }
 
-/* Opens both ends and gives the sender n packets. Sends as many as the window allows; returns their number. */
-static uint32_t open_flow(uint32_t n)
-{
-	struct udpr_hdr h, c;
-	uint64_t user;
-	uint32_t sent = 0;
-
-	memset(&rx, 0, sizeof(rx));
-	udpr_tx_open(&tx, &cfg, ring, UDPR_WINDOW, 7);
-	for (uint32_t i = 0; i < n; i++)
-		assert_true(udpr_tx_send(&tx, i, start));
-	assert_true(udpr_tx_next(&tx, start, &h, &user));
-	assert_int_equal(h.kind, UDPR_HELLO);
-	assert_false(udpr_tx_next(&tx, start, &h, &user));
-	udpr_cookie_make(key, "a", 1, &h, start, &c);
-	assert_int_equal(udpr_tx_in(&tx, &c, start + rtt), UDPR_OK);
-	while (udpr_tx_timer(&tx, start + rtt) == start + rtt && udpr_tx_next(&tx, start + rtt, &h, &user)) {
-		if (sent++ == 0)
-			assert_int_equal(udpr_rx_open(&rx, key, "a", 1, &h, start + rtt), UDPR_OK);
-		tx.pace = 0; /* no pacing: this is about the window only */
-	}
-	return sent;
-}
-
-static void ack_with(uint32_t below, uint32_t from, uint32_t to, uint8_t flags, uint64_t now)
-{
-	struct udpr_hdr h = { .kind = UDPR_ACK, .flags = flags, .flow = tx.flow, .token = tx.token, .number = below };
-
-	h.stamp = (uint32_t)((start + rtt) / RN_NS_PER_US);
-	h.sacks = from != to;
-	h.sack[0].from = from;
-	h.sack[0].to = to;
-	assert_int_equal(udpr_tx_in(&tx, &h, now), UDPR_OK);
-}
-
-static void ack(uint32_t below, uint32_t from, uint32_t to, uint64_t now) { ack_with(below, from, to, 0, now); }
-
-static uint32_t told(bool want)
-{
-	uint64_t user;
-	uint32_t n = 0;
-	bool ok;
-
-	for (; udpr_tx_done(&tx, &user, &ok); n++)
-		assert_int_equal(ok, want);
-	return n;
-}
-
 static void a_hole_delays_its_own_packet_alone(void **state)
 {
 	struct udpr_hdr h;
@@ -323,39 +265,6 @@ static void a_restarted_receiver_ends_the_flow_at_once(void **state)
 	assert_int_equal(told(false), 2);
 }
 
-static void delay_above_the_target_makes_the_window_smaller(void **state)
-{
-	uint32_t before;
-
-	(void)state;
-	assert_int_equal(open_flow(20), 10);
-	before = tx.cwnd;
-	ack(1, 0, 0, start + 2 * rtt);
-	assert_true(tx.cwnd > before);
-	before = tx.cwnd;
-	ack(2, 0, 0, start + 4 * rtt); /* a round trip three times as long as the smallest one */
-	assert_true(tx.cwnd < before && tx.cwnd >= before / 2);
-	before = tx.cwnd;
-	ack(3, 0, 0, start + 4 * rtt + 1);
-	assert_int_equal(tx.cwnd, before); /* cwnd is reduced at most once in a round trip */
-}
-
-static void delay_of_an_end_that_did_not_run_is_no_congestion(void **state)
-{
-	uint32_t before, srtt;
-
-	(void)state;
-	assert_int_equal(open_flow(20), 10);
-	ack(1, 0, 0, start + 2 * rtt);
-	before = tx.cwnd;
-	srtt = tx.srtt;
-	ack_with(2, 0, 0, UDPR_F_LATE, start + 40 * rtt);
-	assert_true(tx.cwnd > before && tx.srtt > srtt); /* but the timers use the sample */
-	before = tx.cwnd;
-	ack(3, 0, 0, start + 80 * rtt);
-	assert_true(tx.cwnd < before);
-}
-
 static void a_receiver_that_did_not_run_says_so_once(void **state)
 {
 	struct udpr_hdr h = { .kind = UDPR_DATA }, out;
@@ -428,68 +337,6 @@ static void packets_come_back_only_from_a_flow_that_has_sent_none(void **state)
 	assert_true(udpr_tx_busy(&tx) && tx.state == UDPR_OPENING);
 }
 
-/*
- * Runs a flow with much to send over a line of constant delay for some round trips; the line loses each lose_each-th
- * packet. Returns the window at the end; packets.
- */
-static uint32_t window_after(uint32_t lose_each, uint32_t rounds)
-{
-	uint32_t n = open_flow(UDPR_WINDOW), number[UDPR_WINDOW], crossed = 0;
-	uint64_t now = start + rtt, user;
-	struct udpr_hdr h;
-	bool ok;
-
-	for (uint32_t i = 0; i < n; i++)
-		number[i] = i;
-	for (; rounds > 0; rounds--) {
-		const uint32_t stamp = (uint32_t)(now / RN_NS_PER_US);
-		now += rtt;
-		for (uint32_t i = 0; i < n; i++) {
-			h = (struct udpr_hdr){ .kind = UDPR_DATA, .flow = tx.flow, .token = tx.token, .stamp = stamp };
-			h.number = number[i];
-			if (++crossed % lose_each != 0)
-				assert_int_equal(udpr_rx_data(&rx, &h, now), UDPR_OK);
-		}
-		if (udpr_rx_due(&rx, 0) != RN_NEVER) {
-			udpr_rx_ack(&rx, now, &h);
-			assert_int_equal(udpr_tx_in(&tx, &h, now), UDPR_OK);
-		}
-		now += rtt / 2; /* beyond RACK's reordering window */
-		udpr_tx_tick(&tx, now);
-		while (udpr_tx_done(&tx, &user, &ok))
-			assert_true(ok);
-		while (udpr_tx_room(&tx, UDPR_WINDOW) > 0)
-			assert_true(udpr_tx_send(&tx, 0, now));
-		for (n = 0; udpr_tx_next(&tx, now, &h, &user); n++) {
-			number[n] = h.number;
-			tx.pace = 0;
-		}
-	}
-	return tx.cwnd >> 16;
-}
-
-static void a_new_flow_doubles_its_window_until_the_first_delay(void **state)
-{
-	(void)state;
-	assert_int_equal(window_after(UINT32_MAX, 1), 20);
-	assert_int_equal(window_after(UINT32_MAX, 3), 80);
-	assert_int_equal(window_after(UINT32_MAX, 6), UDPR_WINDOW);
-	assert_int_equal(open_flow(20), 10);
-	ack(1, 0, 0, start + 2 * rtt);
-	ack(2, 0, 0, start + 4 * rtt); /* a round trip three times as long as the smallest one */
-	const uint32_t before = tx.cwnd;
-	ack_with(3, 0, 0, UDPR_F_LATE, start + 5 * rtt);
-	assert_true(tx.cwnd > before &&
-		    tx.cwnd - before < 65536 / 2); /* one packet a round trip, no longer one an ACK */
-}
-
-static void few_losses_make_the_window_no_smaller_and_many_do(void **state)
-{
-	(void)state;
-	assert_int_equal(window_after(100, 400), UDPR_WINDOW);      /* 1 % */
-	assert_in_range(window_after(20, 400), 1, UDPR_WINDOW / 8); /* 5 % */
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -506,11 +353,7 @@ int main(void)
 		cmocka_unit_test(a_flow_ends_at_its_sender_before_a_receiver_forgets_it),
 		cmocka_unit_test(nothing_is_forgotten_while_a_packet_or_an_ack_is_owed),
 		cmocka_unit_test(packets_come_back_only_from_a_flow_that_has_sent_none),
-		cmocka_unit_test(delay_above_the_target_makes_the_window_smaller),
-		cmocka_unit_test(delay_of_an_end_that_did_not_run_is_no_congestion),
 		cmocka_unit_test(a_receiver_that_did_not_run_says_so_once),
-		cmocka_unit_test(a_new_flow_doubles_its_window_until_the_first_delay),
-		cmocka_unit_test(few_losses_make_the_window_no_smaller_and_many_do),
 	};
 
 	return cmocka_run_group_tests_name("udpr", tests, NULL, NULL);

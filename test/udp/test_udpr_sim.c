@@ -20,9 +20,10 @@
 
 #define NODES     3u
 #define RING      64u
+#define RING_WIDE 1024u
 #define WIRE      4096u /* datagrams under way at most; further ones are lost */
-#define FRAME     128u
-#define PACKETS   600u /* packets that are given to flows in a run */
+#define FRAME     192u
+#define PACKETS   3000u /* packets that are given to flows in a run, at most */
 #define SEEDS     1000u
 #define ACK_DELAY (100 * RN_NS_PER_US)
 #define PATIENCE  (2 * RN_NS_PER_S)
@@ -37,7 +38,8 @@ struct node {
 	uint64_t key[2], idle; /* idle: ns after which it forgets a flow that carries nothing */
 	struct udpr_tx tx[NODES];
 	struct udpr_rx rx[NODES];
-	struct udpr_pkt ring[NODES][RING];
+	struct udpr_pkt ring[NODES][RING_WIDE], other[NODES][RING_WIDE];
+	uint64_t bits[NODES][UDPR_WIDE / 64];
 };
 
 enum fate { NOT_GIVEN = 0, WAITING, DELIVERED, FAILED, FORGOTTEN /* FORGOTTEN: the packet's sender was restarted */ };
@@ -53,6 +55,8 @@ static struct {
 		uint32_t from, came;
 	} packet[PACKETS];
 	uint32_t given, good, bad, forgotten, loss, twice, broken, late;
+	bool wide; /* receivers have memory for wide windows, now and then */
+	uint32_t packets, widest, fars;
 } sim;
 
 static const struct udpr_cfg cfg = { .target = 100 * RN_NS_PER_US, .patience = PATIENCE, .ack_delay = ACK_DELAY };
@@ -111,7 +115,9 @@ static void data_in(const struct frame *f, const struct udpr_hdr *h)
 		send_hdr(f->to, f->from, &out, 0);
 		return;
 	}
-	if (udpr_rx_data(rx, h, sim.now) != UDPR_OK)
+	const enum udpr_verdict v = udpr_rx_data(rx, h, sim.now);
+	sim.fars += v == UDPR_FAR;
+	if (v != UDPR_OK)
 		return;
 	assert_int_equal(h->body_len, 8);
 	user = rn_load_be64(f->b + h->body);
@@ -152,6 +158,24 @@ static void tell_fates(struct udpr_tx *t)
 	}
 }
 
+/* A receiver gives the flow memory while its sender has much to send; the sender takes a longer ring then. */
+static void look_at_windows(uint32_t i, uint32_t k)
+{
+	struct node *n = &sim.node[i];
+	struct udpr_tx *t = &n->tx[k];
+	struct udpr_rx *rx = &n->rx[k];
+
+	if (!sim.wide)
+		return;
+	if (rx->open && rx->wide == NULL && rx->much && rn_rng_below(&sim.rng, 4) == 0)
+		udpr_rx_widen(rx, n->bits[k]);
+	else if (rx->wide != NULL && !rx->much)
+		(void)udpr_rx_narrow(rx);
+	if (udpr_tx_busy(t) && t->window > UDPR_WINDOW && t->mask < RING_WIDE - 1)
+		udpr_tx_ring(t, n->other[k], RING_WIDE);
+	sim.widest = rn_max_u32(sim.widest, t->nxt - t->una);
+}
+
 /* One flow's turn. Returns the time of its next turn. */
 static uint64_t turn(uint32_t i, uint32_t k)
 {
@@ -160,6 +184,7 @@ static uint64_t turn(uint32_t i, uint32_t k)
 	struct udpr_hdr h;
 	uint64_t user, due;
 
+	look_at_windows(i, k);
 	tell_fates(t);
 	udpr_tx_tick(t, sim.now);
 	tell_fates(t);
@@ -189,11 +214,14 @@ static void give(void)
 	uint32_t i = rn_rng_below(&sim.rng, NODES), k = (i + 1 + rn_rng_below(&sim.rng, NODES - 1)) % NODES;
 	struct udpr_tx *t = &sim.node[i].tx[k];
 
-	for (uint32_t burst = 1 + rn_rng_below(&sim.rng, 40); burst > 0 && sim.given < PACKETS; burst--) {
+	const uint32_t most = sim.wide ? 900 : 40;
+
+	for (uint32_t burst = 1 + rn_rng_below(&sim.rng, most); burst > 0 && sim.given < sim.packets; burst--) {
 		if (!udpr_tx_send(t, sim.given, sim.now)) {
 			if (t->state != UDPR_CLOSED)
 				return;
-			udpr_tx_open(t, &cfg, sim.node[i].ring[k], RING, rn_rng_u32(&sim.rng) | 1);
+			udpr_tx_open(t, &cfg, sim.node[i].ring[k], sim.wide ? UDPR_WINDOW : RING,
+				     rn_rng_u32(&sim.rng) | 1);
 			assert_true(udpr_tx_send(t, sim.given, sim.now));
 		}
 		sim.packet[sim.given].from = i;
@@ -228,22 +256,24 @@ static bool waiting(void)
 	return false;
 }
 
-static void run(uint64_t seed, uint32_t restarts)
+static void run(uint64_t seed, uint32_t restarts, bool wide)
 {
 	uint64_t next_give = 0, last = 0, due;
 
 	memset(&sim, 0, sizeof(sim));
 	sim.seed = seed;
+	sim.wide = wide;
+	sim.packets = wide ? PACKETS : 600;
 	rn_rng_seed(&sim.rng, seed);
 	sim.now = RN_NS_PER_S;
-	sim.loss = rn_rng_below(&sim.rng, 200000);
+	sim.loss = rn_rng_below(&sim.rng, wide ? 20000 : 200000);
 	sim.twice = rn_rng_below(&sim.rng, 50000);
 	sim.broken = rn_rng_below(&sim.rng, 20000);
 	sim.late = rn_rng_below(&sim.rng, 5000);
 	for (uint32_t i = 0; i < NODES; i++)
 		start_node(i);
-	while (sim.given < PACKETS || waiting()) {
-		if (sim.given < PACKETS && sim.now >= next_give) {
+	while (sim.given < sim.packets || waiting()) {
+		if (sim.given < sim.packets && sim.now >= next_give) {
 			give();
 			last = sim.now;
 			next_give = sim.now + rn_rng_below(&sim.rng, 300) * RN_NS_PER_US;
@@ -256,9 +286,10 @@ static void run(uint64_t seed, uint32_t restarts)
 		for (uint32_t i = 0; i < NODES; i++)
 			for (uint32_t k = 0; k < NODES; k++)
 				due = rn_min_u64(due, i == k ? RN_NEVER : turn(i, k));
-		due = rn_min_u64(due, sim.given < PACKETS ? next_give : RN_NEVER);
+		due = rn_min_u64(due, sim.given < sim.packets ? next_give : RN_NEVER);
 		/* each packet of a ring may be waited for during `patience`, and no longer */
-		assert_true(sim.given < PACKETS || !waiting() || sim.now - last < RING * PATIENCE);
+		assert_true(sim.given < sim.packets || !waiting() ||
+			    sim.now - last < (wide ? RING_WIDE : RING) * PATIENCE);
 		sim.now = rn_max_u64(sim.now + RN_NS_PER_US, due == RN_NEVER ? 0 : due);
 	}
 	for (uint32_t k = 0; k < PACKETS; k++)
@@ -273,7 +304,7 @@ static void every_success_is_delivered_once_every_failure_at_most_once(void **st
 
 	(void)state;
 	for (uint64_t seed = only ? only : 1; seed <= (only ? only : SEEDS); seed++) {
-		run(seed, seed % 2 ? 0 : 2000);
+		run(seed, seed % 2 ? 0 : 2000, false);
 		good[seed % 2 == 0] += sim.good;
 		bad[seed % 2 == 0] += sim.bad;
 		forgotten += sim.forgotten;
@@ -287,10 +318,26 @@ static void every_success_is_delivered_once_every_failure_at_most_once(void **st
 	assert_true(only || good[1] > bad[1]);
 }
 
+static void the_same_in_windows_that_grow_and_shrink(void **state)
+{
+	uint32_t widest = 0, fars = 0;
+
+	(void)state;
+	for (uint64_t seed = only ? only : 1; seed <= (only ? only : SEEDS / 10); seed++) {
+		run(seed, seed % 2 ? 0 : 200, true);
+		assert_true(seed % 2 == 0 || sim.bad == 0);
+		widest = rn_max_u32(widest, sim.widest);
+		fars += sim.fars;
+	}
+	print_message("# %u packets on the way at most, %u behind a window\n", widest, fars);
+	assert_true(only || widest > 2 * UDPR_WINDOW);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_success_is_delivered_once_every_failure_at_most_once),
+		cmocka_unit_test(the_same_in_windows_that_grow_and_shrink),
 	};
 
 	only = argc > 1 ? strtoull(argv[1], NULL, 0) : 0;

@@ -14,17 +14,20 @@
 #include "udp/udpl.h"
 #include "udp/udpr.h"
 
-#define RD_PEERS    32768u /* workers of other devices with which a worker has flows, at most; a power of two */
-#define RD_PAIRS    32768u /* pairs of queue pairs of a device's worker */
-#define RD_WORKS    4096u  /* of these, pairs with something under way */
-#define RD_WIDES    256u   /* of these, pairs with more than RD_WIN segments on the way */
-#define RD_PROMISES 32768u /* segments beyond RD_WIN for each pair that a device's worker promises its peers */
-#define RD_BUCKETS  8192u  /* of each hash table of pairs; a power of two */
-#define RD_RING     256u   /* packets on the way to a peer: all that a receiver takes (UDPR_WINDOW) */
-#define RD_RINGS    2048u  /* peers to which packets are on the way */
-#define RD_PACKETS  8192u  /* packets on the way to all peers */
-#define RD_BACKLOG  64u    /* of a flow's packets those that wait to be sent: more would delay other pairs' */
-#define RD_NUMBERS  RNICD_MAX_WORKERS /* numbers that a peer's workers may have: a device takes no more places */
+#define RD_PEERS      32768u    /* workers of other devices with which a worker has flows, at most; a power of two */
+#define RD_PAIRS      32768u    /* pairs of queue pairs of a device's worker */
+#define RD_WORKS      4096u     /* of these, pairs with something under way */
+#define RD_WIDES      256u      /* of these, pairs with more than RD_WIN segments on the way */
+#define RD_PROMISES   32768u    /* segments beyond RD_WIN for each pair that a device's worker promises its peers */
+#define RD_BUCKETS    8192u     /* of each hash table of pairs; a power of two */
+#define RD_RING       256u      /* packets on the way to a peer: all that any receiver takes (UDPR_WINDOW) */
+#define RD_RING_WIDE  UDPR_WIDE /* the same to one that takes more */
+#define RD_RINGS      2048u     /* peers to which packets are on the way */
+#define RD_RINGS_WIDE 64u       /* of these, with more than RD_RING packets */
+#define RD_BITS       256u      /* peers that may have more than RD_RING packets on the way to here */
+#define RD_PACKETS    16384u    /* packets on the way to all peers */
+#define RD_BACKLOG    64u /* of a flow's packets those that wait to be sent, at most: more would delay other pairs' */
+#define RD_NUMBERS    RNICD_MAX_WORKERS /* numbers that a peer's workers may have: a device takes no more places */
 
 /* Each pair has one peer, so a tenant that uses its whole share of the pairs takes at most the same share of the
  * peers. */
@@ -45,6 +48,17 @@ struct rd_packet {
 struct rd_ring {
 	struct rn_slink link; /* free */
 	struct udpr_pkt pkt[RD_RING];
+};
+
+struct rd_ring_wide {
+	struct rn_slink link; /* free */
+	struct udpr_pkt pkt[RD_RING_WIDE];
+};
+
+/* Which numbers of a wide window have come: udpr_rx.wide. */
+struct rd_bits {
+	struct rn_slink link; /* free */
+	uint64_t bits[UDPR_WIDE / 64];
 };
 
 /* What the flows to and from another device have carried, since it has its place. */
@@ -81,9 +95,11 @@ struct rd_peer {
 	struct udpr_tx tx;
 	struct udpr_rx rx;
 	struct rd_flow_stats stats;
-	struct rd_ring *ring; /* NULL: no packets are on the way */
-	uint32_t packets;     /* how many of the device's packets it has */
-	struct rn_slist full; /* pairs that wait until the flow to it takes more packets (rd_park) */
+	struct rd_ring *ring;      /* NULL: no packets are on the way */
+	struct rd_ring_wide *wide; /* the packets lie here; NULL: in `ring` */
+	struct rd_bits *bits;      /* NULL: the flow from the peer has the window UDPR_WINDOW */
+	uint32_t packets;          /* how many of the device's packets it has */
+	struct rn_slist full;      /* pairs that wait until the flow to it takes more packets (rd_park) */
 };
 
 struct rd_port {
@@ -93,7 +109,7 @@ struct rd_port {
 	struct rn_wheel wheel;
 	struct rn_pool free;     /* struct rd_peer, by link */
 	struct rn_slist touched; /* likewise */
-	struct rn_pool rings, packets;
+	struct rn_pool rings, rings_wide, bits, packets;
 	uint32_t rings_free, packets_free;
 	uint32_t hand;    /* where the next look for a resting peer begins */
 	uint32_t n_peers; /* in use */
@@ -108,6 +124,8 @@ struct rd_port {
 	struct rd_wide wide[RD_WIDES];
 	struct rd_chain aside[RD_WORKS * RD_WIN];
 	struct rd_ring ring[RD_RINGS];
+	struct rd_ring_wide ring_wide[RD_RINGS_WIDE];
+	struct rd_bits of_bits[RD_BITS];
 	struct rd_packet packet[RD_PACKETS];
 };
 

@@ -32,6 +32,8 @@ struct rd_port *rd_memory(uint32_t port, uint32_t qpn)
 	r->free = rn_pool_of(r->peer, RD_PEERS, link);
 	r->rings = rn_pool_of(r->ring, RD_RINGS, link);
 	r->rings_free = RD_RINGS;
+	r->rings_wide = rn_pool_of(r->ring_wide, RD_RINGS_WIDE, link);
+	r->bits = rn_pool_of(r->of_bits, RD_BITS, link);
 	r->packets = rn_pool_of(r->packet, RD_PACKETS, link);
 	r->packets_free = RD_PACKETS;
 	of[port][number] = r;

@@ -4,6 +4,7 @@
 
 #include <rte_random.h>
 
+#include "base/rn_seq.h"
 #include "border/flow_owner.h"
 #include "crc32c/crc32c.h"
 #include "plane/rd_peer.h"
@@ -12,9 +13,10 @@
 #define ACK_DELAY    (50 * RN_NS_PER_US)
 #define RD_SPORTS    0xc000u /* UDP source ports of flows begin behind this one: RFC 6335's dynamic ports */
 #define TURN_SHARE   WORKER_BURST
-#define PAIR_SHARE   8u  /* packets of a pair before it is the next one's turn */
-#define TURN_BLOCKED 16u /* pairs that find too few packets free, and are checked in a turn */
-#define RESERVE      64u /* packets and rings that are left for answers */
+#define PAIR_SHARE   8u                 /* packets of a pair before it is the next one's turn */
+#define TURN_BLOCKED 16u                /* pairs that find too few packets free, and are checked in a turn */
+#define LONG_AGO     (10 * RN_NS_PER_S) /* no packet was on the way that long */
+#define RESERVE      64u                /* packets and rings that are left for answers */
 
 static const struct udpr_cfg flow_cfg = { .target = 100 * RN_NS_PER_US,
 					  .patience = 5 * RN_NS_PER_S,
@@ -80,7 +82,7 @@ static uint32_t number_of(const struct rd_packet *packet, uint32_t numbers)
 static bool all_are_for(const struct rd_peer *p)
 {
 	for (uint32_t n = p->tx.una; n != p->tx.end; n++)
-		if (number_of(rd_packet_of(p->ring->pkt[n % RD_RING].user), p->numbers) != p->number)
+		if (number_of(rd_packet_of(udpr_tx_pkt(&p->tx, n)->user), p->numbers) != p->number)
 			return false;
 	return true;
 }
@@ -183,11 +185,20 @@ static void data_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_
 	body_in(w, r, p, b, h);
 }
 
+/*
+ * Whether the packet that the answer echoes was sent before this worker stood still last: its time stamp is that of the
+ * turn, in which the worker may have stood still before the packet left.
+ */
+static bool from_before(const struct rnicd_worker *w, const struct udpr_hdr *h)
+{
+	return w->now - w->stood < LONG_AGO && rn_seq_le(h->stamp, (uint32_t)(w->stood / RN_NS_PER_US));
+}
+
 static void answer_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_addr *from, struct udpr_hdr *h)
 {
 	struct rd_peer *p = rd_peer_find(r, from, h->src_worker);
 
-	h->flags |= w->late ? UDPR_F_LATE : 0;
+	h->flags |= w->late || from_before(w, h) ? UDPR_F_LATE : 0;
 	if (p == NULL || udpr_tx_in(&p->tx, h, w->now) != UDPR_OK) {
 		r->drops.strange++;
 		return;
@@ -283,6 +294,7 @@ static bool flow_fates(struct rnicd_worker *w, struct rd_port *r, struct rd_peer
 		return false;
 	while (udpr_tx_done(&p->tx, &packet, &ok))
 		rd_packet_back(r, p, rd_packet_of(packet));
+	rd_peer_windows(r, p);
 	if (lost) {
 		p->stats.lost++;
 		if (!any_lives(r, &p->addr)) /* it may have restarted, with another number of workers */
@@ -371,7 +383,7 @@ static bool flow_send(struct rnicd_worker *w, struct rd_port *r, struct rd_peer 
 	uint64_t packet;
 
 	while (ud_room(w, port) && udpr_tx_next(&p->tx, w->now, &h, &packet)) {
-		const bool data = h.kind == UDPR_DATA, again = data && p->ring->pkt[h.number % RD_RING].again;
+		const bool data = h.kind == UDPR_DATA, again = data && udpr_tx_pkt(&p->tx, h.number)->again;
 
 		send_packet(w, rnicd.port[r->port], &p->addr, &h, data ? rd_packet_of(packet) : NULL);
 		p->stats.again += again;
@@ -511,8 +523,8 @@ static uint32_t look_flows(const struct rd_port *r, struct look_flow *f)
 			.peer_worker = p->number,
 			.state = (enum udpr_state)p->tx.state,
 			.from = p->rx.open,
-			.in_flight = p->tx.flight,
-			.waiting = p->tx.end - p->tx.nxt + p->tx.gone,
+			.in_flight = p->tx.flight.n,
+			.waiting = p->tx.end - p->tx.nxt + p->tx.gone.n,
 			.cwnd = p->tx.cwnd >> 16,
 			.srtt = p->tx.srtt,
 			.min_rtt = p->tx.min_rtt,

@@ -8,6 +8,8 @@
 /* A peer that is silent for this long may be replaced: by then no cookie of a forgotten flow is valid. */
 #define PEER_REST_NS UDPR_IDLE_MIN
 #define PEER_LOOKS   8u /* peers that are checked to find an idle one */
+#define BACKLOG_PART 8u /* a flow's backlog: this part of its window */
+#define BACKLOG_MIN  4u /* ... and this at least */
 
 /* ---- peers ---- */
 
@@ -64,6 +66,11 @@ void rd_peer_drop(struct rd_port *r, struct rd_peer *p)
 		at = &(*at)->next;
 	*at = p->next;
 	rn_wheel_disarm(&r->wheel, &p->timer);
+	if (p->bits != NULL) {
+		memset(p->bits->bits, 0, sizeof(p->bits->bits));
+		rn_pool_push_front(&r->bits, &p->bits->link);
+		p->bits = NULL;
+	}
 	p->used = false;
 	r->n_peers--;
 	rn_pool_push_back(&r->free, &p->link);
@@ -103,13 +110,44 @@ struct rd_peer *rd_peer_get(struct rd_port *r, const struct pkt_addr *addr, uint
 	return p != NULL ? p : rd_peer_take(r, addr, number, now);
 }
 
+/* ---- windows ---- */
+
+static uint32_t ring_len(const struct rd_peer *p) { return p->wide != NULL ? RD_RING_WIDE : RD_RING; }
+
+void rd_peer_windows(struct rd_port *r, struct rd_peer *p)
+{
+	struct udpr_tx *t = &p->tx;
+
+	if (p->wide == NULL && p->ring != NULL && t->window > RD_RING && t->end - t->una > RD_RING / 2 &&
+	    (p->wide = rn_pool_pop(&r->rings_wide, struct rd_ring_wide, link)) != NULL)
+		udpr_tx_ring(t, p->wide->pkt, RD_RING_WIDE);
+	if (p->bits == NULL && p->rx.much && (p->bits = rn_pool_pop(&r->bits, struct rd_bits, link)) != NULL) {
+		udpr_rx_widen(&p->rx, p->bits->bits);
+	} else if (p->bits != NULL && !p->rx.much && udpr_rx_narrow(&p->rx) != NULL) {
+		rn_pool_push_front(&r->bits, &p->bits->link);
+		p->bits = NULL;
+	}
+}
+
 /* ---- packets ---- */
+
+/*
+ * How many packets may wait in the flow: those that can be sent now, and few more, since a report that waits long tells
+ * little when it is sent.
+ */
+static uint32_t backlog(const struct udpr_tx *t)
+{
+	const uint32_t window = t->cwnd >> 16, now = window - rn_min_u32(window, t->flight.n);
+
+	return rn_min_u32(now + rn_max_u32(window / BACKLOG_PART, BACKLOG_MIN), RD_BACKLOG);
+}
 
 uint32_t rd_flow_room(const struct rd_peer *p)
 {
-	const uint32_t room = udpr_tx_room(&p->tx, RD_RING), waits = p->tx.end - p->tx.nxt + p->tx.gone;
+	const uint32_t room = udpr_tx_room(&p->tx, ring_len(p)), waits = p->tx.end - p->tx.nxt + p->tx.gone.n;
+	const uint32_t most = backlog(&p->tx);
 
-	return waits < RD_BACKLOG && room > 0 ? rn_min_u32(room - 1, RD_BACKLOG - waits) : 0;
+	return waits < most && room > 0 ? rn_min_u32(room - 1, most - waits) : 0;
 }
 
 /*
@@ -118,7 +156,7 @@ uint32_t rd_flow_room(const struct rd_peer *p)
  */
 bool rd_packet_room(const struct rd_port *r, const struct rd_peer *p, uint32_t leave)
 {
-	return (leave > 0 ? rd_flow_room(p) : udpr_tx_room(&p->tx, RD_RING)) > 0 && r->packets_free > leave &&
+	return (leave > 0 ? rd_flow_room(p) : udpr_tx_room(&p->tx, ring_len(p))) > 0 && r->packets_free > leave &&
 	       (leave == 0 || p->packets < r->packets_free) && (p->ring != NULL || r->rings_free > leave);
 }
 
@@ -127,7 +165,7 @@ struct rd_packet *rd_packet_take(struct rd_port *r, struct rd_peer *p)
 	if (p->ring == NULL) {
 		p->ring = rn_pool_pop(&r->rings, struct rd_ring, link);
 		r->rings_free--;
-		p->tx.ring = p->ring->pkt; /* a flow without packets has none in its ring */
+		udpr_tx_ring(&p->tx, p->ring->pkt, RD_RING); /* a flow without packets has none in its ring */
 	}
 	r->packets_free--;
 	p->packets++;
@@ -143,4 +181,7 @@ void rd_packet_back(struct rd_port *r, struct rd_peer *p, struct rd_packet *pack
 	rn_pool_push_front(&r->rings, &p->ring->link);
 	r->rings_free++;
 	p->ring = NULL;
+	if (p->wide != NULL)
+		rn_pool_push_front(&r->rings_wide, &p->wide->link);
+	p->wide = NULL;
 }

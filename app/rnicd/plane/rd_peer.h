@@ -18,6 +18,11 @@ struct rd_peer *rd_peer_take(struct rd_port *r, const struct pkt_addr *addr, uin
 struct rd_peer *rd_peer_get(struct rd_port *r, const struct pkt_addr *addr, uint32_t number, uint64_t now);
 /* Forgets a peer without packets. */
 void rd_peer_drop(struct rd_port *r, struct rd_peer *p);
+/*
+ * Gives the flows to and from the peer memory for windows of more than RD_RING packets while they can use it, and takes
+ * it back.
+ */
+void rd_peer_windows(struct rd_port *r, struct rd_peer *p);
 /* The peer is looked at in this turn. */
 void rd_peer_touch(struct rd_port *r, struct rd_peer *p);
 
@@ -25,7 +30,7 @@ void rd_peer_touch(struct rd_port *r, struct rd_peer *p);
 uint32_t rd_peer_numbers(struct rd_port *r, const struct pkt_addr *addr);
 void rd_peer_set_numbers(struct rd_port *r, const struct pkt_addr *addr, uint32_t numbers);
 
-/* How many packets of pairs the peer's flow takes: RD_BACKLOG wait at most, and one place is left for an answer. */
+/* How many packets of pairs the peer's flow takes: few wait, and one place is left for an answer. */
 uint32_t rd_flow_room(const struct rd_peer *p);
 /*
  * Whether the peer's flow may have one more packet, and the device's pools keep `leave` for answers. 0: the packet is

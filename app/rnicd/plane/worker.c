@@ -138,6 +138,7 @@ void worker_tell_lost(struct rnicd_worker *w)
 		w->tcp.turns.lost += gap;
 		if (gap > __atomic_load_n(&rnicd.stalled[w->index], __ATOMIC_RELAXED))
 			__atomic_store_n(&rnicd.stalled[w->index], gap, __ATOMIC_RELAXED);
+		w->stood = w->now;
 	}
 	w->late = gap > LATE_NS || w->woken || (w->late && w->more);
 	w->woken = false;

@@ -120,6 +120,7 @@ struct rnicd_worker {
 	uint64_t look_at[RNICD_MAX_LINES]; /* next time to read a port whose reading takes a system call: worker_rx.c */
 	uint64_t answers_at;               /* rate limit of resets and cookies for strangers: conn.c */
 	uint64_t strangers_at;             /* rate limit of connections without a Request */
+	uint64_t stood;                    /* when a turn began late last, as another program had the CPU */
 	uint64_t passive;                  /* connections numbered so far: effects.c */
 	uint32_t fx_told;                  /* of qp.fx, when the queue to the control thread was full in between */
 	struct worker_client *clients;
