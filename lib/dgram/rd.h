@@ -19,11 +19,12 @@
  *
  * A pair of QPs is made on first use from a bounded table. A pair at rest is small: its working memory comes from a
  * bounded pool when a segment comes or a work request is taken, and goes back when nothing is under way. When the pool
- * is empty, a queue stands still, and a peer's segment is refused. At most RD_WIN segments of a run are on the way, so
- * a receiver keeps no more than that for a pair whose next segment is missing, or finds no receive. A work request is
- * complete when the peer QP has taken all of its segments, or has answered. A failure ends the pair: the work request
- * at fault gets its status, later ones are flushed, and REFUSED tells the peer. The QP and its other pairs go on; the
- * next work request to that peer begins a new run. A success was delivered exactly once, a failure at most once.
+ * is empty, a queue stands still, and a peer's segment is refused. At most RD_WIN segments of a run are on the way
+ * unless the receiver promises more, so a receiver keeps no more than that for a pair whose next segment is missing, or
+ * finds no receive. A work request is complete when the peer QP has taken all of its segments, or has answered. A
+ * failure ends the pair: the work request at fault gets its status, later ones are flushed, and REFUSED tells the peer.
+ * The QP and its other pairs go on; the next work request to that peer begins a new run. A success was delivered
+ * exactly once, a failure at most once.
  *
  * Of an ordered run more than RD_WIN segments may be on the way when the receiver allows it. Its sender asks
  * (RD_F_MUCH). The receiver promises memory for further segments, out of what is free, and tells the sum as `room`.
@@ -270,12 +271,13 @@ struct rd_ctx {
 	uint32_t share;      /* pairs of one tenant at most */
 	uint32_t work_share; /* working memories of one tenant at most */
 	uint32_t run;        /* the run number that was given last */
-	uint64_t probed;     /* when that was done last */
-	uint64_t probe_at;   /* when pairs that wait are looked at; RN_NEVER: nothing is under way */
+	uint64_t probed;     /* when rd_tick() has last looked at all busy pairs */
+	uint64_t probe_at;   /* when the next such look is due; RN_NEVER: nothing is under way */
 	struct rn_pool free, works, holds, chains, wides;
 	uint32_t n_works, works_used, senders;
-	uint32_t n_wides, wides_free, n_promises,
-		promised; /* n_promises: segments that can be promised to all pairs at once */
+	uint32_t n_wides, wides_free;
+	uint32_t n_promises; /* segments that can be promised to all pairs at once */
+	uint32_t promised;   /* segments that are promised to all pairs now */
 	struct rn_slist ready;
 	struct rn_list busy, waits, due; /* struct rd_work */
 	struct rn_list again;            /* struct rd_side: queues to be looked at when there is working memory */

@@ -159,11 +159,10 @@ void rd_ask_room(struct rd_ctx *d, struct rd_pair *p, struct rd_hdr *h)
 
 bool rd_gives_back(const struct rd_ctx *d, struct rd_pair *p)
 {
+	const bool memory_wanted = !rn_list_empty(&d->again);
 	struct rd_work *k = p->k;
 
-	const bool short_of = !rn_list_empty(&d->again);
-
 	k->back = k->gives && k->acked == p->sent &&
-		  (short_of || k->sure == p->sent || d->qp->now - k->used >= RD_PROBE_NS);
+		  (memory_wanted || k->sure == p->sent || d->qp->now - k->used >= RD_PROBE_NS);
 	return k->back;
 }

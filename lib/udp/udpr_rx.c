@@ -204,7 +204,8 @@ void udpr_rx_ack(struct udpr_rx *rx, uint64_t now, struct udpr_hdr *out)
 	*out = (struct udpr_hdr){ .kind = UDPR_ACK,
 				  .src_worker = rx->src_worker,
 				  .dst_worker = rx->dst_worker,
-				  .flags = (uint8_t)(rx->flags | (rx->wide != NULL ? WIDE << UDPR_F_WINDOW : 0)),
+				  .flags = (uint8_t)(rx->flags |
+						     (rx->wide != NULL && rx->takes ? WIDE << UDPR_F_WINDOW : 0)),
 				  .flow = rx->flow,
 				  .token = rx->token,
 				  .number = rx->next,

@@ -201,6 +201,23 @@ static void a_receiver_with_memory_takes_more_and_tells_so(void **state)
 	assert_int_equal(out.flags >> UDPR_F_WINDOW, 0);
 }
 
+/* Memory of an earlier flow may still be there. */
+static void a_sender_that_never_had_much_to_send_is_told_the_usual_window(void **state)
+{
+	static uint64_t bits[UDPR_WIDE / 64];
+	struct udpr_hdr out;
+
+	(void)state;
+	assert_int_equal(open_flow(2), 2);
+	udpr_rx_widen(&rx, bits);
+	come(1, 0, UDPR_OK);
+	udpr_rx_ack(&rx, start + rtt, &out);
+	assert_int_equal(out.flags >> UDPR_F_WINDOW, 0);
+	come(2, UDPR_F_MUCH, UDPR_OK);
+	udpr_rx_ack(&rx, start + rtt, &out);
+	assert_int_equal(UDPR_WINDOW << (out.flags >> UDPR_F_WINDOW), UDPR_WIDE);
+}
+
 /* More ranges than an ACK tells: a sender that takes many hears of all of them in turns, another one of the lowest. */
 static void all_ranges_are_told_in_turns(void **state)
 {
@@ -239,6 +256,7 @@ int main(void)
 		cmocka_unit_test(a_window_that_is_not_used_does_not_grow),
 		cmocka_unit_test(a_sender_uses_the_window_that_the_last_ack_tells),
 		cmocka_unit_test(a_receiver_with_memory_takes_more_and_tells_so),
+		cmocka_unit_test(a_sender_that_never_had_much_to_send_is_told_the_usual_window),
 		cmocka_unit_test(all_ranges_are_told_in_turns),
 	};
 

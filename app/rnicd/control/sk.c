@@ -270,6 +270,7 @@ bool sk_arm(struct sk *s, const char **why)
 {
 	void *base;
 
+	_Static_assert(IPC_MAX_SOCKS == 16384, "the next line and doc/guide.md say so");
 	*why = "this user has as many sockets as a user may, 16384 at most: close some, or raise user-share or flows";
 	if (!s->has_flow && !user_take(s->user, table_of(s), s->worker, 1))
 		return false;
