@@ -167,6 +167,20 @@ static void look_in(struct search *s, const char *dir)
 }
 
 /*
+ * The folder of the wanted rnicd is named after its process number. Other daemons are not asked: one of them may hang.
+ * All folders are searched only if this name is not there: the configuration may set another one (file-prefix), and a
+ * process of another container has another number there.
+ */
+static bool look_by_name(struct search *s, const char *dir)
+{
+	char path[PATH_BYTES];
+
+	if (s->pid != 0 && snprintf(path, sizeof(path), "%s/rnicd%ld/" SOCKET_NAME, dir, s->pid) < (int)sizeof(path))
+		look_at(s, path);
+	return s->found != NULL;
+}
+
+/*
  * Where EAL makes its folders: as root, under systemd in the runtime directory, where the control socket is too, and as
  * an ordinary user.
  */
@@ -174,16 +188,20 @@ static void look_everywhere(struct search *s, const char *control)
 {
 	const char *slash = strrchr(control, '/');
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
-	char dir[PATH_BYTES];
+	char beside[PATH_BYTES] = "", own[PATH_BYTES] = "";
+	const char *const dirs[] = { "/var/run/dpdk", "/run/rnicd/dpdk", beside, own, "/tmp/dpdk" };
+	const unsigned count = sizeof(dirs) / sizeof(dirs[0]);
 
-	look_in(s, "/var/run/dpdk");
-	look_in(s, "/run/rnicd/dpdk");
-	if (slash != NULL &&
-	    snprintf(dir, sizeof(dir), "%.*s/dpdk", (int)(slash - control), control) < (int)sizeof(dir))
-		look_in(s, dir);
-	if (runtime != NULL && snprintf(dir, sizeof(dir), "%s/dpdk", runtime) < (int)sizeof(dir))
-		look_in(s, dir);
-	look_in(s, "/tmp/dpdk");
+	if (slash != NULL)
+		snprintf(beside, sizeof(beside), "%.*s/dpdk", (int)(slash - control), control);
+	if (runtime != NULL)
+		snprintf(own, sizeof(own), "%s/dpdk", runtime);
+	for (unsigned i = 0; i < count; i++)
+		if (dirs[i][0] != '\0' && look_by_name(s, dirs[i]))
+			return;
+	for (unsigned i = 0; i < count; i++)
+		if (dirs[i][0] != '\0')
+			look_in(s, dirs[i]);
 }
 
 static struct daemon *open_named(const char *path)

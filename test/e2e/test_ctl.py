@@ -454,7 +454,10 @@ def a_daemon_that_stands_still_holds_up_no_question_to_another():
         still.p.send_signal(signal.SIGSTOP)
         try:
             for _ in range(4):  # more questions than the backlog of a socket whose owner does not accept
-                assert ADDR in ok("ports", sock=d.sock)
+                p = subprocess.run(["strace", "-f", "-e", "trace=connect", RNICCTL, "--socket", d.sock, "ports"],
+                                   capture_output=True, text=True, timeout=HANG, check=False)
+                assert p.returncode == 0 and ADDR in p.stdout, p
+                assert f"/rnicd{d.p.pid}/" in p.stderr and f"/rnicd{still.p.pid}/" not in p.stderr, p.stderr
         finally:
             still.p.send_signal(signal.SIGCONT)
 
