@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Private parts of the connection manager. The daemon does the work; an id here follows the daemon's events.
+ * Private parts of the connection manager. The daemon runs the protocol; an id here changes with the daemon's events.
  *
  * An id made without a channel is synchronous: it has a channel of its own, and each call waits for the event that
  * answers it and keeps that event in id->event until the next call.
@@ -21,7 +21,7 @@ struct rnic_cm_channel {
 	struct rnic_evq q;
 	pthread_mutex_t removal_lock; /* guards removal_told; taken before the event queue's lock */
 	bool removal_told;            /* DEVICE_REMOVAL has been put into the queue for each id of the channel */
-	uint32_t unmade;              /* its ids that the daemon does not know yet; under the session's id_lock */
+	uint32_t unmade; /* ids of the channel that the daemon does not know yet; under the session's id_lock */
 };
 
 /*
@@ -39,7 +39,7 @@ struct rnic_cm_id {
 	struct rdma_cm_id id; /* first: programs and inline functions read it */
 	struct rnic_session *s;
 	uint32_t handle;      /* 0: the daemon does not know the id yet (cm_made) */
-	uint64_t route_until; /* ns, CLOCK_MONOTONIC: until then rdma_resolve_route() needs no daemon; 0: it does */
+	uint64_t route_until; /* ns, CLOCK_MONOTONIC: until then rdma_resolve_route() asks no daemon; 0: it does */
 	bool sync;
 	bool bound; /* the id has a local address */
 	bool listening;
@@ -51,9 +51,9 @@ struct rnic_cm_id {
 		uint8_t tos, ack_timeout; /* ack_timeout 0: not set */
 		bool own_family;
 	} opt;
-	uint8_t rnr_retry, retry_cnt; /* as rdma_connect() had them, for rdma_establish() */
-	uint32_t own_qpn;             /* of a channel adapter: the QP that the program brings up itself; 0: none */
-	bool quiet;                   /* ESTABLISHED follows the program's own rdma_establish(), and is not told */
+	uint8_t rnr_retry, retry_cnt; /* the values given to rdma_connect(), for rdma_establish() */
+	uint32_t own_qpn;             /* of a channel adapter: number of the QP that the program brings up; 0: none */
+	bool quiet;                   /* the next ESTABLISHED answers rdma_establish(), and is not reported */
 	bool has_ep;                  /* rdma_create_ep: attributes for the QPs of requests */
 	struct ibv_qp_init_attr ep_attr;
 	uint8_t *connect_data; /* rdma_addrinfo's ai_connect, sent along by rdma_connect(); malloc'ed */
@@ -121,14 +121,14 @@ int cm_device(struct rnic_cm_id *id, uint32_t dev);
  */
 int cm_made(struct rnic_cm_id *id);
 
-/* Puts an event about the id, made here, into its queue, and ends as cm_complete(). */
+/* Puts an event that librnic has made into the event queue of the id's channel, then does what cm_complete() does. */
 int cm_tell(struct rnic_cm_id *id, const struct ipc_cm_event *ev);
 
-/* Makes the id for a handle that the daemon has made; handle 0: it will. NULL: no memory. */
+/* Makes the id for a handle that the daemon has made; handle 0: cm_made() asks for one later. NULL: no memory. */
 struct rnic_cm_id *cm_id_adopt(struct rnic_session *s, uint32_t handle, struct rdma_event_channel *ch, bool sync);
 struct rnic_cm_id *cm_id_find(struct rnic_session *s, uint32_t handle);
 
-/* The event of a join has come: attaches the queue pair. 0 or an errno. *context is the program's. */
+/* The event of a join has come: attaches the queue pair. 0 or an errno. *context: as given to rdma_join_multicast(). */
 int cm_joined(struct rnic_cm_id *id, const struct ipc_cm_event *ev, void **context);
 void cm_joins_free(struct rnic_cm_id *id);
 

@@ -25,7 +25,10 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	return &ch->ch;
 }
 
-/* The daemon does not know these ids, and so cannot refuse to destroy their channel. */
+/*
+ * Whether the channel has ids that the daemon does not know. The daemon refuses to destroy a channel that has ids, but
+ * does not count these.
+ */
 static bool ids_unmade(struct rnic_cm_channel *ch)
 {
 	struct rnic_session *s = ch->q.s;
@@ -75,7 +78,7 @@ static int devs_open(struct rnic_session *s, struct rnic_dev **list, uint32_t n)
 	return 0;
 }
 
-/* The session's devices, all open. NULL and errno. */
+/* The session's devices, all open. On failure NULL and errno. */
 static struct rnic_cm_dev *devs_get(struct rnic_session *s)
 {
 	int rc = 0;

@@ -119,7 +119,7 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	if (rid->qp != NULL || !cm_adapter(id))
 		m.cm_connect.qp = qp_of(id, &p, INJECT_ACTIVE);
 	else
-		id->own_qpn = p.qp_num; /* CONNECT_RESPONSE will come, then rdma_establish() */
+		id->own_qpn = p.qp_num; /* on CONNECT_RESPONSE the program calls rdma_establish() */
 	depths_check(id, "rdma_connect", &p);
 	id->rnr_retry = p.rnr_retry_count;
 	id->retry_cnt = p.retry_count;
@@ -162,7 +162,7 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	if (rid->ps != RDMA_PS_UDP)
 		depth_check("rdma_accept", "initiator_depth", p.initiator_depth, id->peer_ird,
 			    "responder_resources of the peer");
-	p.retry_count = RETRIES_MOST; /* the accepting side gives none */
+	p.retry_count = RETRIES_MOST; /* rdma_accept() has no retry_count: the program's value is ignored */
 	param_send(&m.cm_connect.param, id, &p);
 	if (!priv_fits(id, "rdma_accept", m.cm_connect.param.priv_len, CM_PRIV_ACCEPT))
 		return cm_ret(EINVAL);
@@ -191,7 +191,7 @@ int rdma_reject(struct rdma_cm_id *rid, const void *priv, uint8_t len)
 	return cm_ret(rnic_call(cm_id(rid)->s, &m, IPC_MSG_HDR, -1));
 }
 
-/* ECE is InfiniBand's, and not used here: a reject is a reject. */
+/* As rdma_reject(): enhanced connection establishment (ECE) is not supported. */
 int rdma_reject_ece(struct rdma_cm_id *rid, const void *priv, uint8_t len) { return rdma_reject(rid, priv, len); }
 
 int rdma_disconnect(struct rdma_cm_id *rid)

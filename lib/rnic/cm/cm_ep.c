@@ -37,7 +37,7 @@ static int lookup(const char *node, const char *service, const struct rdma_addri
 	return rc == EAI_SYSTEM ? errno : rc == EAI_MEMORY ? ENOMEM : EADDRNOTAVAIL;
 }
 
-/* Sets the port space for the hints. 0 or an errno. */
+/* Sets the flags, the type of queue pair and the port space from the hints. 0 or an errno. */
 static int kind_set(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints)
 {
 	r->ai_flags = hints != NULL ? hints->ai_flags : 0;

@@ -12,8 +12,8 @@ struct seen {
 };
 
 /*
- * Called under the queue's lock. Finds the id that the event is about. From here on a fetched event counts, so that
- * rdma_destroy_id() waits for its acknowledgement.
+ * Called under the queue's lock. Finds the id that the fetched event is about, and counts the event for the id: from
+ * now on rdma_destroy_id() waits for the acknowledgement of the event.
  */
 static void on_seen(const void *slot, void *arg)
 {
@@ -109,7 +109,7 @@ static int request_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 	return rc;
 }
 
-/* A request on a socket that was handed over is about the id itself: there is no listener. */
+/* A request on a socket of rnicdv_await_socket() is about the id itself: there is no listener. */
 static int own_request_fill(struct rnic_cm_event *e)
 {
 	e->about->peer_ird = e->ev.param.conn.initiator_depth;
@@ -122,7 +122,7 @@ static int request(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 	return ev->id == ev->listen_id ? own_request_fill(e) : request_fill(e, ev);
 }
 
-/* With RNIC_VERBOSE an event that tells of a failure is printed, with the address that the program had called. */
+/* With RNIC_VERBOSE, prints an event that reports a failure, with the peer's address. */
 static void tell_failure(const struct ipc_cm_event *ev)
 {
 	const char *hint;
@@ -211,7 +211,7 @@ static void ack_count(struct rnic_cm_id *id)
 	pthread_mutex_unlock(&id->lock);
 }
 
-/* false: the event is not for the program. */
+/* Makes *e from the daemon's event. False: the event is not for the program. */
 static bool translate(struct rnic_cm_event *e, struct rnic_cm_id *about, const struct ipc_cm_event *ev)
 {
 	int rc;
@@ -267,7 +267,7 @@ static uint32_t *bereaved(struct rnic_cm_channel *ch, uint32_t *n)
 	return list;
 }
 
-/* The daemon is gone and all its events have been read: adds DEVICE_REMOVAL for each id, the last event. */
+/* The daemon is gone and all its events have been read: adds one DEVICE_REMOVAL for each id, as the id's last event. */
 static void removal_tell(struct rnic_cm_channel *ch)
 {
 	uint32_t n = 0;

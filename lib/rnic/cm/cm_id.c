@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 #define BIND_ANY_DEV    UINT32_MAX
-#define ROUTE_NS        UINT64_C(1000000000) /* how long a route that is known stays so */
-#define ACK_TIMEOUT_MAX 31                   /* five bits: 4.096 us << this (IBTA, local ACK timeout) */
+#define ROUTE_NS        UINT64_C(1000000000) /* ns for which a known route needs no new look-up */
+#define ACK_TIMEOUT_MAX 31                   /* five bits; value n means 4.096 us << n (IBTA, local ACK timeout) */
 
 /* ---- addresses ---- */
 
@@ -143,7 +143,10 @@ int cm_made(struct rnic_cm_id *id)
 	return rc;
 }
 
-/* The id that rdma_create_id() returns. The daemon hears of it now if it is an older one, else with the next call. */
+/*
+ * Makes the id that rdma_create_id() returns. A daemon with IPC_CAN_OPEN is told of the id by the next call on the id,
+ * an older daemon is told now.
+ */
 static int id_new(struct rnic_session *s, struct rdma_event_channel *ch, bool sync, enum rdma_port_space ps,
 		  struct rnic_cm_id **out)
 {
@@ -198,7 +201,10 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
 	return 0;
 }
 
-/* The daemon gives out freed handles again: events after a request with the same number are about another id. */
+/*
+ * The id whose events event_of() finds in a queue, by its handle. The daemon uses freed handles again: behind a request
+ * whose new id has this handle (`reborn`), the events with this handle are about the new id.
+ */
 struct whose {
 	uint32_t handle;
 	bool reborn;
@@ -229,7 +235,7 @@ static void orphan_add(const void *slot, void *arg)
 		o->handle[o->n++] = ev->id;
 }
 
-/* Ends the id at the daemon, and removes its events. The caller holds the session's id_lock. 0 or an errno. */
+/* Destroys the id at the daemon, and removes its queued events. The caller holds the session's id_lock. 0 or errno. */
 static int id_unmake(struct rnic_cm_id *id)
 {
 	struct rdma_cm_id *rid = &id->id;
@@ -243,7 +249,8 @@ static int id_unmake(struct rnic_cm_id *id)
 		return 0;
 	}
 	/*
-	 * Takes the id out of the table first: once it has answered, the daemon may use the handle for a request's id.
+	 * Takes the id out of the table first: once the daemon has answered, it may give the handle to the id of a
+	 * connection request.
 	 */
 	table_put(s, id->handle, NULL);
 	rc = rnic_call_handle(s, IPC_CM_DESTROY_ID, id->handle);
@@ -322,13 +329,13 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 			rdma_destroy_event_channel(ch);
 		return cm_ret(rc);
 	}
-	/* Events fetched before must be acknowledged first, as they belong to the old channel's reader. */
+	/* A synchronous id keeps its last event. It is acknowledged here, as the id leaves the channel it came from. */
 	if (was_sync && rid->event != NULL) {
 		rdma_ack_cm_event(rid->event);
 		rid->event = NULL;
 	}
 	struct whose whose = { .handle = id->handle };
-	pthread_mutex_lock(&id->s->id_lock); /* an event of rnicrun --inject may come to either channel, and is moved */
+	pthread_mutex_lock(&id->s->id_lock); /* event_comes() uses the old channel before this, the new one after it */
 	rnic_evq_drop(&cm_channel(old)->q, event_of, &whose, event_move, &cm_channel(ch)->q);
 	id->sync = channel == NULL;
 	rid->channel = ch;
@@ -367,7 +374,10 @@ int rdma_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 	return m.cm_bind_ok.dev == BIND_ANY_DEV ? 0 : cm_ret(cm_device(id, m.cm_bind_ok.dev));
 }
 
-/* rdma_resolve_addr() of an id that the daemon does not know: both in one request, whose answer is the event. */
+/*
+ * rdma_resolve_addr() of an id that the daemon does not know: one request makes the id and resolves the address, and
+ * librnic makes the event from the answer.
+ */
 static int open_to(struct rnic_cm_id *id, const struct ipc_cm_resolve *to)
 {
 	struct ipc_msg m = { .type = IPC_CM_OPEN,
@@ -473,8 +483,8 @@ static int option_byte(uint8_t *to, const void *val, size_t len, uint8_t max)
 }
 
 /*
- * TOS and ACK_TIMEOUT hold for connections made after; AFONLY for the bind that follows. REUSEADDR is accepted without
- * effect: connections of a listener that is gone do not hold its port here.
+ * TOS and ACK_TIMEOUT apply to connections made afterwards, AFONLY to the bind that follows. REUSEADDR is accepted
+ * without effect: here connections do not keep the port of their listener busy after the listener is closed.
  */
 static int option_of_id(struct rnic_cm_id *id, int optname, const void *val, size_t len)
 {

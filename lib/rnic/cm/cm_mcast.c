@@ -152,7 +152,7 @@ int rdma_leave_multicast(struct rdma_cm_id *rid, struct sockaddr *addr)
 	forget(id, j);
 	m.cm_join.join = whose.number;
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
-	/* An unread event of the join is dropped: without it the queue pair was not attached. */
+	/* Drops the event of the join if the program has not read it; then the join has not attached the queue pair. */
 	rnic_evq_drop(&cm_channel(rid->channel)->q, join_event_of, (void *)(uintptr_t)&whose, NULL, NULL);
 	if (rid->qp != NULL && !send_only && find(id, &group) == NULL)
 		(void)ibv_detach_mcast(rid->qp, &group, 0);

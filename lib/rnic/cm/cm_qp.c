@@ -56,7 +56,7 @@ static int cqs_make(struct rnic_cm_id *id, struct ibv_qp_init_attr_ex *a)
 	return rc;
 }
 
-/* Moves a channel adapter's QP to INIT, so that receives may be posted at once; an RNIC's begins there. */
+/* Moves a channel adapter's QP to INIT, so that receives may be posted at once; an RNIC's QP begins in INIT. */
 static int qp_ready(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .qkey = RDMA_UDP_QKEY, .port_num = 1 };
@@ -170,7 +170,7 @@ void rdma_destroy_srq(struct rdma_cm_id *rid)
 	rid->srq = NULL;
 }
 
-/* RTR without a destination: the connection manager attaches the QP to the connection. */
+/* The attributes for RTR name no destination, because the connection manager attaches the QP to the connection. */
 int rdma_init_qp_attr(struct rdma_cm_id *rid, struct ibv_qp_attr *a, int *mask)
 {
 	enum ibv_qp_state to = a->qp_state;

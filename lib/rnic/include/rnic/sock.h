@@ -6,16 +6,17 @@
  *	int wire = RNIC_WIRE_IWARP;
  *	setsockopt(fd, SOL_RNIC, RNIC_WIRE, &wire, sizeof(wire));
  *
- * The wire says how a UDP socket sends. What it receives may come by either. With RNIC_WIRE_IWARP a datagram goes as
- * one or more DDP segments with a CRC32C (doc/datagram-sockets.md) where the peer's rnicd takes that for the peer's UDP
- * port, and as plain UDP to all others; so any peer can be reached.
+ * For a UDP socket, the wire says how the socket sends; datagrams are received over both wires. With RNIC_WIRE_IWARP a
+ * datagram is sent as one or more DDP segments with a CRC32C (doc/datagram-sockets.md) if the peer's rnicd accepts such
+ * segments for the peer's UDP port, else as plain UDP. So any peer can be reached.
  *
- * Of a TCP socket it says how connect() asks for the connection. With RNIC_WIRE_IWARP an rnicd at the other end makes
- * it an iWARP connection with a CRC32C over each byte (doc/stream-sockets.md); with every other peer it is plain TCP.
- * Who accepts has the connecting end's wire. Of a connection getsockopt() tells the one that it has.
+ * For a TCP socket, the wire says what connect() asks for. With RNIC_WIRE_IWARP the connection becomes an iWARP
+ * connection with a CRC32C over each byte (doc/stream-sockets.md) if the other end has an rnicd; with every other peer
+ * the connection is plain TCP. An accepted socket has the wire of the connecting end. On a connected socket,
+ * getsockopt() returns the wire that the connection has.
  *
- * RNIC_WIRE=iwarp or plain in the environment sets it for all sockets of a program, datagram-wire and stream-wire in
- * rnicd's configuration for the programs that say nothing.
+ * RNIC_WIRE=iwarp or RNIC_WIRE=plain in the environment sets the wire of all sockets of a program. The keys
+ * datagram-wire and stream-wire in rnicd's configuration set the wire of programs that do not choose one.
  */
 #ifndef RNIC_SOCK_OPT_H
 #define RNIC_SOCK_OPT_H
@@ -23,10 +24,10 @@
 #define SOL_RNIC 0x524e /* the level of setsockopt() */
 
 /*
- * An int. EINVAL: none of the values below; EOPNOTSUPP: RNIC_WIRE_IWARP for a socket that is neither UDP's nor TCP's;
- * EISCONN: a TCP socket that has connected, or has begun to. Counts for what is sent, or connected, afterwards, also by
- * a program that exec() starts with the socket and under rnicrun; system() and popen() pass it for UDP sockets that have
- * an address of rnicd.
+ * An int. EINVAL: none of the values below; EOPNOTSUPP: RNIC_WIRE_IWARP for a socket that is neither UDP nor TCP;
+ * EISCONN: a TCP socket that is connected or connecting. The wire applies to later sends or to a later connect(). A
+ * program under rnicrun that exec() starts inherits the wire with the socket; one that system() or popen() starts
+ * inherits the wire of a UDP socket that has an address of rnicd.
  */
 #define RNIC_WIRE 1
 
