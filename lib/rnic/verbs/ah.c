@@ -12,7 +12,7 @@ static int reach(struct rnic_ctx *ctx, const union ibv_gid *gid)
 		rnic_unsupported("ibv_create_ah", RNIC_GROUPS);
 		return EOPNOTSUPP;
 	}
-	if (rnic_gid_is_group4(gid)) /* a group's Ethernet address follows from the group's */
+	if (rnic_gid_is_group4(gid)) /* a group's Ethernet address follows from its IP address: nothing to ask */
 		return 0;
 	memcpy(m.reach.ip, gid->raw, sizeof(m.reach.ip));
 	return rnic_call(ctx->s, &m, IPC_MSG_HDR, -1);

@@ -110,7 +110,7 @@ int ibv_close_device(struct ibv_context *c)
 		c->cmd_fd = -1;
 	}
 	if (rc == EBUSY)
-		return 0; /* objects that are not destroyed live on to the program's end, as with a kernel's device */
+		return 0; /* objects of the context that are left live until the process ends, as with other devices */
 	if (rc != 0)
 		return rc;
 	pthread_mutex_destroy(&c->mutex);

@@ -90,7 +90,7 @@ static struct rnic_cq *cq_make(struct ibv_context *c, const struct ibv_cq_init_a
 	cq->ex.context = c;
 	cq->ex.channel = a->channel;
 	cq->asked = a->cqe;
-	cq->wide = ctx->ahns != NULL; /* ahn.c finds the sender's number by its address */
+	cq->wide = ctx->ahns != NULL; /* wide entries have the sender's address, for which ahn.c finds the number */
 	cq->watched = rnic_sanitizing;
 	if (cq->watched)
 		rnic_late_init(cq);
@@ -224,8 +224,8 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	rnic_spin_lock(&cq->lock);
 	rc = rnic_dead(cq->s) ? EIO : 0;
 	/*
-	 * Only after all workers have come round twice are all completions of posted datagrams here, and can be
-	 * counted.
+	 * Each grow(), here to the present size, waits until every worker has taken a turn. After two turns the
+	 * completions of all datagrams that were posted before this call are in the rings, and can be counted.
 	 */
 	for (int i = 0; i < 2 && rc == 0 && cqe < ibcq->cqe; i++)
 		rc = grow(cq, cq->ring[0].mask + 1);

@@ -144,7 +144,7 @@ void ibv_free_device_list(struct ibv_device **list)
 
 const char *ibv_get_device_name(struct ibv_device *d) { return d->name; }
 
-/* An RDMA netlink device's index; ours have none. */
+/* The index of a device in the kernel's RDMA netlink interface; our devices have none. */
 int ibv_get_device_index(struct ibv_device *d)
 {
 	RNIC_PASS(ibv_get_device_index, rnic_our_dev(d), -1, d);

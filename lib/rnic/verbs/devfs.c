@@ -3,7 +3,7 @@
  * Files of a kernel's RDMA device that programs look at, answered for our devices:
  *
  *   /dev/infiniband/NAME                    the character device; some programs (UCX) use no device without it. Our
- *                                           names are such as no kernel gives, and the answer is /dev/null
+ *                                           names have a prefix that no kernel uses; /dev/null is shown in their place
  *   /sys/class/infiniband/DEVICE/device/net a folder of one entry, the network interface that has the device's
  *                                           address. There is no such folder when the host has no such interface
  *
@@ -172,7 +172,7 @@ static struct net_dir {
 static uint32_t n_dirs; /* read without the lock, so that programs with none open pay only for a load */
 static pthread_mutex_t dirs_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The lock is held. NULL: not ours. */
+/* The entry of a folder; d NULL: a free entry. NULL: there is none. The caller holds dirs_lock. */
 static struct net_dir *find(const DIR *d)
 {
 	for (uint32_t i = 0; i < DIRS; i++)

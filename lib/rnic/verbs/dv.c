@@ -102,9 +102,9 @@ int rnicdv_group_bind(struct ibv_qp *qp, const union ibv_gid *group, uint32_t ta
 
 #define SPIN_NS    (50 * RN_NS_PER_US)
 #define NAP_MAX_NS (500 * RN_NS_PER_US)
-#define NAP_PART   8u /* a nap lasts this part of the time waited so far, and delays a completion by no more */
+#define NAP_PART   8u /* a nap lasts 1/8 of the time waited so far, and so delays a completion by at most that */
 
-/* Spins for a moment, then naps, longer the longer no completion has come. */
+/* During the first SPIN_NS of a wait returns at once (the caller polls again); then naps, longer each time. */
 static void wait_more(uint64_t waited, uint64_t left)
 {
 	const uint64_t ns = rn_min_u64(rn_min_u64(waited / NAP_PART, NAP_MAX_NS), left);

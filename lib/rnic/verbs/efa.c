@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The calls of libefa (<infiniband/efadv.h>) for devices with `personality = efa`, whose SRD queue pairs are reliable
- * datagrams in any order (RNICDV_QPT_RD with RNICDV_QP_UNORDERED). A context of any other device is the stock
- * library's, or gets EOPNOTSUPP as there.
+ * datagrams in any order (RNICDV_QPT_RD with RNICDV_QP_UNORDERED). Calls for another vendor's device go to the stock
+ * library; calls for our devices of another personality fail with EOPNOTSUPP.
  */
 #include <infiniband/efadv.h>
 
@@ -61,7 +61,7 @@ struct ibv_qp *efadv_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr
 		return refuse(EOPNOTSUPP);
 	if (efa == NULL || !HAS(struct efadv_qp_init_attr, driver_qp_type, inlen) || efa->comp_mask != 0)
 		return refuse(EINVAL);
-	/* requests of a newer program in fields that are unknown here */
+	/* A newer program may ask for something in fields that are unknown here. */
 	for (uint32_t i = offsetof(struct efadv_qp_init_attr, reserved); i < inlen; i++)
 		if (((const uint8_t *)efa)[i] != 0)
 			return refuse(EOPNOTSUPP);
@@ -110,7 +110,7 @@ static int read_sgid(struct efadv_cq *dv, union ibv_gid *sgid)
 {
 	const struct rnic_cq *cq = rn_container_of(dv, struct rnic_cq, efa);
 
-	/* the header's rule: a sender that has an address handle is named by its number, not by its address */
+	/* The rule in efadv.h: if the sender has an address handle, the completion has its number and no address. */
 	if ((cq->cur.op & QP_WC_RECV) == 0 || rnic_cq_slid(cq, &cq->cur, cq->from) != RNIC_AHN_NONE)
 		return -ENOENT;
 	memcpy(sgid->raw, cq->from, sizeof(sgid->raw));

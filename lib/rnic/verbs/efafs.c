@@ -124,7 +124,7 @@ static int open_as(const char *path, int flags, mode_t mode)
 	return fd;
 }
 
-/* The flags say whether there is a third argument; unused, it is passed on as it is. */
+/* The flags say whether there is a third argument. */
 int rnic_hook_open(const char *path, int flags, ...)
 {
 	va_list args;

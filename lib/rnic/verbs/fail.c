@@ -13,7 +13,7 @@ union async_slot {
 	uint8_t slot[IPC_EVENT_SLOT_SMALL];
 };
 
-/* Takes no lock of a completion queue, and may be called under one. */
+/* Puts an event into the context's queue; cookie 0: no event. May be called under the lock of a completion queue. */
 static void async_put(struct rnic_ctx *ctx, int event, uint64_t cookie)
 {
 	const union async_slot u = { .ev = { .type = (uint32_t)event, .cookie = cookie } };
@@ -52,7 +52,7 @@ struct inject_what rnic_fail_what(enum inject_at at, uint32_t opcode, uint32_t q
 	return w;
 }
 
-/* Breaks the connection to rnicd. The rest is as when rnicd ends: call.c sees the hang-up. */
+/* Breaks the connection to rnicd. What follows is the same as when rnicd ends: call.c notices the hang-up. */
 static void break_off(const struct rnic_session *s, const struct inject_rule *r)
 {
 	__atomic_store_n(&away_until, rnic_clock(CLOCK_MONOTONIC) + (uint64_t)r->last_ms * 1000000, __ATOMIC_RELAXED);
@@ -91,7 +91,7 @@ const struct qp_cqe *rnic_fail_cqe(struct rnic_cq *cq, const struct qp_cqe *e, s
 
 #define FIRED_MOST 64u
 
-/* Raises events of queue pairs and shared receive queues, one for each object. */
+/* The rule that fires, and the queue pairs or shared receive queues that have got its event: each gets one. */
 struct fired {
 	const struct inject_rule *r;
 	uint64_t cookie[FIRED_MOST];
@@ -130,6 +130,7 @@ static bool fire_at_devices(struct rnic_session *s, int event)
 	return any;
 }
 
+/* Carries out a rule whose time has come. False: there is nothing yet that the rule could be applied to. */
 static bool fire(const struct inject_rule *r)
 {
 	struct fired f = { .r = r };

@@ -4,9 +4,7 @@
 
 /* ---- completions ---- */
 
-/*
- * The time of a held completion is up. Polls have found nothing until now; a thread that waits for an event gets one.
- */
+/* The time of a held completion is up. If the queue is armed, the event comes now: polls found nothing until now. */
 static void cq_wake(void *object, uint64_t arg)
 {
 	struct rnic_cq *cq = object;
@@ -27,7 +25,7 @@ bool rnic_fail_holds(const struct rnic_cq *cq)
 
 bool rnic_fail_holds_back(struct rnic_cq *cq, uint32_t ring, const struct qp_cqe *e)
 {
-	if (cq->held_until != 0 && cq->held_ring == ring) { /* its time is up, and the rule has counted it */
+	if (cq->held_until != 0 && cq->held_ring == ring) { /* the held completion: its rule has counted it already */
 		cq->held_until = 0;
 		return false;
 	}

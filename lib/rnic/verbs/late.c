@@ -11,7 +11,7 @@
 
 void rnic_late_init(struct rnic_cq *cq)
 {
-	static uint32_t made; /* so that the queues of a program draw differently, and the same in each run */
+	static uint32_t made; /* each queue of a program draws other numbers, and the same ones in each run */
 
 	rn_rng_seed(&cq->draw, rnic_sanitize.seed + __atomic_fetch_add(&made, 1, __ATOMIC_RELAXED));
 }

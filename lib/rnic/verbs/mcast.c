@@ -17,7 +17,7 @@ static int tell(struct ibv_qp *qp, const union ibv_gid *group, enum ipc_type typ
 	return rnic_call(rnic_qp(qp)->s, &m, IPC_MSG_HDR, -1);
 }
 
-/* There are no LIDs on Ethernet. */
+/* lid is ignored: there are no LIDs on Ethernet. */
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	RNIC_BESIDE(ibv_attach_mcast, qp->context, EINVAL, qp, gid, lid);

@@ -9,7 +9,10 @@
 
 #define ACCESS_REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define ACCESS_WRITES         (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGES)
-/* Access flags without effect here: pages are mapped as they are; iova gives the offset of address 0. */
+/*
+ * Access flags that the daemon need not know. IBV_ACCESS_HUGETLB: pages are mapped as they are. Optional flags may be
+ * ignored. IBV_ACCESS_ZERO_BASED: iova_of() handles it.
+ */
 #define ACCESS_IGNORED (IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_ZERO_BASED)
 #define ACCESS_SENT    (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)
 
@@ -101,7 +104,8 @@ static struct ibv_mr *reg_instead(struct ibv_pd *pd, void *addr, size_t length, 
 	mr->access = access;
 	mr->iova = iova;
 	mr->ibv = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr, .length = length };
-	rnic_veil_take_range((uintptr_t)addr, length); /* pages are moved with the program's access rights */
+	/* A veil goes first: pages are moved with their access rights, which must be the program's. */
+	rnic_veil_take_range((uintptr_t)addr, length);
 	rc = mr_back(mr);
 	if (rc == 0) {
 		rc = mr_tell(mr, old);
@@ -211,7 +215,7 @@ static int rereg_input(struct ibv_mr *mr, int flags, const struct ibv_pd *pd, co
 	return access_check((unsigned int)access);
 }
 
-/* The structure of the old region, which the program holds, becomes the new region's. */
+/* The program keeps its pointer to `mr`: the structure of the old region takes over the contents of the new one. */
 static void mr_replace(struct rnic_mr *mr, struct rnic_mr *by)
 {
 	rnic_watch_mr_gone(by, NULL);

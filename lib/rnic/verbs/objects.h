@@ -42,13 +42,13 @@ struct rnic_cq {
 	uint32_t asked;                 /* number of completions that the program asked room for */
 	bool wide;                      /* entries are struct qp_cqe_wide */
 	struct efadv_cq efa;
-	uint32_t due; /* of a watched program: completions that may come; watch.c's lock guards this and overrun_told */
+	uint32_t due; /* of a watched program: completions yet to come; watch.c's lock guards this and overrun_told */
 	bool overrun_told;
 	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE); /* guards all below */
 	uint32_t nrings;                                 /* one per worker */
 	uint32_t turn;                                   /* ring to look at first */
 	bool watched;                                    /* rnicrun --sanitize */
-	uint32_t late;                                   /* polls for which a watched queue gives nothing; late.c */
+	uint32_t late;                                   /* number of next polls that will find nothing (late.c) */
 	struct rn_rng draw;                              /* random numbers for `late` */
 	uint32_t empty;                                  /* polls in a row that found nothing */
 	uint64_t held_until;          /* ns, for rnicrun --inject: polls find nothing before; 0: nothing is held back */
@@ -62,7 +62,7 @@ struct rnic_sq {
 	struct rnic_spin lock RN_ALIGNED(RN_CACHE_LINE);
 	uint8_t sig_all; /* QP_WF_SIGNALED or 0 */
 	uint32_t max_sge, max_inline;
-	uint32_t ud_mtu;          /* of a datagram queue pair: bytes of a message at most; 0: it has a connection */
+	uint32_t ud_mtu;          /* of unreliable datagrams: maximum bytes of a message; of other queue pairs: 0 */
 	bool many;                /* of reliable datagrams: the last slot of a work request names its destination */
 	bool xrc;                 /* each work request names a shared receive queue of the peer */
 	struct rnic_watch *watch; /* rnicrun --sanitize; else NULL */
@@ -94,8 +94,8 @@ struct rnic_rq {
 	uint32_t sge_end; /* a receive must have fewer SGEs than this; 0: there is no such queue */
 	uint32_t wqe_slots;
 	bool asks;                /* messages may wait for receives, so the worker may ask to be told of posts */
-	uint32_t holds;           /* atomic; of rnicrun --inject: above 0 posted receives wait */
-	uint32_t held;            /* slots that are written and wait */
+	uint32_t holds;           /* atomic; rnicrun --inject: while this is above 0, posted receives are held back */
+	uint32_t held;            /* slots of receives that are held back: written, not published */
 	struct rnic_watch *watch; /* rnicrun --sanitize; else NULL */
 	struct spsc_prod ring;
 };
@@ -133,14 +133,14 @@ struct rnic_qp {
 	struct ibv_qp_cap cap;
 	struct ibv_qp_attr attr;      /* attributes that ibv_query_qp only returns as they were set */
 	bool is_ex;                   /* created with send ops */
-	enum inject_side side;        /* of its connection, as far as the connection manager has told */
+	enum inject_side side;        /* active or passive in its connection; INJECT_BOTH until that is known */
 	struct rnic_xrcd *xrcd;       /* of an XRC target; else NULL */
 	uint64_t maps_off, maps_size; /* of the ring of `maps`; 0: there is none */
-	struct spsc_cons maps;        /* of records that ended incomplete; under rq.lock */
+	struct spsc_cons maps;        /* struct qp_record_map, of records that ended incomplete; under rq.lock */
 	uint64_t hold_off;            /* of `hold`; 0: the peer's Writes are not held back */
 	struct qp_hold_shm *hold;
 	uint32_t hold_seen;    /* target.c: records below this number have been veiled */
-	uint32_t hold_allowed; /* under watch.c's lock: records below this are free to use by a polled completion */
+	uint32_t hold_allowed; /* under watch.c's lock: a polled completion allows use of records below this number */
 	uint32_t async_events; /* under the async queue's lock */
 	struct rn_link link;   /* qps.c: all QPs of the process */
 };
@@ -200,19 +200,19 @@ bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out); /* under the CQ's loc
 void rnic_cq_idle(struct rnic_cq *cq);                     /* after a poll that found nothing, without the lock */
 
 /* qps.c, qp.c, post.c, wr.c */
-/* Adds it to the process's list of queue pairs, and removes it. */
+/* Add a queue pair to the process's list, and remove it. */
 void rnic_qp_list(struct rnic_qp *qp);
 void rnic_qp_unlist(struct rnic_qp *qp);
 void rnic_qp_each(void (*fn)(struct rnic_qp *qp, void *arg), void *arg); /* under the list's lock */
-/* What standard verbs have no field for. All zero: nothing of it. */
+/* Attributes of a queue pair that standard verbs have no field for. All zero: a standard queue pair. */
 struct rnic_qp_kind {
 	enum ipc_ud datagram;
 	uint32_t rd_flags; /* IPC_RD_* */
 	enum ipc_design design;
-	uint16_t udp_port; /* its own; 0: none */
-	uint32_t maps;     /* of incomplete records that wait to be read, at most; 0: each valid range completes */
+	uint16_t udp_port; /* the queue pair's own UDP port; 0: none */
+	uint32_t maps;     /* maximum number of maps that wait to be read; 0: each valid range has a completion */
 };
-/* What ibv_create_qp_ex() does, for a queue pair of datagrams of either kind too. */
+/* As ibv_create_qp_ex(), with the attributes in *k. */
 struct ibv_qp *rnic_create_qp_as(struct ibv_context *c, struct ibv_qp_init_attr_ex *a, const struct rnic_qp_kind *k);
 /* The next map of the queue pair. False: no map waits. */
 bool rnic_qp_map(struct rnic_qp *qp, struct qp_record_map *map);
@@ -220,7 +220,7 @@ int rnic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 int rnic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int rnic_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 void rnic_doorbell(struct rnic_qp *qp);
-/* One reason less to hold back posted receives; after the last one they reach the device. */
+/* Subtracts one from the queue's `holds`. At 0 the receives that were held back are published to the device. */
 void rnic_recv_release(struct rnic_qp *qp);
 void rnic_srq_release(struct rnic_srq *srq);
 int rnic_bind_fill(struct qp_wqe *w, uint32_t rkey, const struct ibv_mw_bind_info *info); /* 0 or EINVAL */
@@ -287,11 +287,12 @@ uint16_t rnic_cq_slid(const struct rnic_cq *cq, const struct qp_cqe *e, const ui
 /* mr.c */
 struct ibv_mr *rnic_alloc_null_mr(struct ibv_pd *pd);
 
-/*
- * Whether a work request of `slots` slots fits behind `wrs` unpublished ones of `used` slots; then it is noted. Under
- * the SQ's lock.
- */
+/* Updates sq->retired. Returns whether one more than `wrs` unpublished work requests may be outstanding. */
 bool rnic_sq_retire(struct rnic_sq *sq, uint32_t wrs);
+/*
+ * Whether a work request of `slots` slots fits behind `wrs` unpublished ones that take `used` slots. If so, notes in
+ * sq->ends where the work request ends. Under the SQ's lock.
+ */
 static inline bool rnic_sq_room(struct rnic_sq *sq, uint32_t wrs, uint32_t used, uint32_t slots)
 {
 	uint32_t next = sq->posted + wrs;
@@ -309,7 +310,7 @@ struct ibv_xrcd *rnic_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr
 int rnic_close_xrcd(struct ibv_xrcd *xrcd);
 int rnic_get_srq_num(struct ibv_srq *srq, uint32_t *num);
 struct ibv_qp *rnic_open_qp(struct ibv_context *c, struct ibv_qp_open_attr *a);
-/* Makes a target of the domain in *a. */
+/* Makes an XRC target queue pair (IBV_QPT_XRC_RECV) of the domain in *a. */
 struct ibv_qp *rnic_target_create(struct ibv_context *c, struct ibv_qp_init_attr_ex *a);
 
 /* mw.c */
@@ -317,7 +318,7 @@ struct ibv_mw *rnic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int rnic_dealloc_mw(struct ibv_mw *mw);
 int rnic_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 
-/* How many SGEs an operation may have, if others may have max. */
+/* Maximum number of SGEs of an operation in a send queue whose max_sge is `max`. */
 static inline uint32_t rnic_op_sges(uint8_t op, uint32_t max)
 {
 	if (rn_likely(op <= QP_WR_READ || op == QP_WR_SEND_IMM || op == QP_WR_WRITE_IMM))

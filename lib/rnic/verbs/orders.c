@@ -110,7 +110,7 @@ static int door_make(void)
 	return fd;
 }
 
-/* Without the thread rnicctl reports that the program takes no orders. */
+/* Makes the socket and its thread. If there is no thread, rnicctl reports that the program takes no orders. */
 static void door_open(void)
 {
 	pthread_mutex_lock(&door_lock);

@@ -32,8 +32,8 @@ static void *load(void)
 }
 
 /*
- * In a child of fork() the library's threads exist only in the parent, and its state may be half changed: the library
- * is unloaded with its state, and loaded anew.
+ * A child of fork() inherits the library without its threads and with state that may be half changed. So in the child
+ * the library is unloaded together with its state, and loaded anew.
  */
 int rnic_own_start(struct ipc_own *own, enum ipc_own_design design)
 {

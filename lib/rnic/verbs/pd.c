@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Protection domains, parent domains (a PD under another name) and thread domains (without effect: locks are cheap). */
+/*
+ * Protection domains; parent domains, which stand for the PD that they are made from; thread domains, which have no
+ * effect because locks are cheap.
+ */
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/objects.h"
 

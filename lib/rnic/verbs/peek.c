@@ -10,7 +10,7 @@
 
 #define SUM_PIECE 16384u
 
-/* Reads through the kernel, since an access to unmapped memory would end the program. False: not all could be read. */
+/* Reads by process_vm_readv(), since an access to unmapped memory would end the program. */
 bool rnic_peek_sum(uint64_t addr, uint32_t len, uint64_t *sum)
 {
 	uint8_t piece[SUM_PIECE];
@@ -28,7 +28,6 @@ bool rnic_peek_sum(uint64_t addr, uint32_t len, uint64_t *sum)
 	return true;
 }
 
-/* Whether the memory is mapped, whatever its access rights. */
 bool rnic_peek_mapped(uint64_t addr)
 {
 	unsigned char in;

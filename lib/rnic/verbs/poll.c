@@ -33,7 +33,7 @@ static void wc_fill(struct ibv_wc *wc, const struct qp_cqe *e)
 	wc->byte_len = e->byte_len;
 	wc->invalidated_rkey = e->aux;
 	wc->qp_num = e->qpn;
-	wc->src_qp = e->src_qp; /* in place of vendor_err, which only a failed completion has */
+	wc->src_qp = e->src_qp; /* shares its place in the entry with vendor_err, which only a failed completion has */
 	wc->wc_flags = e->flags;
 	wc->pkey_index = 0;
 	wc->slid = 0;
@@ -55,7 +55,7 @@ static const uint8_t *from_of(const struct spsc_cons *ring, uint32_t k)
 
 void rnic_cq_idle(struct rnic_cq *cq)
 {
-	/* Two threads may disturb this count, which does no harm. */
+	/* Two threads may count at the same time and lose a count, which does no harm. */
 	uint32_t n = __atomic_load_n(&cq->empty, __ATOMIC_RELAXED) + 1;
 
 	__atomic_store_n(&cq->empty, n, __ATOMIC_RELAXED);
@@ -88,7 +88,7 @@ int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 			struct qp_cqe failed;
 			if (rn_unlikely(rnic_injecting) && rnic_fail_holds_back(cq, r, e)) {
 				n = k;
-				nrings = 0; /* no completion follows the failed one */
+				nrings = 0; /* no other completion is polled before the one that is held back */
 				break;
 			}
 			if (rn_unlikely(rnic_injecting))
@@ -116,7 +116,7 @@ int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 		__atomic_store_n(&cq->empty, 0, __ATOMIC_RELAXED);
 		return (int)got;
 	}
-	if (room == 0 || late) /* the CPU is not given away for a delayed completion, which is here already */
+	if (room == 0 || late) /* no rnic_cq_idle() while a completion is held back: it is in the ring already */
 		return 0;
 	if (rnic_dead(cq->s) || rn_unlikely(__atomic_load_n(&cq->shm->error, __ATOMIC_RELAXED) != 0)) {
 		errno = EIO;

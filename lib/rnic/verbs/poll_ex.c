@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Polling a CQ through the functions of its ibv_cq_ex. The lock is held from a start that found a completion to the
- * end.
+ * Polling a CQ through the functions of its ibv_cq_ex. The CQ's lock is held from a start_poll() that found a
+ * completion to end_poll().
  */
 #include "rnic/verbs/watch.h"
 
@@ -67,7 +67,10 @@ static uint8_t read_zero8(struct ibv_cq_ex *ex)
 	return 0;
 }
 
-/* The entry has the low half of the time, which is enough if the entry is less than four seconds old. */
+/*
+ * The entry has the low 32 bits of its time in ns (CLOCK_MONOTONIC), which is enough if the entry is less than four
+ * seconds old.
+ */
 static uint64_t made_at(const struct ibv_cq_ex *ex, clockid_t clock)
 {
 	uint64_t now = rnic_clock(CLOCK_MONOTONIC),

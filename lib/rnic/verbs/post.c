@@ -36,8 +36,8 @@ int rnic_bind_fill(struct qp_wqe *w, uint32_t rkey, const struct ibv_mw_bind_inf
 static void wake(const struct rnic_session *s, struct ipc_doorbell *db)
 {
 	/*
-	 * One write for each sleep: the thread that clears the word writes; the worker sets it again before its next
-	 * sleep.
+	 * One write for each sleep of the worker: only the thread that clears need_wakeup writes. The worker sets
+	 * need_wakeup again before its next sleep.
 	 */
 	if (rn_unlikely(__atomic_load_n(&db->need_wakeup, __ATOMIC_RELAXED) != 0) &&
 	    __atomic_exchange_n(&db->need_wakeup, 0, __ATOMIC_RELAXED) != 0) {
@@ -52,7 +52,7 @@ void rnic_doorbell(struct rnic_qp *qp)
 	struct ipc_doorbell *db = &qp->doorbells[__atomic_load_n(&qp->shm->worker, __ATOMIC_RELAXED) % IPC_MAX_WORKERS];
 	uint64_t *word = &db->bits[qp->db_word];
 
-	/* The slots are published before the bit is looked at: a worker that sees a bit set earlier sees them, too. */
+	/* The slots are published before the bit is read: if the bit is set already, the worker sees the slots, too. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if ((__atomic_load_n(word, __ATOMIC_RELAXED) & qp->db_mask) == 0) {
 		__atomic_fetch_or(word, qp->db_mask, __ATOMIC_RELEASE);
@@ -67,8 +67,8 @@ void rnic_doorbell(struct rnic_qp *qp)
 /* ---- send queue ---- */
 
 /*
- * The room of a work request may be used again only when its completion is polled, on other devices: a watched queue
- * does the same.
+ * Whether a watched queue does not yet give back the room of its oldest work request: as on other devices, the program
+ * must first poll the completion. Other queues give the room back when the worker has taken the work request.
  */
 static bool sq_held(const struct rnic_sq *sq)
 {
@@ -170,7 +170,7 @@ static bool srqn_fill(struct qp_wqe *w, const struct ibv_send_wr *wr, enum qp_wr
 	       op != QP_WR_BIND_MW;
 }
 
-/* Writes the operation's fields of a work request that is no plain message; all fit one slot. 0 or an errno. */
+/* Writes the fields of an Atomic, a local invalidation or a bind; each fits one slot. 0 or an errno. */
 static int op_fill(struct qp_wqe *w, const struct ibv_send_wr *wr, enum qp_wr_op op)
 {
 	if ((wr->send_flags & IBV_SEND_INLINE) != 0)
@@ -233,10 +233,7 @@ static int send_one(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t w
 	return 0;
 }
 
-/*
- * The same for a datagram queue pair. A message that is too long for a datagram is refused here, not when its turn
- * comes.
- */
+/* As send_one(), for unreliable datagrams. A message that is too long is refused here, not when the worker takes it. */
 static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t wrs, uint32_t used, uint32_t *took)
 {
 	uint8_t aside[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
@@ -272,7 +269,10 @@ static int send_datagram(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint3
 	return 0;
 }
 
-/* The same for a queue pair of reliable datagrams. Writes and Reads, which name memory and a peer, need ibv_wr_*(). */
+/*
+ * As send_one(), for reliable datagrams. Only Sends: struct ibv_send_wr has no room for both the peer and the peer's
+ * memory, so Writes, Reads and Atomics are posted by ibv_wr_*().
+ */
 static int send_reliable(struct rnic_sq *sq, const struct ibv_send_wr *wr, uint32_t wrs, uint32_t used, uint32_t *took)
 {
 	uint8_t aside[QP_WQE_MAX_SLOTS * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
@@ -375,8 +375,8 @@ static inline void recv_publish(struct rnic_rq *rq, uint32_t used)
 }
 
 /*
- * Writes the list into the ring, as far as it is valid and fits. 0, or the errno of *bad; *posted: whether any was
- * published.
+ * Writes the receives of the list into the ring, up to the first that is invalid or finds no room (*bad). Returns 0, or
+ * the errno of *bad. *posted: whether any receive was published.
  */
 static inline int recv_list(struct rnic_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad, bool *posted)
 {
@@ -407,7 +407,7 @@ static inline int recv_list(struct rnic_rq *rq, struct ibv_recv_wr *wr, struct i
 	return rc;
 }
 
-/* Ends one reason to hold receives back. True: receives that waited have been published. */
+/* Subtracts one from rq->holds. True: this was the last one, and receives that were held back have been published. */
 static bool recv_let_go(struct rnic_rq *rq)
 {
 	bool any = false;
@@ -421,7 +421,7 @@ static bool recv_let_go(struct rnic_rq *rq)
 	return any;
 }
 
-/* Rings the workers on which messages wait for receives of this queue. */
+/* Rings the doorbells of the workers (a bit mask) on which messages wait for receives of this queue. */
 static void srq_doorbells(struct rnic_srq *srq, uint32_t workers)
 {
 	for (uint32_t w = 0; w < IPC_MAX_WORKERS; w++) {
@@ -464,7 +464,10 @@ void rnic_srq_release(struct rnic_srq *srq)
 		srq_posted(srq);
 }
 
-/* A worker looks at the receive queue when a message arrives, so only one that flushes, or has asked, must be told. */
+/*
+ * A worker looks at the receive queue when a message arrives. So the worker must be told of a posted receive only if it
+ * has asked for that, or if the queue pair is in ERR: then the worker flushes the receive.
+ */
 static inline void recv_posted(struct rnic_qp *qp)
 {
 	if ((qp->rq.asks && rn_unlikely(spsc_prod_asked(&qp->rq.ring) != 0)) ||

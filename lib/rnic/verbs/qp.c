@@ -4,7 +4,7 @@
 #include "rnic/verbs/fail.h"
 #include "rnic/verbs/watch.h"
 
-#define CQ_NONE_WR 1 /* queues have at least this many entries */
+#define CQ_NONE_WR 1 /* minimum depth of a work queue, in work requests */
 
 /* An XRC initiator has no receive queue, so attributes of one are ignored. */
 static bool receives(const struct ibv_qp_init_attr_ex *a) { return a->qp_type != IBV_QPT_XRC_SEND; }
@@ -22,7 +22,7 @@ static int cap_fit(const struct ipc_dev_info *dev, struct ibv_qp_init_attr_ex *a
 	struct ibv_qp_cap *cap = &a->cap;
 	uint32_t bytes;
 
-	if (srq || !receives(a)) /* there is no receive queue of its own, so attributes of one are ignored */
+	if (srq || !receives(a)) /* the queue pair has no receive queue of its own: attributes of one are ignored */
 		cap->max_recv_wr = cap->max_recv_sge = 0;
 	if (cap->max_send_wr > dev->max_wr || cap->max_recv_wr > dev->max_wr ||
 	    cap->max_send_sge > rn_min_u32(dev->max_sge, QP_MAX_SGE) ||
@@ -141,7 +141,7 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	b->handle = ok->handle;
 	b->qp_num = ok->qpn;
 	b->qp_type = a->qp_type;
-	/* An RNIC's QP is in INIT by ibv_query_qp(); this field is RESET as in the stock library. */
+	/* An RNIC's QP begins in INIT (see ibv_query_qp()); this field begins as RESET, as in stock libibverbs. */
 	b->state = IBV_QPS_RESET;
 	qp->cap = a->cap;
 	qp->doorbells = qp->s->ctrl->doorbell;
@@ -261,7 +261,7 @@ static struct ibv_qp *qp_make(struct ibv_context *c, struct ibv_qp_init_attr_ex 
 	return &qp->ex.qp_base;
 }
 
-/* Of an Elastic Fabric Adapter a datagram is as long as a port's max_msg_sz, whatever the MTU is. */
+/* On an Elastic Fabric Adapter a datagram's message may have max_msg_sz bytes of the port, whatever the MTU is. */
 static struct rnic_qp_kind kind_of(struct ibv_context *c, const struct ibv_qp_init_attr_ex *a)
 {
 	struct rnic_qp_kind k = { .datagram = IPC_UD_NONE };
@@ -335,7 +335,7 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return rnic_qp(qp)->is_ex ? &rnic_qp(qp)->ex : NULL;
 }
 
-/* Keeps attributes that ibv_query_qp only returns. */
+/* Keeps the attributes that have no effect here, or that rnicd does not return, for ibv_query_qp(). */
 static void attr_keep(struct ibv_qp_attr *keep, const struct ibv_qp_attr *a, int mask)
 {
 	if ((mask & IBV_QP_AV) != 0)
@@ -369,7 +369,8 @@ static void attr_keep(struct ibv_qp_attr *keep, const struct ibv_qp_attr *a, int
 }
 
 /*
- * Reads the peer of a connection without connection manager. Without a GRH the address is left to the daemon: its own.
+ * Sets the peer of a connection that is made without connection manager. Without a GRH the peer's address is left out,
+ * and the daemon takes the device's own address.
  */
 static void dest_set(struct ipc_modify_qp *to, const struct ibv_qp_attr *a, int mask)
 {
@@ -390,8 +391,8 @@ static void cqs_clean(struct ibv_qp *qp)
 }
 
 /*
- * A datagram queue pair has no peer of its own, and needs a Q_Key before it may receive (IBTA, 11.2.5.2). many:
- * reliable datagrams, whose messages may wait for a receive.
+ * Whether a datagram queue pair cannot have these attributes. A datagram queue pair has no peer of its own, and needs a
+ * Q_Key before it may receive (IBTA, 11.2.5.2). many: reliable datagrams, whose messages may wait for a receive.
  */
 static bool ud_refuses(const struct ibv_qp *qp, bool many, const struct ibv_qp_attr *a, int mask)
 {
@@ -461,7 +462,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 		cqs_clean(ibqp);
 		rnic_spin_lock(&qp->rq.lock);
 		qp->rq.held = 0;
-		if (qp->maps_off != 0) /* their completions are gone */
+		if (qp->maps_off != 0) /* cqs_clean() has removed the maps' completions */
 			spsc_cons_release(&qp->maps, spsc_cons_avail(&qp->maps, UINT32_MAX));
 		rnic_spin_unlock(&qp->rq.lock);
 		if (qp->sq.watch != NULL)
@@ -482,9 +483,7 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask, struct ib
 
 	if (rc != 0)
 		return rc;
-	/*
-	 * The mask may be ignored. ibqp->state belongs to the program, and is updated when the mask asks for the state.
-	 */
+	/* All attributes are returned, whatever the mask is; ibqp->state changes only if the mask asks for it. */
 	*a = qp->attr;
 	a->qp_state = a->cur_qp_state = (enum ibv_qp_state)m.query_qp_ok.state;
 	if ((mask & IBV_QP_STATE) != 0)

@@ -9,11 +9,11 @@
 #undef ibv_query_port
 
 #define PORT             1
-#define CORE_CLOCK_KHZ   1000000 /* kHz: completions have nanoseconds */
+#define CORE_CLOCK_KHZ   1000000 /* kHz: the time stamps of completions count nanoseconds */
 #define PKEY_DEFAULT     0xffff
 #define VENDOR_PART      1
-#define EFA_VENDOR       0x1d0f /* programs recognise an Elastic Fabric Adapter by its PCI vendor */
-#define EFA_PART         0xefa1 /* and part: the first part that has Reads */
+#define EFA_VENDOR       0x1d0f /* PCI vendor by which programs recognise an Elastic Fabric Adapter */
+#define EFA_PART         0xefa1 /* PCI part of the first Elastic Fabric Adapter that has Reads */
 #define PHYS_LINK_UP     5      /* IBTA numbers of the physical port state */
 #define PHYS_DISABLED    3
 #define PORT_ATTR_COMPAT offsetof(struct ibv_port_attr, port_cap_flags2)
@@ -118,7 +118,7 @@ int rnic_query_rt_values(struct ibv_context *c, struct ibv_values_ex *v)
 	return v->comp_mask == asked ? 0 : EINVAL;
 }
 
-/* The largest of IB's MTUs that fits a packet; with datagrams, one whose message fits behind all headers. */
+/* The largest InfiniBand MTU that is at most `bytes`: the port's MTU, or the longest datagram message of a packet. */
 static enum ibv_mtu mtu_of(uint32_t bytes)
 {
 	if (bytes >= 4096)
@@ -186,8 +186,8 @@ int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_
 }
 
 /*
- * The table has the port's address twice: for RoCE v2 first, since programs without a choice use the first, and for
- * RoCE v1.
+ * The GID table has the port's address twice: as RoCE v2, then as RoCE v1. RoCE v2 is first because programs that do
+ * not choose a GID use the first one.
  */
 static const struct {
 	uint32_t gid_type;     /* IBV_GID_TYPE_* */

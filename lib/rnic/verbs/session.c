@@ -19,7 +19,7 @@
 
 static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rnic_session *current; /* under make_lock */
-static struct rnic_session *older;   /* earlier sessions */
+static struct rnic_session *older;   /* earlier sessions, linked by their `older`; under make_lock */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 /* ---- making a session ---- */
@@ -61,8 +61,9 @@ static int dial(bool quiet)
 }
 
 /*
- * The values of RNIC_DESIGN. Where iWARP runs: in rnicd; here, with CRC and TCP in rnicd; here, over rnicd's TCP; here,
- * over the kernel's TCP; the last one if no rnicd runs.
+ * The values of RNIC_DESIGN say where iWARP runs. Offloaded: in rnicd. Assisted: in this process, with CRC and TCP in
+ * rnicd. Host: in this process, over rnicd's TCP. Embedded: in this process, over the kernel's TCP. DESIGN_AUTO
+ * (RNIC_EMBEDDED=auto): offloaded if an rnicd runs, else embedded.
  */
 enum design { DESIGN_OFFLOADED, DESIGN_ASSISTED, DESIGN_HOST, DESIGN_EMBEDDED, DESIGN_AUTO };
 
@@ -310,16 +311,16 @@ static void fork_parent(void)
 }
 
 /*
- * The connection and the queues stay the parent's. If the child still uses the parent's objects, that must not affect
- * them: verbs fail, and work is posted to pages of the child's own. A verbs call that opens a device makes a new
- * session.
+ * The connection to rnicd and the queues stay the parent's. A child that still uses the parent's objects must not
+ * affect them: its verbs calls fail, and it posts work requests to pages of its own. The first call in the child that
+ * opens a device makes a new session.
  */
 static void fork_child(void)
 {
 	struct rnic_session *s = current;
 	struct rnic_mem *m = rnic_mem_last();
 
-	/* before all else: until then the heap, which contains this session, may be shared with the parent */
+	/* Before anything is written: until this call the heap, which contains *s, may be shared with the parent. */
 	if (m != NULL)
 		rnic_mem_fork_child(m);
 	if (s != NULL) {
@@ -379,7 +380,7 @@ void *rnic_alloc(size_t size)
 	return s != NULL ? rnic_mem_alloc(s->mem, size) : NULL;
 }
 
-/* The block's session may have lost its daemon since. */
+/* The block may be of an older session, whose daemon is gone. */
 void rnic_free(void *p)
 {
 	bool freed = false;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Contexts, PDs and memory regions of other processes of the same user. A context's cmd_fd is a token: a process that
- * has a descriptor of it (by fork() or over a UNIX socket) may import the context, and by their handles its PDs and
- * regions.
+ * has a descriptor of it (by fork() or over a UNIX socket) may import the context, and also the context's PDs and
+ * regions by their handles.
  *
  * The importing process has a session of its own with the daemon; QPs and CQs that it makes are its own. Regions belong
- * to the PD, whichever process has registered them: QPs of all processes that have the PD use them by their keys, and a
- * process that has the context imports them by their handles. The memory need not be mapped here, since the daemon
- * moves the bytes. Deallocating or deregistering an imported object only gives it back; the process that made it
- * destroys it. When that process ends, its regions live on until no other process has their PD.
+ * to the PD, whichever process has registered them: QPs of all processes that have the PD use the regions by their
+ * keys, and a process that has the context imports the regions by their handles. The memory need not be mapped in the
+ * importing process, since the daemon moves the bytes. Deallocating or deregistering an imported object only gives it
+ * back; the process that made the object destroys it. When that process ends, its regions live on until no other
+ * process has their PD.
  */
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/objects.h"

@@ -140,7 +140,7 @@ struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_at
 	return srq;
 }
 
-/* The size cannot be changed, and the device's attributes tell programs so. */
+/* The size cannot be changed: the device's attributes do not have IBV_DEVICE_SRQ_RESIZE. */
 int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *a, int mask)
 {
 	struct rnic_srq *srq = rnic_srq(ibsrq);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The client's part in holding back what peers write to a program under rnicrun --sanitize (wqe/qp_hold.h). Each
- * millisecond it looks at new records of held bytes, veils the memory that the bytes are for, and allows the worker to
- * place some of them.
+ * The client's part in holding back the bytes that peers write to a program under rnicrun --sanitize (wqe/qp_hold.h).
+ * Each millisecond hold_tick() looks at new records of held bytes, veils the memory that the bytes are for, and allows
+ * the worker to place the bytes of these records.
  */
 #include "rnic/verbs/veil.h"
 #include "rnic/verbs/watch.h"
@@ -47,10 +47,13 @@ static void hold_tick(void *object, uint64_t arg)
 	rnic_later(TICK_MS, hold_tick, qp, 0);
 }
 
-/* Without a seed the Writes are placed in order; if there are no veils either, holding them back has no effect. */
+/*
+ * Without a seed the Writes are placed in order, and in a process that contains the device's part there are no veils.
+ * If both are so, holding Writes back has no effect, and is not asked for.
+ */
 int rnic_target_ask(struct rnic_qp *qp, struct ipc_create_qp *arg)
 {
-	static uint32_t made; /* so that the queue pairs of a program draw differently, and the same in each run */
+	static uint32_t made; /* each queue pair of a program draws other numbers, and the same ones in each run */
 	struct rnic_session *s = qp->s;
 
 	if (rnic_sanitize.seed == 0 && s->own.turn != NULL)

@@ -9,16 +9,16 @@
 #include "rnic/sanitize.h"
 #include "wqe/qp_hold.h"
 
-#define VEILS       512u /* veils at a time; without a free one a use is not found */
+#define VEILS       512u /* veils at a time; further buffers get no veil, and early uses of them are not found */
 #define PAGE        UINT64_C(4096)
-#define STRAYS_MOST 1000u
-#define LATE_MOST   64u /* faults that other threads may still report after a veil was taken off */
+#define STRAYS_MOST 1000u /* faults at addresses without a veil after which such a fault is the program's own */
+#define LATE_MOST   64u   /* faults by other threads that may still come after a veil was taken off */
 
 struct veil {
 	struct rnic_veil v;
-	uint64_t page, end; /* page 0: the entry was never used */
-	bool up;
-	uint32_t late;
+	uint64_t page, end; /* addresses of the protected pages: [page, end) */
+	bool up;            /* the pages are protected */
+	uint32_t late;      /* faults that may still come in these pages, of LATE_MOST */
 };
 
 static struct rnic_spin veil_lock; /* guards all below */
@@ -45,9 +45,7 @@ static void take_off(struct veil *v)
 
 /* ---- the program touches veiled memory ---- */
 
-/*
- * Whether the queue pair is in error or has no connection: the program may then use the buffers of what it had posted.
- */
+/* Whether the queue pair is in ERR or RESET, or rnicd is gone: then the program may use the buffers of all receives. */
 static bool is_over(const struct rnic_qp *qp)
 {
 	const uint32_t state = __atomic_load_n(&qp->shm->state, __ATOMIC_ACQUIRE);
@@ -95,7 +93,7 @@ static bool is_readable(uintptr_t addr)
 	return nveils > 0 && process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1;
 }
 
-/* True: the access may be repeated. */
+/* SIGSEGV at addr. True: the page is accessible now, and the program may repeat its access. */
 static bool touched(uintptr_t addr)
 {
 	struct rnic_veil found = { .from = 0 };
@@ -118,7 +116,7 @@ static bool touched(uintptr_t addr)
 	if (found.from != 0)
 		early_tell(&found, addr);
 	if (!ours && strays < STRAYS_MOST && is_readable(addr)) {
-		strays++; /* the veil was taken off, and its entry is another veil's by now */
+		strays++; /* the veil was taken off, and its entry in veils[] has been used again */
 		ours = true;
 	}
 	rnic_spin_unlock(&veil_lock);
@@ -151,7 +149,7 @@ void rnic_veil_start(void)
 	pthread_once(&once, veil_hooks);
 }
 
-/* An entry without a veil; entries for which faults may still come are used last. */
+/* Finds an entry that can be used; entries whose pages may still have faults (`late`) are used last. NULL: none. */
 static struct veil *free_veil(void)
 {
 	struct veil *old = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What other rooms use of this one beside the public functions: the session, devices and contexts, queue pairs by
- * number. objects.h, which is private to this room, has the objects.
+ * What this room offers to other rooms beside the public functions: the session, devices and contexts, queue pairs by
+ * number. The structures of objects are in objects.h, which is private to this room.
  */
 #ifndef RNIC_VERBS_H
 #define RNIC_VERBS_H
@@ -39,7 +39,7 @@ static inline struct rnic_ctx *rnic_ctx(struct ibv_context *c)
 	return rn_container_of(c, struct rnic_ctx, vctx.context);
 }
 
-/* All devices of the session; *n. NULL and errno. The caller frees the array, not the devices, which stay. */
+/* All *n devices of the session. On failure NULL and errno. The caller frees the array, not the devices, which stay. */
 struct rnic_dev **rnic_devices(struct rnic_session *s, uint32_t *n);
 /* token: an imported context's cmd_fd, which the new context owns; -1: not imported. */
 struct ibv_context *rnic_open(struct rnic_session *s, struct rnic_dev *dev, int token);
@@ -64,18 +64,18 @@ struct ibv_qp *rnic_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_
 struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *a);
 /* The process's queue pair with this number. NULL: none. */
 struct ibv_qp *rnic_qp_find(uint32_t qpn);
-/* Notes which side of its connection the queue pair (NULL: none) is: rules of rnicrun --inject may ask for it. */
+/* Notes which side of its connection the queue pair (NULL: none) is: rules of rnicrun --inject may name a side. */
 void rnic_qp_side(struct ibv_qp *qp, enum inject_side side);
 /* Notes the local ACK timeout that a connection manager has set for a queue pair: ibv_query_qp() returns it. */
 void rnic_qp_timeout(const struct rnic_session *s, uint32_t handle, uint8_t timeout);
 
-/* The program has disconnected the queue pair (NULL: none): what is posted to it uses no memory any more. */
+/* The program has disconnected the queue pair (NULL: none): its work requests no longer use the program's memory. */
 void rnic_watch_ended(struct ibv_qp *qp);
 
 /* Every context of ours polls with this function, and no other does (beside.h). */
 int rnic_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 
-/* Whether the GID is IPv4's, or another one that is no single address. */
+/* Whether the GID is the address of a multicast group, of IPv4 (as an IPv4-mapped address) or of IPv6. */
 static inline bool rnic_gid_is_group4(const union ibv_gid *g)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };

@@ -34,7 +34,7 @@ struct rnic_watch {
 	struct rnic_session *s;
 	struct rn_link link; /* in watch_qps; a shared receive queue by its handle */
 	struct watch_queue sq, rq;
-	bool ended; /* the program has disconnected it: what is still posted will be flushed */
+	bool ended; /* the program has disconnected the queue pair: its posted work requests will be flushed */
 	bool stuck; /* RNIC_FIND_UNSIGNALED has been reported */
 };
 
@@ -133,7 +133,7 @@ static void queue_strike(struct watch_queue *q, uint32_t to)
 		one_strike(q, q->head);
 }
 
-/* Work request i is done, and so are those before it that will have no completion. */
+/* Work request i is done, and so are those before it that were posted without IBV_SEND_SIGNALED. */
 static void queue_strike_one(struct watch_queue *q, uint32_t i)
 {
 	one_strike(q, i);
@@ -144,7 +144,7 @@ static void queue_strike_one(struct watch_queue *q, uint32_t i)
 		q->head++;
 }
 
-/* Counts completions that may come, against the room that the program asked for: another device may have no more. */
+/* Counts a completion that may come. Reports if more may come than the program asked room for in the CQ. */
 static void queue_due(const struct watch_queue *q, const char *call)
 {
 	struct rnic_cq *cq = q->cq;
@@ -168,7 +168,7 @@ static void watch_free(struct rnic_watch *w)
 	free(w);
 }
 
-/* number: the queue pair's or the shared receive queue's. */
+/* number: the queue pair's QPN, or the shared receive queue's handle. */
 static void watch_begin(struct rnic_watch *w, uint32_t number)
 {
 	pthread_mutex_lock(&watch_lock);
@@ -276,7 +276,7 @@ static bool overlap(const struct qp_sge *a, const struct qp_sge *b)
 	return a->addr != 0 && b->addr != 0 && a->addr < b->addr + b->len && b->addr < a->addr + a->len;
 }
 
-/* The Read or Atomic whose result work request i would send, or NULL. */
+/* An unfinished Read or Atomic whose result lies in the memory that work request i sends, or NULL. */
 static const struct watched_wr *fetch_before(const struct watch_queue *q, uint32_t i)
 {
 	const struct watched_wr *w = &q->wr[i & q->mask];
@@ -367,10 +367,7 @@ void rnic_watch_sends(struct rnic_sq *sq, uint32_t wrs)
 	pthread_mutex_unlock(&watch_lock);
 }
 
-/*
- * A receive without a free entry was completed by the queue's own count, and its completion is not polled: it is not
- * noted.
- */
+/* Receives whose completions are not polled yet keep their entries: without a free entry the receive is not noted. */
 static void recv_note(struct rnic_watch *watch, const struct qp_rwqe *e)
 {
 	struct watch_queue *q = &watch->rq;
@@ -458,7 +455,7 @@ static void received_check(const struct watch_queue *q, uint32_t i)
 		}
 }
 
-/* A completion also ends earlier work requests; a failed one has a completion even if it was not signalled. */
+/* A completion also ends earlier work requests. A failed work request has a completion even if it was not signalled. */
 static void queue_polled(struct rnic_watch *watch, struct watch_queue *q, const struct qp_cqe *e)
 {
 	const bool good = e->status == IBV_WC_SUCCESS;
@@ -479,7 +476,7 @@ static void queue_polled(struct rnic_watch *watch, struct watch_queue *q, const 
 	}
 }
 
-/* The queue that takes the receives for the queue pair's messages. */
+/* The watch of the receive queue that the queue pair uses: its own, or the shared one; NULL: it is not watched. */
 static struct rnic_watch *receiver_of(struct rnic_watch *w)
 {
 	const struct ibv_srq *srq = w->qp->ex.qp_base.srq;
@@ -487,7 +484,7 @@ static struct rnic_watch *receiver_of(struct rnic_watch *w)
 	return srq != NULL ? rnic_srq((struct ibv_srq *)(uintptr_t)srq)->rq.watch : w;
 }
 
-/* The program may use what was written before the message. Later Writes cannot be told apart, and are allowed too. */
+/* The program may use the Writes that came before the message; later ones cannot be told apart, and are allowed too. */
 static void written_allow(struct rnic_qp *qp)
 {
 	if (qp->hold != NULL)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posting through the functions of an ibv_qp_ex: each call adds to the current work request, and the next operation, or
- * the end, completes it in the ring. The SQ's lock is held from wr_start to wr_complete or wr_abort. An error on the
- * way is kept and returned at the end.
+ * Posting through the functions of an ibv_qp_ex: each call adds to the current work request, which the next operation
+ * or wr_complete() finishes in the ring. The SQ's lock is held from wr_start() to wr_complete() or wr_abort(). An error
+ * in between is kept in sq->err, and wr_complete() returns it.
  */
 #include "rnic/verbs/fail.h"
 #include "rnic/verbs/watch.h"
@@ -15,7 +15,8 @@ static struct rnic_qp *qp_of(struct ibv_qp_ex *ex) { return (struct rnic_qp *)ex
 static uint8_t *payload(const struct rnic_sq *sq, uint8_t op) { return sq->wqe + QP_WQE_FIXED + rnic_sq_head(sq, op); }
 
 /*
- * Checks a datagram's work request: it names its destination, and is not too long. A record has bytes, a Read one SGE.
+ * Checks a datagram's work request: a destination is set, and the message is not too long. A Write-Record needs at
+ * least one byte, a Read-Record one SGE.
  */
 static bool addressed(const struct rnic_sq *sq, const struct qp_wqe *w)
 {
@@ -61,8 +62,8 @@ static void flush(struct rnic_sq *sq)
 }
 
 /*
- * Where the next work request is built: in the ring if the longest one has room there, as far as is known now; else
- * aside.
+ * Where the next work request is built: in the ring if it has room for the longest work request (by the last known
+ * index of the worker), else in sq->aside.
  */
 static uint8_t *place(const struct rnic_sq *sq)
 {

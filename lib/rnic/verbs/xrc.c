@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * XRC domains, and their target queue pairs. A target belongs to its domain: nothing is posted to it, so this process
- * has only the verbs object for it. Initiators are in qp.c, XRC shared receive queues in srq.c.
+ * XRC domains, and their target queue pairs. A target queue pair belongs to its domain. Nothing is posted to a target,
+ * so this process has the verbs object of it and no queues. Initiators are in qp.c, XRC shared receive queues in srq.c.
  */
 #include "rnic/verbs/objects.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
-/* Nothing may be posted to a target, so its posting state is RESET. */
+/* The qp_shm of all targets. Its state stays RESET, so post.c refuses to post to a target. */
 static struct qp_shm unposted;
 
 /* Not every descriptor can be passed to another process, and a failed attempt would end the session. */
@@ -98,7 +98,7 @@ static struct rnic_qp *target_new(struct ibv_context *c, struct ibv_xrcd *xrcd, 
 	return qp;
 }
 
-/* Tells the daemon of the target by m, whose answer is create_qp_ok. NULL and errno. */
+/* Sends the request m about the target, which create_qp_ok answers. On failure frees the target: NULL and errno. */
 static struct ibv_qp *target_begin(struct rnic_qp *qp, struct ipc_msg *m)
 {
 	struct ibv_qp *b = &qp->ex.qp_base;
@@ -163,7 +163,7 @@ struct ibv_qp *rnic_open_qp(struct ibv_context *c, struct ibv_qp_open_attr *a)
 	m.open_qp.cookie = (uintptr_t)qp;
 	m.open_qp.async = rnic_ctx(c)->async.handle;
 	struct ibv_qp *b = target_begin(qp, &m);
-	if (b != NULL) /* another process may have brought it up */
+	if (b != NULL) /* sets b->state: another process may have brought the target up */
 		(void)ibv_query_qp(b, &now, IBV_QP_STATE, &init);
 	return b;
 }
