@@ -8,8 +8,8 @@
  *
  * Threads: any; a socket has one lock for each direction. After fork both processes have the sockets, and each has its
  * own session with rnicd. After exec the new program shows rnicd its descriptors, and learns which sockets they are
- * (sock_found.c). So does a process that inherits them without this library's knowledge, for example a child of
- * posix_spawn().
+ * (sock_found.c). A process that inherits sockets without this library's knowledge, for example a child of
+ * posix_spawn(), does the same.
  */
 #ifndef RNIC_SOCK_H
 #define RNIC_SOCK_H
@@ -41,10 +41,10 @@ struct sock_bells { /* doorbells of a user; never freed */
  * descriptor is closed.
  */
 struct sock {
-	uint32_t refs; /* descriptors that are this socket, and calls under way; 0: free */
+	uint32_t refs; /* number of the socket's descriptors plus calls under way; 0: the structure is free */
 	enum sock_kind kind;
 	uint64_t id; /* rnicd's number of the socket */
-	int domain;  /* AF_INET or AF_INET6: the form in which addresses are returned */
+	int domain;  /* AF_INET or AF_INET6: the family in which addresses are returned */
 	uint32_t worker, bit;
 	const struct sock_bells *bells; /* NULL: the doorbells of this process's user */
 	struct ipc_addr local, remote;
@@ -52,14 +52,14 @@ struct sock {
 	pthread_mutex_t rx, tx;
 	bool in_epoll;         /* the descriptor is in an epoll set */
 	bool watched;          /* the descriptor has been polled: its readiness is kept up to date from then on */
-	bool rx_shut, tx_shut; /* shutdown() before there is a connection; afterwards the memory has this */
-	uint32_t told;         /* rx_head when the doorbell was last rung for it */
+	bool rx_shut, tx_shut; /* shutdown() came before the connection; of a connection, mem->fin says this */
+	uint32_t told;         /* value of rx_head when the doorbell was last rung for bytes that were read */
 	struct linger linger;
 	int rcv_ms, snd_ms; /* SO_RCVTIMEO, SO_SNDTIMEO; -1: no limit */
 	/* for datagrams */
 	struct ipc_gram *gram;
-	int below;       /* the kernel's socket below, also of a listener; -1: none */
-	bool below_live; /* that socket has a port, so it may have received something */
+	int below;       /* descriptor of the kernel's socket below, also of a listener; -1: none */
+	bool below_live; /* the kernel's socket below has a port, so it may have received something */
 	bool wild;       /* bound to all addresses */
 	bool named;      /* the program has bound the socket to a port or address */
 	bool has_peer;   /* `remote` is set; the kernel's socket is connected to it if peer_below */
@@ -67,12 +67,12 @@ struct sock {
 	bool pktinfo, recv_ttl, recv_tos; /* control messages that the program has asked for */
 	uint8_t tos, ttl;                 /* ttl 0: the default */
 	uint16_t segment;                 /* UDP_SEGMENT; 0: none */
-	uint8_t wire;                     /* of what is sent, or of the connection to be: IPC_GRAM_* */
-	bool whole;                       /* IP_MTU_DISCOVER: datagrams longer than the MTU are not sent */
-	uint32_t turns;                   /* number of receives */
-	uint8_t last_ip[16];              /* destination of the last datagram, and the port that reaches it */
-	uint32_t last_dev;
-	struct sock *next; /* in the free list */
+	uint8_t wire;        /* IPC_GRAM_*: the wire of sent datagrams, or the one that connect() asks for */
+	bool whole;          /* IP_MTU_DISCOVER: datagrams longer than the MTU are not sent */
+	uint32_t turns;      /* number of receives or accepts: alternates between rnicd and the kernel */
+	uint8_t last_ip[16]; /* the last peer that a datagram went to or came from, */
+	uint32_t last_dev;   /* and the port that reaches this peer; UINT32_MAX: none does */
+	struct sock *next;   /* in the free list */
 };
 
 /* libc's own functions. */
@@ -128,30 +128,30 @@ extern struct sock_libc sock_libc; /* constant after sock_libc_find */
 void sock_libc_find(void);
 
 /*
- * Gives fd a second number that is unlikely to meet the program's, which uses small ones. -1 and errno. Closing by
- * number, or closing all numbers, does not close a descriptor of this kind.
+ * Duplicates fd to a high number, which the program is unlikely to use: a descriptor aside. Returns -1 and errno on
+ * failure. close(), close_range() and closefrom() of the program leave descriptors aside open.
  */
 int sock_libc_aside(int fd);
-void sock_libc_close_aside(int fd); /* closes such a descriptor, or any other */
+void sock_libc_close_aside(int fd); /* closes a descriptor aside, or any other */
 bool sock_libc_is_aside(int fd);
 /*
  * A process that confines itself by seccomp, as a sandbox for foreign data, has few system calls left: among them read,
  * write, poll and the clocks. Its streams go on with those calls.
  */
-void sock_libc_confine(void);                       /* call before the process does so */
+void sock_libc_confine(void);                       /* call before the process confines itself */
 bool sock_libc_blocks_not(int fd);                  /* whether O_NONBLOCK is set */
 ssize_t sock_libc_take(int fd, void *to, size_t n); /* as recv and send with MSG_DONTWAIT */
 ssize_t sock_libc_put(int fd, const void *from, size_t n);
 void sock_libc_yield(void);
-int sock_libc_take_aside(int fd); /* makes a descriptor one of this kind; returns its number */
+int sock_libc_take_aside(int fd); /* makes fd itself a descriptor aside; returns fd */
 
 /* ---- sock_ready.c ---- */
 /* Called first in each function: finds libc's functions. */
 void sock_ready(void);
 pid_t sock_pid(void); /* this process's number */
 /*
- * Whether this is a child of vfork(), which runs in its parent's memory and has descriptors of its own: what it does to
- * them must not change the table.
+ * Whether the caller is a child of vfork(). Such a child runs in its parent's memory, but has descriptors of its own:
+ * when it changes its descriptors, the parent's sock_tab must not change.
  */
 bool sock_in_vfork(void);
 void *sock_vfork_begins(void); /* returns libc's vfork(), which is called next */
@@ -178,7 +178,7 @@ int sock_number(const struct sock *s);
 void sock_tab_fork(bool over);
 
 /* ---- sock_daemon.c: requests to rnicd. 0 or a positive errno ---- */
-/* The ports and workers of rnicd; NULL: rnicd does not answer, which prints nothing. */
+/* The ports and workers of rnicd. NULL: rnicd does not answer; nothing is printed. */
 const struct ipc_sock_join_ok *sock_world(void);
 const char *sock_rnicd(void); /* the path of rnicd's socket */
 bool sock_reaches(const struct ipc_addr *to, struct ipc_addr *from);
@@ -188,10 +188,13 @@ int sock_listen(struct sock *s, uint32_t backlog);
 int sock_connect(struct sock *s, const struct ipc_addr *to);
 int sock_accept(const struct sock *l, struct sock *s, int *fd);
 void sock_bell(const struct sock *s);
-/* Asks which socket the descriptor is. *memory: a descriptor of its memory, for the caller to close; -1: none. */
+/*
+ * Shows the descriptor to rnicd, and asks which socket it is. *memory: a descriptor of the socket's memory, for the
+ * caller to close; -1: none.
+ */
 int sock_show(int fd, struct ipc_sock_found *f, int *memory, const struct sock_bells **u);
 void sock_learn(struct sock *s, const struct ipc_sock_ok *ok);
-/* The port with this address or number; UINT32_MAX or NULL: there is none. */
+/* The number of the port with this address (UINT32_MAX: none), and the port with this number (NULL: none). */
 uint32_t sock_port_of(const struct ipc_addr *a);
 const struct ipc_sock_port *sock_port(uint32_t dev);
 /* False: certainly no port reaches the address. Cheap. */
@@ -218,7 +221,10 @@ bool sock_take(struct sock *s, const struct sock_seen *seen);
 
 /* ---- sock_io.c ---- */
 size_t sock_bytes(const struct iovec *iov, size_t n);
-/* As recv and send, with these of their flags; -1 and errno. */
+/*
+ * As recv and send with an iovec. Of the flags, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, MSG_TRUNC and MSG_WAITALL have an
+ * effect; MSG_OOB fails.
+ */
 ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int flags);
 ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int flags);
 /*
@@ -228,9 +234,10 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 uint32_t sock_look(const struct sock *s, struct iovec iov[2]);
 void sock_took(struct sock *s, int fd, uint32_t n);
 /*
- * Design assisted (ipc_stream.h): rnicd sums the CRCs of FPDUs. out: FPDUs begin `ahead` bytes behind what has been
- * sent. in: the next unread byte begins an FPDU and has this offset in Full Operation; true: rnicd sums already, so the
- * call had no effect. sock_summed(): how many of the unread bytes are whole FPDUs with good CRCs.
+ * Design assisted (ipc_stream.h): rnicd sums the CRCs of FPDUs. sock_fpdus_out(): the first FPDU to send begins `ahead`
+ * bytes behind the bytes sent so far. sock_fpdus_in(): the next unread byte begins an FPDU, and has this offset in Full
+ * Operation; true: rnicd sums already, so the call had no effect. step: bytes from one marker to the next; 0: no
+ * markers. sock_summed(): the number of unread bytes that are whole FPDUs with good CRCs.
  */
 void sock_fpdus_out(const struct sock *s, uint32_t ahead, uint32_t step);
 bool sock_fpdus_in(const struct sock *s, uint32_t offset, uint32_t step);
@@ -239,7 +246,7 @@ uint32_t sock_summed(const struct sock *s);
  * The result of connect(); for a blocking descriptor waits for it. first: connect() has just begun. 0, or -1 and errno.
  */
 int sock_connected(struct sock *s, int fd, bool first);
-/* Notes that connect() has reported its result. True: it had done so before. */
+/* Notes that connect() has reported its result. True: that was noted before. */
 bool sock_tell_connect(struct sock *s);
 int sock_shut(struct sock *s, int fd, int how); /* as shutdown: 0 or an errno */
 void sock_finish(struct sock *s);               /* no more bytes will be sent */
@@ -274,20 +281,23 @@ bool sock_empty(int fd);
 bool sock_does_not_block(int fd, int flags);
 uint64_t sock_now(void); /* ns */
 
-/* ---- sock_rw.c: as recvmsg and sendmsg. Of a stream: no address, no control messages ---- */
+/* ---- sock_rw.c: as recvmsg and sendmsg; streams use no address and no control messages ---- */
 ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags);
 ssize_t sock_send_msg(struct sock *s, int fd, const struct msghdr *m, int flags);
 
 /* ---- sock_place.c ---- */
-/* The descriptor `made` gets the number fd, with the settings of the old descriptor. 0 or an errno. */
+/*
+ * Puts the descriptor `made` of s in the place of the kernel's socket fd, whose settings s takes over. Closes `made`; 0
+ * or an errno.
+ */
 int sock_replace(int fd, int made, struct sock *s);
 /*
- * Makes the number fd a duplicate of `file`, which stays in fd's epoll set, and the socket s, or (NULL) the kernel's.
- * keep: the flags of F_GETFL that fd keeps. 0 or an errno.
+ * Makes the number fd a duplicate of `file`. From then on fd is the socket s; s NULL: a socket of the kernel's. If fd
+ * is in an epoll set, it stays in the set. keep: the flags of F_GETFL that fd keeps. 0 or an errno.
  */
 int sock_become(int fd, int file, int keep, struct sock *s);
 int sock_option(int fd, int which); /* the value of a SOL_SOCKET option; -1: there is none */
-/* Reads a struct timeval of the program's as ms; -1: no limit. Returns -1 and errno: it is invalid. */
+/* Sets *ms from a struct timeval of the program's; *ms -1: no limit. 0, or -1 and errno: the value is invalid. */
 int sock_set_time(int *ms, const void *from, socklen_t len);
 
 /* ---- sock_fds.c ---- */
@@ -295,41 +305,41 @@ void sock_flagged(int fd); /* call when FD_CLOEXEC of the descriptor may have ch
 
 /* ---- sock_kept.c ---- */
 struct ipc_sock_kept *sock_kept_of(const struct sock *s); /* NULL: the socket has no memory */
-uint64_t sock_file_number(int fd);                        /* SO_COOKIE of a socket; 0: fd is no socket */
+uint64_t sock_file_number(int fd);                        /* inode number of a socket; 0: fd is no socket */
 /* Writes the program's settings of the socket into its memory, for the program that exec starts. */
 void sock_keep(const struct sock *s);
-void sock_learn_kept(struct sock *s);
-/* The kernel's socket below passes to the program that exec starts if a descriptor of the socket does. */
+void sock_learn_kept(struct sock *s); /* reads these settings, in the program that exec has started */
+/* Sets FD_CLOEXEC of the kernel's socket below, so that it passes to the next program if a descriptor of s does. */
 void sock_below_follows(const struct sock *s);
 
 /* ---- sock_found.c: sockets inherited from the program before exec ---- */
 bool sock_looks_ours(int fd); /* whether rnicd may have made the descriptor */
 
 /* ---- sock_stdio.c ---- */
-/* The descriptor is the socket's now: a standard stream with this number uses the socket from now on. */
+/* The descriptor has become a socket of ours: if it belongs to stdin, stdout or stderr, the stream uses the socket. */
 void sock_stdio_follows(int fd);
 
 /* ---- sock_any.c: a listener at all addresses: the kernel's, and rnicd's at all ports ---- */
-/* As listen() of fd, which is not ours yet, but becomes such a listener if the port is free at rnicd. */
+/* listen() on the kernel's socket fd. If fd is bound to all addresses and rnicd takes the port, fd becomes ours. */
 int sock_listen_any(int fd, int backlog);
 /* Accepts a connection of the kernel's, with the flags of accept4. -1 and errno; EAGAIN: there is none now. */
 int sock_accept_below(const struct sock *l, struct sockaddr *sa, socklen_t *len, int flags);
-/* The kernel's socket that may have something for the socket; -1: none. */
+/* The kernel's socket below, if it may have a datagram or connection for the socket; else -1. */
 int sock_below_fd(const struct sock *s);
 
 /* ---- sock_epoll.c ---- */
 /* The descriptor of the socket shows its readiness from now on, to poll and to epoll sets. */
 void sock_keep_true(struct sock *s, int fd);
-/* A descriptor that becomes another file leaves its epoll set first. False: it is in none. */
+/* Takes the descriptor out of its epoll set, before it becomes another file. False: it is in none. */
 bool sock_epoll_out(int fd);
-/* Puts the descriptor back into that set, with the same events, as the file that it is now. */
+/* Puts the descriptor, as the file that it is now, back into that set with the same events. */
 void sock_epoll_in(int fd);
 /* The descriptor is an epoll set of the program before exec: learns its members. */
 void sock_epoll_found(int ep);
 
 /* ---- sock_addr.c ---- */
 bool sock_addr_is_any(const struct ipc_addr *a);
-/* False: it is no TCP address. */
+/* False: the address is neither IPv4 nor IPv6. */
 bool sock_addr_in(const struct sockaddr *sa, socklen_t len, struct ipc_addr *a);
 void sock_addr_out(const struct sock *s, const struct ipc_addr *a, struct sockaddr *sa, socklen_t *len);
 

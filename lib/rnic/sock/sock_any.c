@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A TCP listener at all addresses, which most servers have: the kernel's socket goes on listening below a socket of
- * rnicd's, which listens at all ports. If rnicd refuses that, the kernel's socket listens alone, and one line on stderr
- * says so.
+ * A TCP listener at all addresses, as most servers have it, becomes two listeners: a socket of rnicd's that listens at
+ * all of rnicd's ports, and below it the kernel's socket, which goes on listening. If rnicd refuses to listen, the
+ * kernel's socket listens alone, and one line on stderr says so.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -93,7 +93,7 @@ int sock_listen_any(int fd, int backlog)
 		return sock_libc.listen(fd, backlog);
 	}
 	rc = sock_libc.listen(fd, backlog);
-	if (rc != 0 || !kernels_name(fd, &a)) /* it had no port before */
+	if (rc != 0 || !kernels_name(fd, &a)) /* asks again: an unbound socket gets its port by listen() */
 		return rc;
 	struct sock *s = sock_new(sock_option(fd, SO_DOMAIN));
 	err = s == NULL ? ENOMEM : listen_at_all(s, fd, &a, backlog < 0 ? 4096 : (uint32_t)backlog, &made);

@@ -28,7 +28,7 @@ static struct sock *become(int fd, const struct ipc_addr *local)
 	int made, err = s == NULL ? ENOMEM : sock_bind_new(s, local, reuse, &made);
 
 	if (err == 0)
-		s->wire = sock_wire_of(fd); /* while it is the kernel's */
+		s->wire = sock_wire_of(fd); /* fd must still be the kernel's socket here */
 	if (err == 0)
 		err = sock_replace(fd, made, s);
 	if (err == 0)
@@ -121,10 +121,10 @@ PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 	return rc;
 }
 
-/* Takes the byte of one connection of rnicd's, or a connection of the kernel's. */
+/* What next_waiting() has found: a connection of the kernel's, accepted, or the byte for one connection of rnicd's. */
 struct waiting {
-	ssize_t token; /* 1; 0: the listener is closed; or -1 and errno */
-	int below;     /* -1: none */
+	ssize_t token; /* 1: the byte was taken; 0: the listener is closed; -1 and errno: no byte */
+	int below;     /* descriptor of the kernel's connection; -1: none */
 };
 
 static struct waiting next_waiting(struct sock *l, int fd, struct sockaddr *sa, socklen_t *len, int flags)
@@ -134,7 +134,7 @@ static struct waiting next_waiting(struct sock *l, int fd, struct sockaddr *sa, 
 	uint8_t token;
 
 	for (;;) {
-		bool below_first = ++l->turns % 2 != 0; /* by turns: rnicd's connections, the kernel's */
+		bool below_first = ++l->turns % 2 != 0; /* rnicd's and the kernel's connections take turns */
 		if (below_first)
 			w.below = sock_accept_below(l, sa, len, flags);
 		if (w.below < 0)
@@ -151,7 +151,7 @@ static struct waiting next_waiting(struct sock *l, int fd, struct sockaddr *sa, 
 	}
 }
 
-/* Accepts one connection, if the byte for it is still there. -1 and errno. */
+/* Accepts one connection, of rnicd's or of the kernel's. -1 and errno. */
 static int accept_one(struct sock *l, int fd, struct sockaddr *sa, socklen_t *len, int flags)
 {
 	int made, err = EAGAIN;
@@ -197,7 +197,7 @@ static int shut(struct sock *s, int fd, int how)
 	case SOCK_LISTENS:
 		if (how == SHUT_WR)
 			return 0;
-		/* the socket listens no more: for rnicd it is closed */
+		/* The socket listens no more. rnicd takes the shut-down of the descriptor for a close. */
 		s->kind = SOCK_BOUND;
 		(void)sock_libc.shutdown(fd, SHUT_RDWR);
 		if (s->below >= 0)

@@ -13,28 +13,28 @@
 
 #include "rnic/sock/sock.h"
 
-#define FDS 3u /* descriptors of an answer, at most */
+#define FDS 3u /* maximum number of descriptors in an answer */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int session = -1;
-static bool tried;               /* rnicd does not run, and is not asked again */
+static bool tried;               /* connecting was tried: if there is no session, it is not tried again */
 static struct sockaddr_un rnicd; /* address of rnicd's socket; sun_family 0: not looked up yet */
 static pid_t owner;
 static uint32_t seq;
 static struct ipc_sock_join_ok world;
 
 /*
- * Doorbells of users: of this process's user, and of users whose sockets it has from another process. An entry is never
- * removed. The pointer is written with release, after the entry.
+ * Doorbells of users: of this process's user, and of other users whose sockets this process has. An entry is written
+ * under the lock, before a socket refers to it, and never changed or removed.
  */
 #define USERS_MAX 16u
 static struct sock_bells users[USERS_MAX];
 static uint32_t n_users;
-static const struct sock_bells *bells; /* the session's user's */
+static const struct sock_bells *bells; /* the doorbells of this process's user */
 
 /*
- * Uses libc's own calls, since lib/ipc would call the functions that this library intercepts. An answer that does not
- * match the request, or has too many descriptors, ends the session.
+ * say() and hear() use libc's own calls, since lib/ipc would call the functions that this library intercepts. An answer
+ * that was cut off, or has too many descriptors, is not valid.
  */
 static bool say(const struct ipc_msg *m, int shown)
 {
@@ -79,8 +79,8 @@ static bool hear(struct ipc_msg *m, int fds[FDS])
 }
 
 /*
- * Sends a request, which may show a descriptor (-1: none), and receives the answer. fds: -1: none came. 0 or a positive
- * errno.
+ * Sends a request, with the descriptor `shown` (-1: none), and receives the answer and its descriptors (-1: none). 0 or
+ * a positive errno; EIO: no valid answer.
  */
 static int ask(struct ipc_msg *m, uint16_t len, int shown, int fds[FDS])
 {
@@ -101,7 +101,7 @@ static void forget(void)
 	session = -1;
 }
 
-/* Moves fd to a number that is unlikely to meet the program's, if possible. */
+/* Moves fd aside (sock_libc_aside()), if possible. */
 static int moved_aside(int fd)
 {
 	int high = fd < 0 ? -1 : sock_libc_aside(fd);
@@ -112,7 +112,10 @@ static int moved_aside(int fd)
 	return high;
 }
 
-/* The doorbells of two received descriptors, which are closed or kept. The lock is held. NULL: no memory. */
+/*
+ * The doorbells whose memory and eventfd rnicd has passed. Both descriptors are closed or kept. The lock is held. NULL:
+ * no memory, or a descriptor is missing.
+ */
 static const struct sock_bells *user_of(int memory, int wake)
 {
 	struct stat st = { 0 };
@@ -151,7 +154,7 @@ static bool join(void)
 	return true;
 }
 
-/* Looked up once, since a child may have cleared its environment (nginx). False: the name is too long. */
+/* Looks up rnicd's address, once: a child may have cleared its environment (nginx). False: the path is too long. */
 static bool find_rnicd(void)
 {
 	const char *path = getenv("RNICD_SOCKET");
@@ -187,7 +190,7 @@ static bool begun_quietly(void)
 	return false;
 }
 
-/* The same; without a session prints a line once. */
+/* As begun_quietly(); prints a line when the first try fails. */
 static bool begun(void)
 {
 	static const char no[] = "librnicsock: rnicd does not answer (RNICD_SOCKET): sockets are the kernel's\n";
@@ -209,7 +212,7 @@ static bool begin(void)
 	return ok;
 }
 
-/* Held over fork(): the answer to another thread's request does not belong to the child. */
+/* Holds the lock over fork(), so that no request of another thread is under way in what the child inherits. */
 void sock_daemon_fork(bool over)
 {
 	if (over)
@@ -364,8 +367,8 @@ int sock_show(int fd, struct ipc_sock_found *f, int *memory, const struct sock_b
 }
 
 /*
- * A request about a socket. A socket of another user's, which this process had before it changed its user, is shown to
- * rnicd first.
+ * A request about a socket. EBADF: rnicd does not know that this user has the socket, for example because the process
+ * has changed its user since. Then the descriptor is shown to rnicd, and the request is sent again.
  */
 static int request_about(const struct sock *s, struct ipc_msg *m, uint16_t len, int fds[FDS])
 {
@@ -406,7 +409,7 @@ static int take_memory(struct sock *s, int fd)
 		return ENOMEM;
 	s->mem = p;
 	s->kind = SOCK_IS_STREAM;
-	sock_set_linger(s, s->linger); /* set before there was a connection */
+	sock_set_linger(s, s->linger); /* SO_LINGER that was set before the connection */
 	sock_keep(s);
 	return 0;
 }
@@ -519,5 +522,5 @@ void sock_bell(const struct sock *s)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&b->need_wakeup, __ATOMIC_RELAXED) != 0 &&
 	    sock_libc.write(u->wake_fd, &one, sizeof(one)) < 0)
-		return; /* its counter is full: the worker wakes anyway */
+		return; /* the eventfd's counter is full: the worker wakes anyway */
 }

@@ -16,7 +16,7 @@ void sock_keep_true(struct sock *s, int fd)
 		sock_watch(s, fd);
 }
 
-/* The kernel's socket below is in the same set with the same events, except writability. */
+/* Does the same for the kernel's socket below: it is in the same set with the same events, except writability. */
 static void epoll_below(int ep, int op, int fd, const struct epoll_event *ev)
 {
 	struct sock *s = sock_get(fd);
@@ -35,8 +35,8 @@ static void epoll_below(int ep, int op, int fd, const struct epoll_event *ev)
 }
 
 /*
- * The set that each descriptor was last added to. Since then the descriptor may have been closed, or its number reused:
- * then it is no longer in this set, and the kernel says so when it is removed.
+ * The set that each descriptor was last added to. If the descriptor has been closed or its number reused since, it is
+ * no longer in the set, and EPOLL_CTL_DEL fails.
  */
 static struct {
 	int set; /* number of the set's descriptor, plus 1; 0: none */
@@ -79,7 +79,7 @@ static int ours_of(uint64_t file)
 	return -1;
 }
 
-/* A member that was added as the number fd; the socket may have another number by now. */
+/* The set ep has a member that was added under the number fd; the socket may have another number by now. */
 static void found_member(int ep, int fd, const struct epoll_event *ev, uint64_t file)
 {
 	if (sock_file_number(fd) == file)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * execve() and its kin, and prctl(), in front of libc's. A program that is preloaded finds its sockets itself
- * (sock_found.c). A program that is not preloaded cannot use them: one line on stderr says so, and each is replaced by
- * a descriptor that has been reset. If the program cannot be executed, everything is restored.
+ * execve() and its relatives, and prctl(), in front of libc's. If this library is preloaded in the next program, that
+ * program finds the sockets that it inherits itself (sock_found.c). Without this library a program cannot use the
+ * sockets: one line on stderr says so, and each socket is replaced by a descriptor that has been reset. If the program
+ * cannot be executed, everything is restored.
  *
- * A child of vfork() runs this in its parent's memory, so only descriptors are changed, which are the child's own.
+ * A child of vfork() runs these functions in its parent's memory. So they change nothing but descriptors, which are the
+ * child's own.
  */
 #include <alloca.h>
 #include <elf.h>
@@ -23,7 +25,7 @@
 
 #define PUBLIC   __attribute__((visibility("default")))
 #define SELF     "librnicsock.so"
-#define DEAD_MAX 128u /* descriptors replaced at most; others stay, and fail */
+#define DEAD_MAX 128u /* descriptors that are replaced; further ones stay, and fail in the next program */
 #define HEAD     4096u
 
 /* ---- whether the next program is preloaded ---- */
@@ -110,7 +112,8 @@ static int reset_socket(void)
 }
 
 /*
- * The connection is standard input, output or error of the program: its peer gets a reset if no other process has it.
+ * If fd is a connection and standard input, output or error: with `on`, the peer gets a reset when the last process has
+ * closed the connection. Without `on`, undoes that, unless SO_LINGER asks for the same.
  */
 static void abort_last(int fd, bool on)
 {
@@ -132,7 +135,7 @@ static void kill_all(struct dead *d)
 		d->was[i] = sock_libc.fcntl(d->fd[i], F_DUPFD_CLOEXEC, 0);
 		abort_last(d->fd[i], true);
 		if (made < 0 || d->was[i] < 0)
-			sock_libc.fcntl(d->fd[i], F_SETFD, FD_CLOEXEC); /* else exec closes the descriptor */
+			sock_libc.fcntl(d->fd[i], F_SETFD, FD_CLOEXEC); /* no replacement: exec closes it instead */
 		else
 			sock_libc.dup2(made, d->fd[i]);
 		if (made >= 0)
@@ -169,7 +172,10 @@ static void exec_say(const char *path, const char *why)
 		return; /* stderr is closed */
 }
 
-/* Called before an exec; revive() undoes it. Leaves errno unchanged. */
+/*
+ * Called before an exec: prints the line if the next program cannot use its sockets, and, with `kills`, replaces them;
+ * revive() undoes that. Leaves errno unchanged.
+ */
 static void before(const char *path, char *const env[], bool kills, struct dead *d)
 {
 	int saved = errno;
@@ -216,7 +222,10 @@ static size_t count_env(char *const env[])
 	return n;
 }
 
-/* Copies the environment, with the wires of sockets in place of those that it has. to: room for two more. */
+/*
+ * Copies the environment, with `wires` in place of the variable of the same name. `to` has room for two pointers more
+ * than env has.
+ */
 static void copy_env(char **to, char *const env[], char *wires)
 {
 	for (size_t i = 0; env != NULL && env[i] != NULL; i++)
@@ -226,7 +235,7 @@ static void copy_env(char **to, char *const env[], char *wires)
 	*to = NULL;
 }
 
-/* env becomes an environment on the caller's stack that has the wires of sockets, if there are any. */
+/* If there are wires to pass to a preloaded program: env becomes a copy, on the caller's stack, that has the wires. */
 #define CARRY_WIRES(env) \
 	do { \
 		const size_t many = env_preloads(env) ? sock_wires_say(NULL, 0) : 0; \
@@ -294,7 +303,7 @@ PUBLIC int fexecve(int fd, char *const argv[], char *const env[])
 	return rc;
 }
 
-/* Collects the arguments after the first, up to their NULL, and what follows. */
+/* Number of arguments of execl() and its relatives, with the first one and the NULL at the end. */
 static size_t count(va_list ap)
 {
 	size_t n = 1;
@@ -347,7 +356,7 @@ PUBLIC int execle(const char *path, const char *arg, ...)
 	return execve(path, argv, env);
 }
 
-/* Only libc knows which descriptors the child will inherit, so this only prints the line. */
+/* Only libc knows which descriptors the child will inherit, so the line is printed and no socket is replaced. */
 PUBLIC int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
 		       const posix_spawnattr_t *attr, char *const argv[], char *const env[])
 {

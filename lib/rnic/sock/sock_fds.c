@@ -35,13 +35,13 @@ PUBLIC int close(int fd)
 	return sock_libc.close(fd);
 }
 
-/* The copy is the same socket, or none of ours. */
+/* `copy` has become a duplicate of fd: notes in the table which socket it is now, if any. Returns copy. */
 static int copied(int fd, int copy)
 {
 	if (copy < 0 || copy == fd)
 		return copy;
 	struct sock *s = sock_get(fd);
-	if (sock_in_vfork()) { /* the table is the parent's: only the next program must know */
+	if (sock_in_vfork()) { /* the table is the parent's, but the next program must inherit the socket below */
 		if (s != NULL && s->below >= 0 && (sock_libc.fcntl(copy, F_GETFD) & FD_CLOEXEC) == 0)
 			(void)sock_libc.fcntl(s->below, F_SETFD, 0);
 	} else if (s != NULL ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sockets that a program inherits by execve() from the program before it: it has their descriptors, and asks rnicd
- * which sockets they are. The socket's memory has the settings; the kernel's sockets below are inherited, too. So are
- * epoll sets, whose members must be kept ready.
+ * Sockets that a program inherits by execve() from the program before it. The new program has the sockets' descriptors,
+ * and asks rnicd which sockets they are. The settings are in each socket's memory. The kernel's sockets below are
+ * inherited, too, and so are epoll sets: the readiness of their members must be kept up to date.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "rnic/sock/sock_gram.h"
 
 #define LEAST_SNDBUF 8192 /* bytes: the send buffer of rnicd's descriptors is smaller, others' is not by default */
-#define NO_PROC      1024 /* descriptors that are looked at if there is no /proc */
+#define NO_PROC      1024 /* number of descriptors that are looked at if /proc is not mounted */
 
 /* ---- the descriptors of this process ---- */
 
@@ -49,7 +49,7 @@ bool sock_looks_ours(int fd)
 }
 
 struct wanted {
-	uint64_t number;           /* SO_COOKIE; 0: search by address */
+	uint64_t number;           /* inode number of the socket; 0: search by address */
 	const struct ipc_addr *at; /* address of a listener at all addresses */
 	int fd;                    /* -1: not found */
 };
@@ -111,7 +111,7 @@ static void found_below(struct sock *s)
 		s->wild = s->below_live = s->below >= 0;
 		return;
 	}
-	if (s->below < 0) { /* the new one below has all options at their defaults */
+	if (s->below < 0) { /* makes a new socket below; all its options have their defaults */
 		int fd = socket(s->domain, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 		s->below = sock_libc_aside(fd);
 		s->below_live = false;

@@ -16,14 +16,14 @@
 #include "rnic/sock/sock_gram.h"
 
 #define MASK     (IPC_GRAM_RING - 1)
-#define OUT_ROOM (IPC_GRAM_RING / 2) /* rnicd reports writability when this much is free */
+#define OUT_ROOM (IPC_GRAM_RING / 2) /* bytes of the send ring that are free when rnicd reports writability */
 #define LOOKS    64u
 #define LOOK_NS  (50 * RN_NS_PER_US)
-#define TURN_NS  (2 * RN_NS_PER_S) /* a process that keeps its turn this long has died in another pid namespace */
+#define TURN_NS  (2 * RN_NS_PER_S) /* a turn this long: its process has died in another pid namespace */
 #define FAIR     16u               /* one in this many receives looks at the kernel's socket first */
-#define GSO_MAX  64u               /* segments of one send at most, as in Linux */
+#define GSO_MAX  64u               /* maximum number of segments of one send, as in Linux */
 
-/* ---- turns: threads of this process by the mutex, processes by the word ---- */
+/* ---- turns at a ring: the mutex orders the threads of this process, the shared word orders the processes ---- */
 
 static void turn_begin(pthread_mutex_t *m, uint32_t *word)
 {
@@ -36,7 +36,7 @@ static void turn_begin(pthread_mutex_t *m, uint32_t *word)
 		if (end == 0)
 			end = now + TURN_NS;
 		if (holder == self || now > end || (kill((pid_t)holder, 0) != 0 && errno == ESRCH)) {
-			/* the process was killed in its turn: the index is as before its unfinished change */
+			/* The holder was killed in its turn. It had not published its change: the index is valid. */
 			if (__atomic_compare_exchange_n(word, &holder, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 				return;
 		}
@@ -162,7 +162,7 @@ int sock_gram_below_fd(const struct sock *s)
 	return s->kind == SOCK_IS_GRAM && s->below_live && (!s->has_peer || s->peer_below) ? s->below : -1;
 }
 
-/* Sleeps until there may be a datagram in the ring or in the kernel's socket. 0 or an errno. */
+/* Sleeps until the ring may have room (POLLOUT), or the ring or the kernel's socket a datagram. 0 or an errno. */
 static int sleep_for(const struct sock *s, int fd, short events, int ms)
 {
 	struct pollfd p[2] = { { .fd = fd, .events = events }, { .fd = sock_gram_below_fd(s), .events = POLLIN } };
@@ -204,14 +204,14 @@ uint32_t sock_gram_next(const struct sock *s)
 
 /* ---- receiving ---- */
 
-/* Copies a record's bytes to the program's buffers. pos: offset in the ring, or in the slot of a record with one. */
+/* Copies a record's bytes to the program's buffers. pos: their offset in the ring, for a record without a slot. */
 static uint32_t gram_copy_out(const struct sock *s, uint32_t pos, const struct ipc_gram_rec *rec,
 			      const struct msghdr *m)
 {
 	const uint8_t *ring = (const uint8_t *)s->gram + IPC_GRAM_RX_OFF;
 	uint32_t done = 0, n = rec->len;
 
-	if (rec->slot != 0) { /* memory continues to the ring's length from the slot's start: slots never wrap */
+	if (rec->slot != 0) { /* all slots together are no longer than a ring, so nothing in a slot wraps below */
 		ring = (const uint8_t *)s->gram + IPC_GRAM_SLOT_OFF;
 		pos = (rec->slot - 1u) * IPC_GRAM_SLOT;
 	}
@@ -290,7 +290,7 @@ static ssize_t take_record(struct sock *s, int fd, struct msghdr *m, int flags)
 	if (m->msg_name != NULL)
 		sock_addr_out(s, &from, m->msg_name, &m->msg_namelen);
 	put_controls(s, &rec, m);
-	if (s->wild && sock_port(rec.dev) != NULL) { /* an answer leaves by the port that the question came in by */
+	if (s->wild && sock_port(rec.dev) != NULL) { /* an answer leaves by the port that the datagram came in by */
 		pthread_mutex_lock(&s->tx);
 		memcpy(s->last_ip, rec.ip, sizeof(s->last_ip));
 		s->last_dev = rec.dev;
@@ -328,7 +328,7 @@ static ssize_t take_below(struct sock *s, struct msghdr *m, int flags)
 	return -1;
 }
 
-/* The ring is empty: waits if it may. 0: a datagram may be there now; else an errno. */
+/* The ring is empty: waits, unless the call must not block. 0: a datagram may be there now; else an errno. */
 static int gram_wait_in(struct sock *s, int fd, int flags)
 {
 	bool there = true;
@@ -370,7 +370,7 @@ ssize_t sock_gram_recv(struct sock *s, int fd, struct msghdr *m, int flags)
 		if (gram_broken(s))
 			err = EIO;
 		else if (gram_shut(s, IPC_GRAM_SHUT_IN) && !sock_does_not_block(fd, flags))
-			return nothing(m); /* Linux returns EAGAIN for a non-blocking one */
+			return nothing(m); /* a call that must not block gets EAGAIN, as in Linux */
 		else
 			err = gram_wait_in(s, fd, flags);
 	}
@@ -380,14 +380,14 @@ ssize_t sock_gram_recv(struct sock *s, int fd, struct msghdr *m, int flags)
 
 /* ---- sending ---- */
 
-/* The destination of a datagram. */
+/* How a datagram is sent, and to which address. */
 struct way {
 	struct ipc_addr to;
-	uint32_t dev;
-	uint32_t segment; /* bytes of each datagram; 0: all bytes go in one */
+	uint32_t dev;     /* the port that the datagram leaves by */
+	uint32_t segment; /* bytes of each datagram; 0: all bytes of the send are one datagram */
 	uint8_t tos, ttl;
-	bool below;
-	bool whole; /* rnicd must not fragment it */
+	bool below; /* the datagram is sent by the kernel's socket below */
+	bool whole; /* rnicd must not fragment the datagram */
 };
 
 /* Reads the control messages of a send. 0 or an errno. */
@@ -428,7 +428,7 @@ static int read_controls(const struct sock *s, const struct msghdr *m, struct wa
 	return 0;
 }
 
-/* Finds the route to an address, from the socket's own. The last result is remembered. 0 or an errno. */
+/* Finds the port by which a datagram to the address leaves, and remembers this last result in the socket. Returns 0. */
 static int find_way(struct sock *s, const struct ipc_addr *to, struct way *w)
 {
 	struct ipc_addr from;
@@ -460,7 +460,7 @@ static int way_of(struct sock *s, const struct msghdr *m, struct way *w)
 	} else if (to.port == 0) {
 		return EINVAL;
 	}
-	pthread_mutex_lock(&s->tx); /* all threads share the remembered route */
+	pthread_mutex_lock(&s->tx); /* all threads share last_ip and last_dev */
 	err = find_way(s, &to, w);
 	pthread_mutex_unlock(&s->tx);
 	if (err == 0 && !w->below && m->msg_control != NULL)
@@ -477,7 +477,7 @@ static void ring_in(const struct sock *s, uint32_t pos, const void *p, uint32_t 
 	memcpy(ring, (const uint8_t *)p + first, len - first);
 }
 
-/* Copies the bytes [skip, skip + len) of the program's buffers. */
+/* Copies the bytes [skip, skip + len) of the program's buffers into the send ring at pos. */
 static void gather(const struct sock *s, uint32_t pos, const struct msghdr *m, size_t skip, uint32_t len)
 {
 	for (size_t i = 0; i < m->msg_iovlen && len > 0; i++) {

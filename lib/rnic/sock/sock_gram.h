@@ -17,21 +17,21 @@ int sock_gram_error(struct sock *s);
 /* Puts back an error that could not be returned. */
 void sock_gram_error_back(struct sock *s, int error);
 uint32_t sock_gram_next(const struct sock *s); /* bytes of the next datagram */
-/* The kernel's socket, if it may have something for the program; -1: no. */
+/* The kernel's socket below, if it may have a datagram for the program; else -1. */
 int sock_gram_below_fd(const struct sock *s);
 
 /* ---- sock_udp.c ---- */
 /* True: fd is a UDP socket and its bind() has been done, with *rc as result. */
 bool sock_udp_bind(int fd, const struct ipc_addr *a, const struct sockaddr *sa, socklen_t len, int *rc);
 /*
- * fd, which is not ours, is about to connect or send to an address. If it is UDP and a port reaches the address, it
- * becomes ours. Held; NULL: it stays the kernel's.
+ * The kernel's socket fd is about to connect or send to an address. If fd is UDP and a port reaches the address, fd
+ * becomes ours: returns the socket, held. NULL: fd stays the kernel's.
  */
 struct sock *sock_udp_sends(int fd, const struct sockaddr *sa, socklen_t len);
-/* As connect; puts s. */
+/* As connect; then gives s back by sock_put(). */
 int sock_udp_connect(struct sock *s, const struct sockaddr *sa, socklen_t len);
 int sock_udp_shutdown(struct sock *s, int fd, int how); /* 0 or an errno */
-/* An option that was set on the kernel's socket below. */
+/* Reads the options of the kernel's socket below; called after one has been set there. */
 void sock_udp_learn_options(struct sock *s);
 int sock_udp_getopt(struct sock *s, int level, int name, void *to, socklen_t *len);
 int sock_udp_setopt(struct sock *s, int level, int name, const void *from, socklen_t len);
@@ -39,18 +39,18 @@ int sock_udp_setopt(struct sock *s, int level, int name, const void *from, sockl
 /* The option SOL_RNIC (rnic/sock.h) of any descriptor, as setsockopt and getsockopt. */
 int sock_wire_set(int fd, int name, const void *from, socklen_t len);
 int sock_wire_get(int fd, int name, void *to, socklen_t *len);
-/* By which wire a socket is to send, or to connect, whose kernel's socket this is: IPC_GRAM_*. */
+/* The wire that the program has chosen for a socket, whose kernel's socket is `below`: IPC_GRAM_*. */
 uint8_t sock_wire_of(int below);
-uint8_t sock_wire_usual(void); /* what the environment says of all sockets */
+uint8_t sock_wire_usual(void); /* the wire that the environment sets for all sockets */
 /*
- * Sockets that have no memory yet: their wires pass to the program that exec starts in a variable of its environment.
- * Writes the variable, cut to `room`, and returns its length; 0: there is nothing to pass.
+ * Sockets without shared memory pass their wires to the program that exec starts in a variable of its environment.
+ * Writes the variable, cut to `room` bytes, and returns its full length; 0: there is nothing to pass.
  */
 size_t sock_wires_say(char *to, size_t room);
-bool sock_wires_is(const char *variable); /* whether it is that variable */
+bool sock_wires_is(const char *variable); /* whether it is the variable of sock_wires_say() */
 void sock_wires_learn(void);              /* in the next program: reads the variable, and removes it */
 
-/* Binds the kernel's socket below to the port, if it is free there: a datagram is sent through it. */
+/* sock_udp.c: a datagram is about to leave through the kernel's socket below: binds it to our port if that is free. */
 void sock_gram_below(struct sock *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shows a program's stream to the library that runs iWARP over it (rnicd's design host). */
+/* Shows a stream of the program to librnic_embedded, which runs iWARP over it in this process (design host). */
 #include <errno.h>
 
 #include "rnic/sock/sock.h"

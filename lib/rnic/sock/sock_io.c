@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sends and receives bytes through the shared rings, and waits for them: looks for a while, then sets in `want` what it
- * waits for, looks once more, and sleeps at the descriptor.
+ * Sends and receives bytes through the shared rings, and waits for bytes or room: a waiting thread looks for a while,
+ * then sets its bit in `want`, looks once more, and sleeps at the descriptor.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 static uint32_t fin_of(const struct sock *s) { return __atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED); }
 
-/* connect() has reported its result, in any process. */
+/* Whether connect() has reported its result, in any process. */
 static bool connect_told(const struct sock *s) { return (fin_of(s) & IPC_STREAM_TOLD) != 0; }
 
 static uint32_t state_of(const struct sock *s) { return __atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE); }
@@ -85,7 +85,7 @@ static void settle_out(const struct sock *s, int fd)
 	static const uint8_t block[IPC_STREAM_BLOCK];
 	int saved = errno;
 
-	/* if the byte does not fit, the descriptor is unwritable already */
+	/* If the block does not fit, the descriptor is unwritable already. */
 	if (sock_libc_put(fd, block, sizeof(block)) < 0)
 		errno = saved;
 	__atomic_fetch_or(&s->mem->want, IPC_STREAM_WANT_OUT, __ATOMIC_SEQ_CST);
@@ -128,7 +128,7 @@ short sock_stream_events(const struct sock *s, short told)
 	uint32_t state = state_of(s), fin = fin_of(s);
 	bool ended = (state & IPC_STREAM_ENDED) != 0, connected = (state & IPC_STREAM_CONNECTED) != 0;
 	bool none = ended && !connected &&
-		    (fin & IPC_STREAM_TOLD) != 0; /* connect() has failed and reported that: as if never tried */
+		    (fin & IPC_STREAM_TOLD) != 0; /* a failed connect() was reported: as if there had been none */
 	bool in_shut = (fin & IPC_STREAM_DEAF) != 0 || (ended && !none) || (state & IPC_STREAM_PEER_FIN) != 0;
 	bool out_shut = ended || (fin & (IPC_STREAM_FIN | IPC_STREAM_RESET)) != 0;
 	bool room_there = room(s) > 0 && (__atomic_load_n(&s->mem->want, __ATOMIC_RELAXED) & IPC_STREAM_WANT_OUT) == 0;
@@ -199,7 +199,7 @@ uint64_t sock_now(void)
 	return (uint64_t)ts.tv_sec * RN_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/* What a thread looks at before it sleeps. */
+/* Whether a thread that waits for `events` may go on: POLLIN: there is something to read; POLLOUT: there is room. */
 static bool may_go_on(const struct sock *s, short events)
 {
 	if (events == POLLIN)
@@ -320,7 +320,7 @@ static size_t take_out(struct sock *s, uint32_t n, const struct iovec *iov, int 
 static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size_t skip, int flags)
 {
 	uint32_t state = state_of(s),
-		 there = unread(s); /* read before the state: bytes come before what ends the stream */
+		 there = unread(s); /* read after the state, which shows an end only behind the last bytes */
 
 	if (there == UINT32_MAX) {
 		errno = EIO;
@@ -341,14 +341,14 @@ static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size
 	}
 	if ((state & IPC_STREAM_PEER_FIN) != 0 || (skip > 0 && (state & IPC_STREAM_ENDED) != 0))
 		return 0; /* after bytes in the same call, the next call returns the error */
-	/* an error is returned before the end by the program's own shutdown: tcp_recvmsg of Linux */
+	/* A pending error comes before the end that the program's own shutdown() makes, as in Linux (tcp_recvmsg). */
 	int err = sock_pending_error(s);
 	if (err == 0 && (fin_of(s) & IPC_STREAM_DEAF) != 0)
 		return 0;
 	if (err == 0 && (state & IPC_STREAM_ENDED) != 0) {
 		if ((state & IPC_STREAM_CONNECTED) != 0 || !connect_told(s))
 			return 0;
-		err = ENOTCONN; /* connect() has failed and reported that: as if it had not been tried */
+		err = ENOTCONN; /* a failed connect() was reported: as if there had been none */
 	}
 	errno = err != 0 ? err : EAGAIN;
 	return -1;
@@ -521,7 +521,7 @@ int sock_shut(struct sock *s, int fd, int how)
 	bool ended = (state_of(s) & IPC_STREAM_ENDED) != 0;
 
 	if (sock_is_connected(s))
-		(void)sock_tell_connect(s); /* Linux reports it here, too: a later connect() is one too many */
+		(void)sock_tell_connect(s); /* as in Linux: a connect() after shutdown() gets EISCONN */
 	if (how != SHUT_WR) {
 		__atomic_fetch_or(&s->mem->fin, IPC_STREAM_DEAF, __ATOMIC_RELEASE);
 		(void)sock_libc.shutdown(fd, SHUT_RD); /* wakes threads that wait at the descriptor */
@@ -557,7 +557,7 @@ void sock_linger(struct sock *s)
 	uint64_t end = sock_now() + (uint64_t)s->linger.l_linger * RN_NS_PER_S;
 	int saved = errno;
 
-	/* Its descriptor is closed, so there is nothing to sleep at. A near peer acknowledges before the first nap. */
+	/* The descriptor is closed, so the thread cannot sleep at it. A near peer acknowledges before the first nap. */
 	while (room(s) != IPC_STREAM_RING && (state_of(s) & IPC_STREAM_ENDED) == 0 && sock_now() < end) {
 		sched_yield();
 		if (room(s) != IPC_STREAM_RING)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the program that exec starts needs of a socket: this program's settings, in the socket's memory, and the
- * kernel's socket below.
+ * What a socket passes on to the program that exec starts: its settings, which lie in its shared memory, and the
+ * kernel's socket below it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include "rnic/sock/sock.h"
 
 enum { KEPT_WILD = 1, KEPT_NAMED = 2, KEPT_HAS_PEER = 4, KEPT_PEER_BELOW = 8, KEPT_BELOW_LIVE = 16 };
-#define KEPT_WIRE 8 /* the wire, in the bits from this one on */
+#define KEPT_WIRE 8 /* the first bit of `flags` that has the wire */
 
 struct ipc_sock_kept *sock_kept_of(const struct sock *s)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Several messages in one call, in front of libc's: recvmmsg(2), sendmmsg(2). Each entry stands for one recvmsg or
- * sendmsg; a stream has no messages, and the results are those of the kernel's TCP sockets.
+ * recvmmsg(2) and sendmmsg(2), in front of libc's. Each entry is carried out as one recvmsg or sendmsg. A stream has no
+ * messages; its results are those of the kernel's TCP sockets.
  */
 #include <errno.h>
 #include <time.h>
@@ -39,7 +39,7 @@ static void error_back(struct sock *s, int error)
 		__atomic_store_n(&s->mem->error, error, __ATOMIC_RELAXED);
 }
 
-/* The time limit is checked after each entry, as in Linux: a wait for bytes does not end with it. */
+/* The time limit is checked after each entry, as in Linux: it does not end a wait for bytes. */
 static int entries_in(struct sock *s, int fd, struct mmsghdr *v, unsigned int n, int flags, struct timespec *limit)
 {
 	uint64_t end = limit != NULL ? clock_ns() + (uint64_t)limit->tv_sec * RN_NS_PER_S + (uint64_t)limit->tv_nsec
@@ -75,7 +75,7 @@ PUBLIC int recvmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags, struct
 	return rc;
 }
 
-/* Ends at the first entry that was not sent whole: later bytes would come before its rest. */
+/* Stops at an entry that was not sent whole: the bytes of later entries would be sent before the rest of this one. */
 static int entries_out(struct sock *s, int fd, struct mmsghdr *v, unsigned int n, int flags)
 {
 	for (unsigned int i = 0; i < n; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names and options. Options for what rnicd's TCP does anyway (no delay, keepalive as the port is configured), or for
- * what has no meaning there, can be set without effect. Options of other levels are refused.
+ * Socket names and socket options. An option that rnicd's TCP follows anyway (TCP_NODELAY; keepalive, as the port is
+ * configured), or that has no meaning there, can be set without effect. Options of other levels are refused.
  */
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts one of our sockets in place of a socket of the kernel's, with that one's settings. */
+/* Puts a socket of ours in the place of a kernel's socket, and takes over the settings of the kernel's socket. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for several descriptors. The memory of a socket of ours tells what the socket is ready for. Its descriptor
- * wakes waiting threads; from the first epoll on its readiness is kept up to date. Lists without a socket of ours are
- * passed to the kernel.
+ * Waiting for several descriptors. The memory of a socket of ours tells what the socket is ready for. The socket's
+ * descriptor wakes waiting threads; from the first poll(), select() or epoll_ctl() on, the descriptor's readiness is
+ * kept up to date. Lists without a socket of ours are passed to the kernel.
  */
 #include <errno.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ static bool some_ours(const struct pollfd *p, nfds_t n)
 	return false;
 }
 
-/* The events of a socket. told: the events of its descriptor, 0 if that has not been polled. */
+/* The events of a socket. told: the events of its descriptor; 0: the descriptor has not been polled in this look. */
 static short events_of(const struct sock *s, short told)
 {
 	switch (s->kind) {
@@ -93,7 +93,7 @@ static int look_behind(const struct look *l, struct pollfd *p)
 		if (s != NULL) {
 			p[i].revents = (short)(events_of(s, l->all[i].revents) & (p[i].events | ALWAYS));
 			if ((l->all[i].revents & POLLIN) != 0 && (events_of(s, l->all[i].revents) & POLLIN) == 0)
-				settle(s, p[i].fd); /* the descriptor's byte was for bytes that have been read since */
+				settle(s, p[i].fd); /* what made the descriptor readable has been read since */
 			sock_put(s);
 		}
 	}
@@ -170,7 +170,7 @@ PUBLIC int ppoll(struct pollfd *p, nfds_t n, const struct timespec *ts, const si
 	return some_ours(p, n) ? poll_ours(p, n, ts, mask) : sock_libc.ppoll(p, n, ts, mask);
 }
 
-/* Names of libc's own for programs that are built with _FORTIFY_SOURCE. */
+/* The names of these functions in programs that are built with _FORTIFY_SOURCE. */
 int __poll_chk(struct pollfd *p, nfds_t n, int ms, size_t size);
 PUBLIC int __poll_chk(struct pollfd *p, nfds_t n, int ms, size_t size)
 {
@@ -211,7 +211,7 @@ static int put_set(fd_set *s, int fd, bool ready)
 	return ready;
 }
 
-/* Which events belong to which set: select(2), "Correspondence between select() and poll() notifications". */
+/* The events of each set are those of select(2), "Correspondence between select() and poll() notifications". */
 static int select_ours(const struct sets *t, const struct timespec *ts, const sigset_t *mask)
 {
 	struct pollfd p[FD_SETSIZE];

@@ -35,7 +35,7 @@ static void after_fork(void)
 static void make_ready(void)
 {
 	sock_libc_find();
-	/* without memory for the handlers, a child of a multithreaded process may wait forever */
+	/* If there is no memory for the handlers, a child of a multithreaded process may wait forever for a lock. */
 	(void)pthread_atfork(before_fork, after_fork, after_fork);
 }
 

@@ -96,7 +96,7 @@ PUBLIC ssize_t recvfrom(int fd, void *p, size_t n, int flags, struct sockaddr *s
 	}
 	ssize_t rc = sock_recv_msg(s, fd, &m, flags);
 	if (rc >= 0 && sa != NULL && len != NULL)
-		*len = m.msg_namelen; /* data of a stream has no address */
+		*len = m.msg_namelen; /* 0 for a stream, whose bytes come without an address */
 	sock_put(s);
 	return rc;
 }
@@ -172,7 +172,7 @@ PUBLIC ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 	return rc;
 }
 
-/* Copies from the file's own position, or from *at, which is moved. */
+/* Sends n bytes of the file from its own position, or from *at (NULL: its own). Moves the position that is used. */
 static ssize_t copy_file(struct sock *s, int fd, int file, off_t *at, size_t n)
 {
 	static __thread uint8_t piece[PIECE];
@@ -212,7 +212,7 @@ PUBLIC ssize_t sendfile(int fd, int file, off_t *at, size_t n)
 
 PUBLIC ssize_t sendfile64(int fd, int file, off64_t *at, size_t n) { return sendfile(fd, file, at, n); }
 
-/* Names of libc's own for programs that are built with _FORTIFY_SOURCE. */
+/* The names of these functions in programs that are built with _FORTIFY_SOURCE. */
 ssize_t __read_chk(int fd, void *p, size_t n, size_t size);
 PUBLIC ssize_t __read_chk(int fd, void *p, size_t n, size_t size) { return read(fd, p, n < size ? n : size); }
 
@@ -222,7 +222,7 @@ PUBLIC ssize_t __recv_chk(int fd, void *p, size_t n, size_t size, int flags)
 	return recv(fd, p, n < size ? n : size, flags);
 }
 
-/* Its last argument is the address's length, a seventh: more than this project's functions may have. */
+/* The seventh argument, the length of the address, is read by va_arg(): functions here may have six arguments only. */
 ssize_t __recvfrom_chk(int fd, void *p, size_t n, size_t size, int flags, struct sockaddr *sa, ...);
 PUBLIC ssize_t __recvfrom_chk(int fd, void *p, size_t n, size_t size, int flags, struct sockaddr *sa, ...)
 {

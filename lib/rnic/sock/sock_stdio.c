@@ -17,7 +17,8 @@
 #define PUBLIC __attribute__((visibility("default")))
 
 /*
- * A stream of ours. Entries are never freed, so that they can be read without a lock; one whose file is NULL is free.
+ * A stdio stream of ours. Entries are never freed, so that they can be read without a lock. An entry whose file is NULL
+ * can be used again.
  */
 struct stream {
 	FILE *file; /* atomic */
@@ -60,7 +61,7 @@ static int descriptor_of(const FILE *f)
 
 static ssize_t stream_read(void *cookie, char *to, size_t n) { return read(((struct stream *)cookie)->fd, to, n); }
 
-/* Writes everything: libc takes less for an error. */
+/* Writes all bytes, since libc takes a smaller result for an error. */
 static ssize_t stream_write(void *cookie, const char *from, size_t n)
 {
 	size_t done = 0;
@@ -117,7 +118,7 @@ static bool may_be_ours(int fd)
 
 /* ---- the standard streams ---- */
 
-/* Data in a libc stream's buffer is sent through the socket, as it would have been written to the file. */
+/* Bytes that the program has written into the buffer of libc's stream `from` are sent through the socket's stream. */
 static void move_unwritten(FILE *from, FILE *to)
 {
 	size_t n = __fpending(from);
@@ -191,7 +192,7 @@ PUBLIC int dprintf(int fd, const char *format, ...)
 	return n;
 }
 
-/* Names of libc's own for programs that are built with _FORTIFY_SOURCE. */
+/* The names of these functions in programs that are built with _FORTIFY_SOURCE. */
 int __dprintf_chk(int fd, int flag, const char *format, ...);
 PUBLIC int __dprintf_chk(int fd, int flag, const char *format, ...)
 {

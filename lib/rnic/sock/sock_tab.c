@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of descriptors that are ours. A lookup is one load; a socket lives until its last descriptor and call have
- * ended.
+ * The table of descriptors that are ours. Looking up another descriptor takes one load. A socket lives until its last
+ * descriptor is closed and the last call on it has returned.
  */
 #include <stdlib.h>
 #include <string.h>

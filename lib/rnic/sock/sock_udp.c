@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UDP sockets: when they become rnicd's, and all calls except those for datagrams. The kernel's socket stays below: it
- * keeps all options, and carries datagrams to addresses that no port reaches. If rnicd refuses a socket, it stays the
- * kernel's, and one line on stderr says so.
+ * UDP sockets: when a socket becomes rnicd's, and all calls except sending and receiving. The kernel's socket stays
+ * below the socket of rnicd's: it keeps all options, and carries datagrams to addresses that no port reaches. If rnicd
+ * refuses a socket, the socket stays the kernel's, and one line on stderr says so.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -85,7 +85,7 @@ static struct sock *make_new(int fd, const struct ipc_addr *local, bool wild, in
 	return NULL;
 }
 
-/* Puts the socket in fd's place, above the socket that was there. False and errno; s is put then. */
+/* Puts s in fd's place, above the kernel's socket that fd was. On failure false and errno, and s is given back. */
 static bool take_place(int fd, int made, struct sock *s)
 {
 	int err = 0;
@@ -109,7 +109,7 @@ static bool take_place(int fd, int made, struct sock *s)
 	return false;
 }
 
-/* Binds to the address of one of rnicd's ports: only rnicd has this address. */
+/* Binds to the address of one of rnicd's ports. The kernel's socket is not bound: only rnicd has this address. */
 static int bind_port(int fd, const struct ipc_addr *a)
 {
 	int made;
@@ -170,7 +170,7 @@ bool sock_udp_bind(int fd, const struct ipc_addr *a, const struct sockaddr *sa, 
 	return true;
 }
 
-/* The kernel's name of a socket that is bound to no particular address. False: it has a peer, or an address. */
+/* *a: the port that the kernel's socket is bound to, 0 if to none. False: the socket has a peer or an address. */
 static bool kernels_port(int fd, struct ipc_addr *a)
 {
 	struct sockaddr_storage sa;
@@ -191,7 +191,7 @@ static struct sock *becomes(int fd, const struct ipc_addr *to)
 	if (!kernels_port(fd, &local))
 		return NULL;
 	struct sock *s = make_new(fd, &local, true, &made);
-	if (s == NULL && local.port != 0) { /* another program has the port at rnicd: the peer sees another number */
+	if (s == NULL && local.port != 0) { /* another program has the port at rnicd: the peer sees another port */
 		struct ipc_addr other = local;
 		other.port = 0;
 		s = make_new(fd, &other, true, &made);
@@ -228,16 +228,16 @@ void sock_gram_below(struct sock *s)
 	if (s->below_live)
 		return;
 	sock_addr_out(s, &any, (struct sockaddr *)&sa, &len);
-	/* if the port is taken the kernel chooses another one */
+	/* If the port is taken, the kernel chooses another one when it sends the datagram. */
 	(void)sock_libc.bind(s->below, (struct sockaddr *)&sa, len);
-	s->below_live = s->named = true; /* for the kernel, bind() has named the port */
+	s->below_live = s->named = true; /* after this bind() the kernel's socket keeps its port, so ours does, too */
 	sock_keep(s);
 	errno = saved;
 }
 
 /* ---- peers ---- */
 
-/* The socket has no peer any more; one that was bound to all addresses is so again. 0 or an errno. */
+/* Takes the peer from the socket. A socket that was bound to all addresses is bound to them again. 0 or an errno. */
 static int no_peer(struct sock *s)
 {
 	const struct sockaddr none = { .sa_family = AF_UNSPEC };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * By which wire a UDP socket sends, and a TCP socket connects (rnic/sock.h). A program may say so before its socket is
- * rnicd's; until then the kernel's socket has it, by the number that the kernel has given that and nobody else.
+ * The wire by which a UDP socket sends and a TCP socket connects (rnic/sock.h). A program may choose the wire while its
+ * socket is still the kernel's. Until the socket is rnicd's, the wire is noted here, under the inode number of the
+ * kernel's socket.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -14,16 +15,16 @@
 #include "rnic/sock/sock.h"
 #include "rnic/sock/sock_gram.h"
 
-#define SEATS 1024u
-#define WAYS  8u
+#define SEATS 1024u /* entries */
+#define WAYS  8u    /* entries that the wire of one socket may be in */
 
 _Static_assert(RNIC_WIRE_PORT == (int)IPC_GRAM_AS_PORT && RNIC_WIRE_PLAIN == (int)IPC_GRAM_PLAIN &&
 		       RNIC_WIRE_IWARP == (int)IPC_GRAM_IWARP,
 	       "the option is what records say");
 
 /*
- * SO_COOKIE of a socket << 8 | wire + 1; 0: free. An entry is one word, so no lock is needed. A socket's entry is one
- * of WAYS; when none is free the next one is replaced, since its socket may be gone.
+ * An entry: inode number of a socket << 8 | wire + 1; 0: free. An entry is one word, so no lock is needed. A socket's
+ * entry is one of WAYS. If all of these are taken, the next one in turn is replaced, since its socket may be gone.
  */
 static uint64_t seat[SEATS];
 static uint32_t turn;
@@ -122,7 +123,7 @@ void sock_wires_learn(void)
 
 /* ---- the option ---- */
 
-/* Of the kernel's. */
+/* Whether a socket of the kernel's can have a wire: UDP and TCP. */
 static bool has_wire(int fd)
 {
 	int speaks = sock_option(fd, SO_PROTOCOL);
@@ -168,12 +169,12 @@ int sock_wire_set(int fd, int name, const void *from, socklen_t len)
 	return err != 0 ? wire_refuse(err) : 0;
 }
 
-/* A connection's is what both ends have agreed on. */
+/* The wire of a socket. A connection has the wire that both ends have agreed on. */
 static int wire_that_is(const struct sock *s)
 {
 	if (s->kind != SOCK_IS_STREAM)
 		return s->wire;
-	/* relaxed: it is set before a connection can be used, for good */
+	/* relaxed: rnicd sets the bit before the connection can be used, and never clears it */
 	return (__atomic_load_n(&s->mem->state, __ATOMIC_RELAXED) & IPC_STREAM_IWARP) != 0 ? RNIC_WIRE_IWARP
 											   : RNIC_WIRE_PLAIN;
 }
