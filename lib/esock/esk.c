@@ -130,13 +130,13 @@ uint32_t esk_window_out(struct esk *e, enum esk_kind kind, uint32_t bytes, uint8
 	return kind == ESK_WRITTEN ? ESK_WINDOW_HEAD : esk_head_len(e);
 }
 
-/* What a message says of windows. */
+/* The fields of a message in a connection with windows. */
 struct room {
 	uint32_t more;  /* octets that the peer grants */
 	uint32_t bytes; /* of the stream */
 };
 
-/* Checks the length of a message, and reads what stands behind the first octets of its head. */
+/* Checks the length of a message and its fields behind the first ESK_HEAD_LEN octets, and reads these fields. */
 static enum esk_verdict read_room(const struct esk *e, enum esk_kind kind, const uint8_t *p, uint32_t len,
 				  struct room *r)
 {

@@ -5,17 +5,18 @@
  *
  * Hello, in the private data of Request and Reply, big endian, 12 octets: "RNXS", version, flags, slots (16 bits), size
  * of a slot (32 bits). A slot is a posted receive. A message begins with a head of 8 octets: kind, three octets of 0,
- * grant (32 bits): how many slots the sender of the message has posted since its last message.
+ * grant (32 bits). The grant is the number of slots that the sender of the message has posted since its last message.
  *
  * Each message takes a slot of its receiver. The last credit may be used for a CREDIT message only. An end that has
  * posted half of its slots again, without having granted them, sends a CREDIT; then the other end can send. So two ends
  * that both read never wait for each other.
  *
- * A window (doc/stream-sockets.md): memory of the receiver into which the sender writes by RDMA. The tagged offset of
- * an octet is its position in the stream. If both hellos announce a window, heads have four octets more (room): how
- * many octets more than before the sender of the message can take. A WRITTEN says how many octets have been written.
+ * A window (doc/stream-sockets.md) is memory of the receiver into which the sender writes by RDMA. The tagged offset of
+ * an octet is its position in the stream. If both hellos announce a window, each head has four octets more (room): the
+ * number of octets of the window that the sender of the message has freed since its last message. A WRITTEN says how
+ * many octets have been written.
  *
- * Pure. The peer is untrusted: a grant of more slots than it has, and a malformed message, have a verdict each.
+ * Pure. The peer is untrusted: a grant of more slots than the peer has, and a malformed message, have a verdict each.
  */
 #ifndef ESK_H
 #define ESK_H
@@ -31,7 +32,7 @@
 #define ESK_SIZE_MIN  64u
 #define ESK_SIZE_MAX  (1u << 20)
 
-#define ESK_WINDOW_LEN 8u /* octets behind the hello */
+#define ESK_WINDOW_LEN 8u /* octets behind the hello that announce a window */
 #define ESK_ROOM_LEN   4u /* octets of the room, behind the head */
 /* octets of the longest head in a connection with windows: that of a WRITTEN, which ends with a number */
 #define ESK_WINDOW_HEAD (ESK_HEAD_LEN + ESK_ROOM_LEN + 4u)
@@ -49,7 +50,7 @@ struct esk_hello {
 enum esk_hello_verdict {
 	ESK_HELLO_OK,
 	ESK_HELLO_NONE, /* the peer has no extended sockets: other private data, or none */
-	ESK_HELLO_BAD   /* "RNXS", but the rest is malformed */
+	ESK_HELLO_BAD   /* the private data begins with "RNXS", and the rest is malformed */
 };
 
 void esk_hello_build(uint8_t out[ESK_HELLO_LEN], const struct esk_hello *h);
@@ -72,10 +73,10 @@ enum esk_kind {
 enum esk_verdict {
 	ESK_OK,
 	ESK_SHORT,     /* shorter than a head */
-	ESK_UNKNOWN,   /* a kind that the connection does not have, or octets that are not 0 */
-	ESK_LENGTH,    /* DATA without bytes, another kind with bytes, or a WRITTEN of nothing */
+	ESK_UNKNOWN,   /* a kind that the connection does not have, or octets that must be 0 and are not */
+	ESK_LENGTH,    /* DATA without bytes, CREDIT or END with bytes, WRITTEN of another length or of 0 octets */
 	ESK_OVERDRAWN, /* grants more slots than the peer has, or more octets than its window has */
-	ESK_AFTER_END, /* bytes or END after an END */
+	ESK_AFTER_END, /* DATA, WRITTEN or END after an END */
 	ESK_NO_ROOM,   /* more bytes than the window has room for */
 };
 const char *esk_verdict_text(enum esk_verdict v);
@@ -90,7 +91,7 @@ struct esk {
 	bool windows;       /* both ends have a window; the fields below are used only then */
 	uint32_t out_room;  /* octets that the peer's window has room for */
 	uint32_t in_room;   /* octets that the peer may still send */
-	uint32_t room_owed; /* octets of the own window that are free, and not granted to the peer yet; the caller's */
+	uint32_t room_owed; /* octets of the own window that are free, but not granted yet: the caller sets this */
 	uint64_t sent, got; /* octets of the stream so far: the next octet's tagged offset */
 };
 
@@ -106,12 +107,12 @@ static inline uint32_t esk_window_room(const struct esk *e)
 {
 	return e->credits >= 2 && !e->out_ended ? e->out_room : 0;
 }
-/* Where the bytes of a DATA begin. */
+/* Offset of a DATA's bytes in the message. */
 static inline uint32_t esk_head_len(const struct esk *e)
 {
 	return e->windows ? ESK_HEAD_LEN + ESK_ROOM_LEN : ESK_HEAD_LEN;
 }
-/* With windows: how many bytes a DATA message may have. */
+/* With windows: how many bytes a DATA message may have by the size of the peer's slots. */
 static inline uint32_t esk_window_data(const struct esk *e) { return e->peer.size - esk_head_len(e); }
 static inline bool esk_may_end(const struct esk *e) { return e->credits >= 2 && !e->out_ended; }
 /* Whether a CREDIT must be sent. */
@@ -124,8 +125,8 @@ void esk_out(struct esk *e, enum esk_kind kind, uint8_t head[ESK_HEAD_LEN]);
  */
 uint32_t esk_window_out(struct esk *e, enum esk_kind kind, uint32_t bytes, uint8_t head[ESK_WINDOW_HEAD]);
 /*
- * With windows: whether a CREDIT must be sent for the sake of room. That takes two credits, as the last one is for a
- * CREDIT that grants half of the slots.
+ * With windows: whether a CREDIT must be sent to grant room in the window. Such a CREDIT is sent only with two credits,
+ * as the last credit is for a CREDIT that grants half of the slots.
  */
 static inline bool esk_room_due(const struct esk *e)
 {

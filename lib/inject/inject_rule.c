@@ -5,7 +5,7 @@
 
 #include "base/rn_rng.h"
 
-/* A bit for each opcode: first those of requests, then those of receives (IBV_WC_RECV and above). */
+/* Bits 0 to 15 are for the opcodes of requests, bits 16 to 31 for those of receives (IBV_WC_RECV and above). */
 uint32_t inject_op_bit(uint32_t opcode)
 {
 	uint32_t bit = (opcode & IBV_WC_RECV) != 0 ? 16 + (opcode & 15) : opcode & 15;
@@ -13,7 +13,7 @@ uint32_t inject_op_bit(uint32_t opcode)
 	return UINT32_C(1) << bit;
 }
 
-/* A random number for each rule and count: a run with the same seed fails the same calls. */
+/* Draws a random number that depends on seed, rule and count only: a run with the same seed fails the same calls. */
 static bool is_drawn(const struct inject_rules *rules, uint32_t i, uint64_t count)
 {
 	struct rn_rng rng;

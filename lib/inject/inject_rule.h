@@ -40,7 +40,7 @@ enum inject_at {
 	INJECT_POINTS
 };
 
-enum inject_side { INJECT_BOTH, INJECT_ACTIVE, INJECT_PASSIVE }; /* which side of its queue pair's connection */
+enum inject_side { INJECT_BOTH, INJECT_ACTIVE, INJECT_PASSIVE }; /* the side of a connection that a queue pair is */
 
 #define INJECT_MOST  16u /* rules in one specification */
 #define INJECT_TEXT  64u /* bytes of one rule's text */
@@ -48,21 +48,21 @@ enum inject_side { INJECT_BOTH, INJECT_ACTIVE, INJECT_PASSIVE }; /* which side o
 
 struct inject_rule {
 	enum inject_at at;
-	uint32_t ops; /* of completions: the opcodes that count, a set of inject_op_bit() */
-	uint32_t qpn; /* of queue pairs: the one that counts; 0: any */
+	uint32_t ops; /* for completions: the opcodes that count, a set of inject_op_bit() */
+	uint32_t qpn; /* the number of the queue pair whose calls or completions count; 0: any */
 	enum inject_side side;
-	uint64_t nth;      /* the number of the call or completion that fails, from 1; 0: one_in or after_ms says */
-	uint32_t one_in;   /* each one fails with a chance of 1 in this many, drawn from the seed */
-	uint32_t after_ms; /* ms from setting the rules to the failure */
+	uint64_t nth;    /* the number of the call or completion that fails, from 1; 0: one_in or after_ms applies */
+	uint32_t one_in; /* N: each call or completion fails with a chance of 1 in N, drawn from the seed; 0: unused */
+	uint32_t after_ms; /* ms from setting the rules to the failure; 0: the failure does not come at a time */
 	uint32_t last_ms;  /* ms: how long the failure lasts, or how much later its event comes; 0: not given */
 	uint64_t seen;     /* atomic: calls or completions counted so far */
 	/*
-	 * errno of a call; enum ibv_wc_status of a completion; enum ibv_event_type; 1 for INJECT_GONE; INJECT_LATER; 0:
-	 * event
+	 * A call: an errno. A completion: an enum ibv_wc_status. INJECT_ASYNC: an enum ibv_event_type. INJECT_GONE: 1.
+	 * A rule that only delays: INJECT_LATER. 0: see `event`.
 	 */
 	int result;
 	int event;              /* an enum rdma_cm_event_type above 0: the call succeeds and this event follows */
-	bool refused;           /* for RDMA_CM_EVENT_REJECTED: the reason is that nobody listens there */
+	bool refused;           /* for RDMA_CM_EVENT_REJECTED: the reason is that no program listens at the port */
 	char text[INJECT_TEXT]; /* the rule as the user wrote it */
 };
 
@@ -87,7 +87,7 @@ struct inject_what {
 
 /*
  * The rule that applies to this call or completion now, or NULL; *count: how many calls or completions the rule has
- * counted. later: look at rules of INJECT_LATER only, else at all others. Any thread.
+ * counted. later: looks only at rules of INJECT_LATER; else only at all other rules. May be called from any thread.
  */
 const struct inject_rule *inject_hit(struct inject_rules *rules, const struct inject_what *what, bool later,
 				     uint64_t *count);

@@ -42,13 +42,13 @@ static const struct {
 	{ "accept", "rdma_accept", INJECT_ACCEPT },
 };
 
-#define OPS_SENT UINT32_C(0xffff) /* in place of first and last: see inject_op_bit() */
+#define OPS_SENT UINT32_C(0xffff) /* all opcodes of requests: see inject_op_bit() */
 
 static const struct {
 	const char *name;
 	enum inject_at at;
-	uint32_t first, last; /* enum ibv_wc_opcode; last < first: all opcodes */
-	uint32_t ops;         /* the opcodes that count then */
+	uint32_t first, last; /* enum ibv_wc_opcode: the opcodes that count, added to `ops`; last < first: none */
+	uint32_t ops;         /* further opcodes that count: a set of inject_op_bit() */
 } completions[] = {
 	{ "wc", INJECT_WC, 1, 0, UINT32_MAX },
 	{ "wc.sq", INJECT_WC, 1, 0, OPS_SENT },
@@ -74,7 +74,7 @@ static const struct {
 	{ "FATAL_ERR", IBV_WC_FATAL_ERR },           { "GENERAL_ERR", IBV_WC_GENERAL_ERR },
 };
 
-/* Events that replace a call's success. */
+/* Events of the connection manager that may follow a call in place of the event of success. */
 static const struct {
 	enum inject_at at;
 	const char *name;
@@ -309,7 +309,7 @@ static const char *rule_is(struct inject_rule *r)
 	return result_is(r, p, name) ? time_is(r, p + name) : why_no_result(r->at);
 }
 
-/* Parses seed=N, of len bytes. *is: whether the text is of that form. */
+/* Parses seed=N, a text of len bytes. *is: whether the text has this form. Returns NULL, or what is wrong. */
 static const char *seed_is(struct inject_rules *out, const char *spec, size_t len, bool *is)
 {
 	const char *p = spec + strlen("seed=");

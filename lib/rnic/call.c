@@ -27,7 +27,7 @@ static void session_died(struct rnic_session *s)
 {
 	pthread_mutex_lock(&s->lock);
 	if (__atomic_exchange_n(&s->dead, 1, __ATOMIC_RELEASE) == 0) {
-		/* before all else: a program that learns of the death may end at once */
+		/* Printed before the event queues are told: a program that learns of the death may end at once. */
 		rnic_complain(
 			"rnic: rnicd has ended or was killed, or has dropped this process (its log says why): the "
 			"devices fail from now on; start rnicd, then this program again");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What all rooms of librnic stand on: the session with its requests to the daemon, blocks of the queue region, event
- * queues, the functions of libraries behind this one. The rooms, each above the one before: mem (registered memory),
- * verbs (sessions, devices, objects), cm (connection manager), rsock (sockets).
+ * What all rooms of librnic share: the session with its requests to the daemon, blocks of the queue region, event
+ * queues, the functions of the libraries that librnic takes the place of. The rooms, each above the one before: mem
+ * (registered memory), verbs (sessions, devices, objects), cm (connection manager), rsock (rsockets).
  *
- * One session (daemon connection, shared regions) per process; a verbs object points to the session that it was made
- * in, and becomes useless with the session's daemon. Verbs are thread-safe: one spinlock per SQ, RQ and CQ, a mutex for
- * each event queue, one for the control socket, one for registered memory.
+ * A process has one session (the connection to the daemon, and the shared regions). A verbs object points to the
+ * session that it was made in, and becomes useless when the session's daemon ends. Verbs are thread-safe: one spinlock
+ * per SQ, RQ and CQ, a mutex for each event queue, one for the control socket, one for registered memory.
  *
  * Lock order: id_lock -> memory (mem/arena.h) -> session -> event queue -> ids_lock. Nothing is locked under a
  * spinlock, except for --inject and --sanitize, which under a queue's spinlock lock an event queue, the table of queue
@@ -65,8 +65,8 @@ struct rnic_session {
 	uint32_t seq;
 	uint32_t dead; /* atomic: 1 once the daemon is gone or this is a fork child; never goes back */
 	uint32_t ndevs, workers;
-	uint32_t can;           /* IPC_CAN_*: what this daemon knows besides */
-	bool yield;             /* yield the CPU while polling: fewer CPUs than a daemon and two pollers want */
+	uint32_t can; /* IPC_CAN_*: the requests of newer daemons that this daemon has, too */
+	bool yield;   /* yield the CPU while polling: there are fewer CPUs than a daemon and two pollers want */
 	enum ipc_design design; /* of the session's queue pairs, unless a queue pair asks for another design */
 	struct ipc_own own;     /* own.turn is NULL unless the daemon's part runs in this process */
 	uint8_t *queues;        /* IPC_REGION_QUEUES */
@@ -78,9 +78,9 @@ struct rnic_session {
 	/* verbs */
 	pthread_mutex_t dev_lock;   /* guards devs and cm_devs, which are made once */
 	struct rnic_dev **devs;     /* [ndevs]; NULL until the first ibv_get_device_list() or the like */
-	struct rnic_session *older; /* earlier sessions, whose daemon is gone: objects of theirs may still be in use */
+	struct rnic_session *older; /* the session before, whose daemon is gone: its objects may still be in use */
 	/* cm */
-	pthread_mutex_t id_lock;  /* held while CM ids are made and destroyed: a handle means one id at a time */
+	pthread_mutex_t id_lock;  /* held while a CM id is made, destroyed or moved: a handle means one id at a time */
 	pthread_mutex_t ids_lock; /* guards ids and nids */
 	struct rnic_cm_id **ids;  /* by handle */
 	uint32_t nids;
@@ -109,7 +109,7 @@ static inline bool rnic_dead(const struct rnic_session *s)
 	return rn_unlikely(__atomic_load_n(&s->dead, __ATOMIC_RELAXED) != 0);
 }
 
-/* Prints why a function refuses what this device does not have. */
+/* Prints that function fn refuses the call, and why: this device does not have what was asked for. */
 #define RNIC_GROUPS               "groups are IPv4 addresses: ::ffff:224.0.0.0 to ::ffff:239.255.255.255"
 #define rnic_unsupported(fn, why) rnic_complain("rnic: %s: %s", (fn), (why))
 
@@ -167,7 +167,7 @@ static inline uint64_t rnic_clock(clockid_t clock)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* ---- stock.c: the libraries behind this one ---- */
+/* ---- stock.c: the libraries that this one is loaded ahead of ---- */
 
 /* The function `name` of the next library in the search order; NULL: there is none. */
 typedef void (*rnic_fn)(void);

@@ -22,7 +22,7 @@ static const char *own_path(const char *otherwise)
 	return dladdr((void *)(uintptr_t)rnic_stock, &self) != 0 ? self.dli_fname : otherwise;
 }
 
-/* A tail call, so that libc sees the caller's caller: dlopen() searches the paths of its caller. */
+/* Ends with a tail call, so that libc takes the program for its caller: dlopen() searches the paths of its caller. */
 void *dlopen(const char *path, int flags)
 {
 	__typeof__(&dlopen) libc = (__typeof__(&dlopen))rnic_stock("dlopen");

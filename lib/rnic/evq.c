@@ -82,7 +82,7 @@ int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, 
 			errno = EIO;
 			return -1;
 		}
-		/* rnic_evq_drop() removed this token's entry after the token was read: wait for another. */
+		/* rnic_evq_drop() removed this token's entry after the token was read: wait for another token. */
 	}
 }
 

@@ -109,10 +109,10 @@ static void time_is_up(void *set, uint64_t i)
 		rnic_report("rnic: injected %s: after %u ms %s", r->text, r->after_ms,
 			    r->at == INJECT_GONE ? "the connection to rnicd breaks" : "an asynchronous event comes");
 	else
-		rnic_later(AGAIN_MS, time_is_up, set, i); /* no device to apply the rule to yet: try again */
+		rnic_later(AGAIN_MS, time_is_up, set, i); /* there is nothing yet to apply the rule to: try again */
 }
 
-/* The caller holds order_lock. */
+/* Starts the times of the set's rules, if fire_rule is known. The caller holds order_lock. */
 static void times_set(struct rule_set *set)
 {
 	for (uint32_t i = 0; i < set->rules.n && fire_rule != NULL; i++)

@@ -65,7 +65,7 @@ static void *wishes_do(void *arg)
 	return NULL;
 }
 
-/* After fork(): the child has no such thread, and the wishes are its parent's. */
+/* After fork(): the child has not inherited the thread, and the wishes are the parent's. */
 static void later_child(void)
 {
 	pthread_mutex_init(&later_lock, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Functions to be called at a later time (wishes), for rnicrun --inject and --sanitize. One thread calls them; the
- * first wish starts the thread. No lock is held during the calls. All functions here are safe from any thread.
+ * Calls of functions at a later time, for rnicrun --inject and --sanitize. A wish is a request for one such call. One
+ * thread makes the calls; the first wish starts the thread. No lock is held during a call. All functions here are safe
+ * from any thread.
  */
 #ifndef RNIC_LATER_H
 #define RNIC_LATER_H
@@ -13,9 +14,9 @@
 /* Calls run(object, arg) after `ms` milliseconds. False: no memory, or no thread. */
 bool rnic_later(uint32_t ms, void (*run)(void *object, uint64_t arg), void *object, uint64_t arg);
 /*
- * Removes all wishes of the object. When this returns, a function that was running for the object has ended, and wishes
- * that it made are removed too. Not to be called from such a function; no other thread may make a wish for the object
- * meanwhile.
+ * Removes all wishes of the object. When this returns, a call that was running for the object has ended, and the wishes
+ * that the call made are removed, too. Must not be called from run(); meanwhile no other thread may make a wish for the
+ * object.
  */
 void rnic_later_forget(const void *object);
 

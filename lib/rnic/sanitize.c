@@ -127,8 +127,8 @@ static void leaks_tell(void)
 }
 
 /*
- * At exit. A program that ends with an error status need not destroy its objects. stdio's buffers are flushed, since
- * _exit() with the other status does not do so.
+ * At exit. A program that ends with an error status need not destroy its objects. With findings, _exit() ends the
+ * process with RNIC_SANITIZE_STATUS; as _exit() does not flush stdio's buffers, they are flushed before.
  */
 static void sanitize_end(int status, void *arg)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Findings: what a program does that this device forgives and another may not. RNIC_SANITIZE, which rnicrun --sanitize
- * sets, turns the search on. RNIC_SANITIZE is read before main(); a wrong value ends the process with a sentence and
- * status 2. doc/testing.md has the list of findings. Each finding is one line on stderr; a process with findings ends
- * with status RNIC_SANITIZE_STATUS in place of 0. Any thread.
+ * Findings: mistakes of a program that this device tolerates and another device may not. RNIC_SANITIZE, which rnicrun
+ * --sanitize sets, turns the search on. RNIC_SANITIZE is read before main(); a wrong value ends the process with a
+ * sentence and status 2. doc/testing.md has the list of findings. Each finding is one line on stderr; a process with
+ * findings ends with status RNIC_SANITIZE_STATUS in place of 0. The functions may be called from any thread.
  */
 #ifndef RNIC_SANITIZE_H
 #define RNIC_SANITIZE_H
@@ -50,7 +50,7 @@ enum rnic_object {
 
 struct rnic_sanitize_options {
 	bool ib;       /* also find what iWARP allows and InfiniBand does not */
-	uint64_t seed; /* draws how late each completion comes, within what is allowed; 0: completions come as usual */
+	uint64_t seed; /* of random delays of completions, and a random order of peers' Writes; 0: neither */
 };
 
 /* Reads the value of RNIC_SANITIZE. Returns NULL, or what is wrong with it. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What librnic prints on stderr: refusals, which are few but repeat, and failures, which may be many and are printed if
- * RNIC_VERBOSE asks for them. Each line is one write(), so that the lines of several processes do not mix. Any thread.
+ * RNIC_VERBOSE asks for them. Each line is one write(), so that the lines of several processes do not mix. The
+ * functions may be called from any thread.
  */
 #ifndef RNIC_SAY_H
 #define RNIC_SAY_H
@@ -21,7 +22,7 @@ void rnic_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Whether RNIC_VERBOSE asks for a line on stderr about each failure that the program learns by status or event. */
 bool rnic_verbose(void);
 
-/* Prints a failure. Ten lines a second are printed; the first line of a later second says how many were not. */
+/* Prints a failure, at most ten lines a second. A line that comes later says how many were not printed. */
 void rnic_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #define RNIC_TELL_MOST 10u

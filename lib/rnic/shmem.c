@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks of the queue region, in powers of two. The book-keeping lies in private memory. The daemon has let go of a
- * block before its destroy call is answered, so a block can be used again at once.
+ * Blocks of the queue region; their sizes are powers of two. The free lists lie in private memory. The daemon no longer
+ * uses an object's block when it answers the request that destroys the object, so the block can be used again at once.
  */
 #include "rnic/map.h"
 #include "rnic/common.h"
@@ -95,7 +95,7 @@ void rnic_shm_free(struct rnic_shm *m, uint64_t off, uint64_t size)
 			f->room = room;
 		}
 	}
-	/* Without memory for the list entry this process cannot use the block again; nothing else is lost. */
+	/* If there is no memory for the list entry, this process cannot use the block again; nothing else is lost. */
 	if (f->n < f->room)
 		f->off[f->n++] = off;
 	pthread_mutex_unlock(&m->lock);

@@ -119,7 +119,7 @@ const char *rdma_event_str(enum rdma_cm_event_type e)
 	return NAME(name, e, "UNKNOWN EVENT");
 }
 
-/* ---- rates: multiples of 2.5 Gb/s where there is one, Mb/s as IBTA rounds them ---- */
+/* ---- rates. mult: the nominal rate as a rounded multiple of 2.5 Gb/s. mbps: Mb/s, as IBTA rounds them ---- */
 
 static const struct {
 	enum ibv_rate rate;

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered memory of a session: what lies where in the arena files (IPC_REGION_ARENA, IPC_REGION_HUGE), and how
+ * Registered memory of a session: which pages lie where in the arena files (IPC_REGION_ARENA, IPC_REGION_HUGE), and how
  * ordinary memory gets there.
  *
- * The kernel is asked each time what backs a virtual address (vma.h); nothing of that is remembered, so memory that was
- * unmapped, moved or mapped anew since needs no special case. Only which pages of the arena are taken is remembered.
- * The arena is dealt in windows of 2 MiB. A window of addresses is bound to a window of the arena, so neighbours that
- * are moved one after another lie side by side there too, in one mapping and one piece. Pages that nobody maps and no
- * memory region names any more are found by a look at the process's whole map, when space or a budget is used up.
+ * Each registration asks the kernel what backs the virtual addresses (vma.h). The answer is not kept, so memory that
+ * was unmapped, moved or mapped anew needs no special case. Only the pages of the arena that are taken are recorded.
+ * The arena is given out in windows of 2 MiB. A window of virtual addresses is bound to a window of the arena. So pages
+ * that are neighbours in the program, and are moved one after another, are neighbours in the arena, too, in one mapping
+ * and one piece. When the arena or the budget of pages is used up, a sweep over the map of the process finds the pages
+ * of the arena that are no longer mapped and are in no memory region.
  *
- * Moved memory goes on behaving as private memory: fork() copies it for the child (fork.c), madvise() and mremap() are
- * done for the program (advise.c), and the program's handler of SIGSEGV runs after the guard's. Hazards that remain
- * with memory that was moved in place: system calls of other threads that write into it during the registration may
- * return EFAULT; other threads of a process that forks may write to it while the child takes its copy (what a child
- * reads of other threads' heaps may then not fit together); a runtime that makes system calls by itself (Go) gets no
- * zeros from madvise(MADV_DONTNEED); the page of a thread's stack that also holds the thread's descriptor must not be
- * registered by another thread if the thread is joined (the thread itself may register it: stack.c), and the thread
- * must not fork while that page is in a memory region.
+ * Moved memory still behaves as private memory: fork() copies it for the child (fork.c), madvise() and mremap() act on
+ * it as on private memory (advise.c), and the program's SIGSEGV handler runs after the guard's. Hazards that remain:
+ *  - During a registration, system calls of other threads that write into the memory may return EFAULT.
+ *  - Other threads of a process that forks may write to the memory while the child takes its copy; what the child reads
+ *    of other threads' heaps may then be inconsistent.
+ *  - A runtime that makes its own system calls (Go) gets no zeros from madvise(MADV_DONTNEED).
+ *  - The page of a thread's stack that also holds the thread's descriptor must not be registered by another thread if
+ *    the thread is joined (the thread itself may register it: stack.c), and the thread must not fork while the page is
+ *    in a memory region.
  */
 #ifndef RNIC_ARENA_H
 #define RNIC_ARENA_H
