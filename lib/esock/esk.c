@@ -10,7 +10,7 @@ static const uint8_t magic[4] = { 'R', 'N', 'X', 'S' };
 
 struct wire_hello {
 	uint8_t magic[4];
-	uint8_t version, flags; /* flags: sent as 0, ignored when received */
+	uint8_t version, flags; /* flags: FLAG_WINDOW; other bits are sent as 0, and ignored when received */
 	rn_be16 slots;
 	rn_be32 size;
 };

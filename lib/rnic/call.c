@@ -39,7 +39,7 @@ static void session_died(struct rnic_session *s)
 
 static bool hung_up(short revents) { return (revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0; }
 
-/* Sleeps until the daemon hangs up. The only thread of the library that runs all the time. */
+/* Sleeps until the daemon hangs up. librnic has no other thread, except for --inject and --sanitize. */
 static void *watch(void *arg)
 {
 	struct rnic_session *s = arg;

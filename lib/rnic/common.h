@@ -10,7 +10,7 @@
  *
  * Lock order: id_lock -> memory (mem/arena.h) -> session -> event queue -> ids_lock. Nothing is locked under a
  * spinlock, except for --inject and --sanitize, which under a queue's spinlock lock an event queue, the table of queue
- * pairs, or watch.c's lock. No lock is held while waiting for an event.
+ * pairs, watch.c's lock or later.c's lock. No lock is held while waiting for an event.
  */
 #ifndef RNIC_COMMON_H
 #define RNIC_COMMON_H
@@ -76,7 +76,7 @@ struct rnic_session {
 	struct rnic_mem *mem;
 	struct rn_list evqs; /* struct rnic_evq: all event queues, which are told of the daemon's death */
 	/* verbs */
-	pthread_mutex_t dev_lock;   /* guards devs and cm_devs, which are made once */
+	pthread_mutex_t dev_lock;   /* guards devs, which is made once */
 	struct rnic_dev **devs;     /* [ndevs]; NULL until the first ibv_get_device_list() or the like */
 	struct rnic_session *older; /* the session before, whose daemon is gone: its objects may still be in use */
 	/* cm */
@@ -84,7 +84,7 @@ struct rnic_session {
 	pthread_mutex_t ids_lock; /* guards ids and nids */
 	struct rnic_cm_id **ids;  /* by handle */
 	uint32_t nids;
-	struct rnic_cm_dev *cm_devs; /* [ndevs]: the contexts and PDs that CM ids without ones of their own use */
+	struct rnic_cm_dev *cm_devs; /* [ndevs]: contexts, and PDs for CM ids without a PD; under cm_channel.c's lock */
 };
 
 /*

@@ -2,7 +2,8 @@
 /*
  * Event queues: the daemon's control thread writes an entry into the ring and then a token into the eventfd. This side
  * reads the token first, so that the descriptor blocks, polls and returns EAGAIN as a real device's does, and the entry
- * after it. There are never more tokens than entries: removing an entry out of turn removes a token too.
+ * after it. While the daemon lives there are never more tokens than entries: rnic_evq_drop() removes a token with each
+ * entry.
  */
 #include "rnic/common.h"
 

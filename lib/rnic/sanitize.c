@@ -190,7 +190,7 @@ const char *rnic_sanitize_parse(struct rnic_sanitize_options *out, const char *s
 	}
 }
 
-/* A program that was to be tested must not run untested. */
+/* A program that was to be tested must not run untested, so a wrong value ends the process. */
 __attribute__((constructor)) static void sanitize_start(void)
 {
 	const char *spec = getenv("RNIC_SANITIZE");

@@ -109,15 +109,15 @@ static inline int cm_ret(int rc)
  */
 int cm_complete(struct rnic_cm_id *id);
 
-/* Whether rnicrun --inject has this call fail, or an event report a failure; *ret is then the call's result. */
+/* Whether rnicrun --inject makes this call fail, or an event report a failure; *ret is then the call's result. */
 bool cm_injected(struct rnic_cm_id *id, enum inject_at at, int *ret);
 
 /* Gives the id its device: context, port, default PD. 0 or an errno. */
 int cm_device(struct rnic_cm_id *id, uint32_t dev);
 
 /*
- * Tells the daemon of an id that it does not know yet. Most ids are told with rdma_resolve_addr(), in the same request.
- * All other calls begin with this one. 0 or an errno.
+ * Tells the daemon of an id that it does not know yet. Most ids become known by rdma_resolve_addr(), in the same
+ * request; every other call on an id begins with this function. 0 or an errno.
  */
 int cm_made(struct rnic_cm_id *id);
 

@@ -41,7 +41,7 @@ static void param_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 	p->initiator_depth = (uint8_t)rn_min_u32(ev->param.ird, UINT8_MAX);
 }
 
-/* Tells a datagram id the destination, once it is known. */
+/* The parameters of a datagram id's event are the peer's address, QPN and Q_Key, in place of those of a connection. */
 static void ud_param_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 {
 	const struct rdma_conn_param conn = e->ev.param.conn;

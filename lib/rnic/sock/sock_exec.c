@@ -25,7 +25,7 @@
 
 #define PUBLIC   __attribute__((visibility("default")))
 #define SELF     "librnicsock.so"
-#define DEAD_MAX 128u /* descriptors that are replaced; further ones stay, and fail in the next program */
+#define DEAD_MAX 128u /* maximum number of replaced descriptors; further ones stay, and fail in the next program */
 #define HEAD     4096u
 
 /* ---- whether the next program is preloaded ---- */

@@ -123,7 +123,7 @@ struct ibv_device **ibv_get_device_list(int *num)
 	if (ours != NULL || m > 0)
 		l = list_make(ours, n, stock, (uint32_t)m);
 	else
-		errno = list_errno(err); /* why ours are missing; a machine without RDMA hardware has no others */
+		errno = list_errno(err); /* why our devices are missing: only RDMA hardware would add others */
 	if (l == NULL)
 		free_stock(stock);
 	free(ours);

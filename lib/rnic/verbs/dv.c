@@ -9,8 +9,8 @@
 #include "rnic/verbs/objects.h"
 
 /*
- * A process has one place where its iWARP runs: in rnicd, in itself over rnicd's streams, or in itself over the
- * kernel's sockets.
+ * Whether a queue pair may have the design; prints a line if not. A process has one place where its iWARP runs: in
+ * rnicd, in itself over rnicd's streams (host and assisted), or in itself over the kernel's sockets.
  */
 static bool design_served(const struct rnic_session *s, uint32_t design, enum ibv_qp_type type)
 {

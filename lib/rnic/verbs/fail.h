@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rnicrun --inject at the queues of a program: completions that fail or come later, receives that reach the device
- * later, asynchronous events, the end of the connection to rnicd. inject.h chooses which; the functions here carry them
- * out.
+ * later, asynchronous events, the end of the connection to rnicd. The functions of inject.h choose what fails; the
+ * functions here make it fail.
  */
 #ifndef RNIC_FAIL_H
 #define RNIC_FAIL_H

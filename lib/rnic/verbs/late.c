@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Delays completions as much as is allowed: rnicrun --sanitize with a seed. Another device may take that long, and then
- * return many at once. A program must not sleep while a completion waits for which it has got no event, so nothing is
- * held back while the queue is armed: the poll after ibv_req_notify_cq() sees all completions.
+ * Delays completions in a program under rnicrun --sanitize with a seed: polls find nothing for a while, and then many
+ * completions at once, as is possible with another device. Nothing is held back while the queue is armed, so the poll
+ * after ibv_req_notify_cq() sees all completions. Otherwise the program could sleep for an event that never comes.
  */
 #include "rnic/verbs/watch.h"
 

@@ -247,7 +247,7 @@ static inline uint32_t rnic_sq_head(const struct rnic_sq *sq, uint8_t op)
 	return op == QP_WR_WRITE || op == QP_WR_WRITE_IMM || op == QP_WR_READ ? QP_UD_WRITE_LEN : QP_UD_ADDR_LEN;
 }
 
-/* Whether each work request names its destination in its last slot. */
+/* Whether each work request names its destination: the queue pair is for datagrams, unreliable or reliable. */
 static inline bool rnic_sq_addresses(const struct rnic_sq *sq) { return (sq->ud_mtu | sq->many) != 0; }
 
 /* The smallest power of two of slots that holds `wrs` work requests of `each` slots. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ibv_poll_cq(). The only system call is sched_yield(), after many polls in a row that found nothing, on a machine with
- * too few CPUs for all polling threads.
+ * ibv_poll_cq(). Over rnicd, the only system call is sched_yield(), after many polls in a row that found nothing, on a
+ * machine with too few CPUs for all polling threads.
  */
 #include "rnic/verbs/fail.h"
 #include "rnic/verbs/watch.h"

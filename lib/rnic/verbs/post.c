@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Posting: work requests are written straight into the ring's slots, with one release store and one doorbell for a
- * whole list. The only system call is the write that wakes a worker, if the worker has asked for that before sleeping.
+ * whole list. Over rnicd, the only system call is the write that wakes a worker, if the worker has asked for that
+ * before sleeping.
  */
 #include "rnic/verbs/watch.h"
 

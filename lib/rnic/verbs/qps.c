@@ -25,7 +25,7 @@ struct ibv_qp *rnic_qp_find(uint32_t qpn)
 
 	pthread_mutex_lock(&list_lock);
 	rn_list_each(struct rnic_qp, qp, &list, link) {
-		if (qp->ex.qp_base.qp_num == qpn && found == NULL) /* an earlier one may be of a dead session */
+		if (qp->ex.qp_base.qp_num == qpn && found == NULL) /* an older one may be of a dead session */
 			found = qp;
 	}
 	pthread_mutex_unlock(&list_lock);

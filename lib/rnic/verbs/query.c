@@ -130,7 +130,10 @@ static enum ibv_mtu mtu_of(uint32_t bytes)
 	return bytes >= 512 ? IBV_MTU_512 : IBV_MTU_256;
 }
 
-/* IB link widths and speeds whose product is nearest to the port's rate; unlimited ports count as 100 Gb/s. */
+/*
+ * Sets an InfiniBand link's width and speed. Of 2.5, 10, 25, 40, 100 and 200 Gb/s it is the lowest rate that is not
+ * below the port's; 200 Gb/s for a faster port, 100 Gb/s for a port without limit.
+ */
 static void rate_set(struct ibv_port_attr *a, uint32_t mbps)
 {
 	enum { WIDTH_1X = 1, WIDTH_4X = 2, SPEED_SDR = 1, SPEED_QDR = 4, SPEED_EDR = 32, SPEED_HDR = 64 };

@@ -24,7 +24,7 @@ struct watch_queue {
 	struct qp_sge *sge;    /* [mask + 1][max_sge]; addr is the program's own address, 0: unknown */
 	uint32_t mask, max_sge;
 	uint32_t head, tail; /* of a send queue: as in rnic_sq.posted */
-	struct rnic_cq *cq;  /* NULL for a shared receive queue, which has many */
+	struct rnic_cq *cq;  /* NULL for a shared receive queue, whose receives complete in several CQs */
 	bool any_order;      /* a completion says nothing about work requests posted before */
 };
 
@@ -32,7 +32,7 @@ struct rnic_watch {
 	struct rnic_qp *qp; /* NULL for a shared receive queue */
 	struct ibv_context *context;
 	struct rnic_session *s;
-	struct rn_link link; /* in watch_qps; a shared receive queue by its handle */
+	struct rn_link link; /* in watch_qps: by the QPN, or by the handle of the shared receive queue */
 	struct watch_queue sq, rq;
 	bool ended; /* the program has disconnected the queue pair: its posted work requests will be flushed */
 	bool stuck; /* RNIC_FIND_UNSIGNALED has been reported */

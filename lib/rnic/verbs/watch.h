@@ -49,7 +49,7 @@ void rnic_watch_caps(const struct rnic_sq *sq, const char *call, uint64_t sges, 
 void rnic_late_init(struct rnic_cq *cq);
 RN_COLD bool rnic_late(struct rnic_cq *cq);
 
-/* The program gets this completion. */
+/* The program polls this completion. */
 RN_COLD void rnic_watch_polled(const struct rnic_cq *cq, const struct qp_cqe *e);
 
 /*
