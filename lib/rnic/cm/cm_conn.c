@@ -170,7 +170,7 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	if (rc == 0)
 		timeout_keep(id, qp);
-	/* The answering side of a datagram queue pair gets no more events about it. */
+	/* After rdma_accept() a datagram id gets no more events. */
 	return rc != 0 || rid->ps == RDMA_PS_UDP ? cm_ret(rc) : cm_complete(id);
 }
 

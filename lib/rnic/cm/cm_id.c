@@ -113,7 +113,7 @@ static void id_free(struct rnic_cm_id *id)
 	free(id);
 }
 
-/* The daemon has made the id. The caller holds the session's id_lock. 0 or ENOMEM. */
+/* Enters the id in the table under the handle that the daemon has given it. Under the session's id_lock. 0 or errno. */
 static int placed(struct rnic_cm_id *id, uint32_t handle)
 {
 	if (handle == 0 || handle > UINT32_MAX / 4 || !table_put(id->s, handle, id)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls that make, change and close sockets, in front of libc's. */
+/* bind, listen, connect, accept, shutdown and ioctl, in front of libc's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>

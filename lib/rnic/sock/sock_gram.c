@@ -211,7 +211,7 @@ static uint32_t gram_copy_out(const struct sock *s, uint32_t pos, const struct i
 	const uint8_t *ring = (const uint8_t *)s->gram + IPC_GRAM_RX_OFF;
 	uint32_t done = 0, n = rec->len;
 
-	if (rec->slot != 0) { /* all slots together are no longer than a ring, so nothing in a slot wraps below */
+	if (rec->slot != 0) { /* all slots together are no longer than a ring: the copy below never wraps in them */
 		ring = (const uint8_t *)s->gram + IPC_GRAM_SLOT_OFF;
 		pos = (rec->slot - 1u) * IPC_GRAM_SLOT;
 	}

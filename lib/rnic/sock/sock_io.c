@@ -340,7 +340,7 @@ static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size
 		return (ssize_t)got;
 	}
 	if ((state & IPC_STREAM_PEER_FIN) != 0 || (skip > 0 && (state & IPC_STREAM_ENDED) != 0))
-		return 0; /* after bytes in the same call, the next call returns the error */
+		return 0; /* this call has taken bytes already: the next call returns the error */
 	/* A pending error comes before the end that the program's own shutdown() makes, as in Linux (tcp_recvmsg). */
 	int err = sock_pending_error(s);
 	if (err == 0 && (fin_of(s) & IPC_STREAM_DEAF) != 0)
@@ -401,7 +401,7 @@ ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 	pthread_mutex_lock(&s->rx);
 	if ((flags & (MSG_WAITALL | MSG_PEEK)) == (MSG_WAITALL | MSG_PEEK))
 		wait_for_all(s, fd, want, flags);
-	do { /* once for length 0: Linux reports the state then, too */
+	do { /* also once for length 0: as in Linux, the call then reports an error or the end */
 		r = take(s, fd, iov, n, got, flags);
 		if (r > 0)
 			got += (size_t)r;
@@ -409,7 +409,7 @@ ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 			break;
 	} while (got < want);
 	if (want == 0 && r < 0 && errno == EAGAIN && !sock_does_not_block(fd, flags))
-		r = 0; /* has waited once */
+		r = 0; /* length 0, and the call has waited once */
 	pthread_mutex_unlock(&s->rx);
 	return got > 0 ? (ssize_t)got : r;
 }
@@ -469,7 +469,7 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 	} else {
 		pthread_mutex_lock(&s->tx);
 	}
-	/* once for length 0: Linux then reports that the socket is at its end */
+	/* Also once for length 0: as in Linux, the call then reports that the socket cannot send any more. */
 	for (bool empty = want == 0 && s->kind == SOCK_IS_STREAM; put < want || empty;) {
 		if (put > 0 && (state_of(s) & IPC_STREAM_ENDED) != 0)
 			break; /* the next call returns the error */
