@@ -69,7 +69,7 @@ void rnic_doorbell(struct rnic_qp *qp)
 
 /*
  * Whether a watched queue does not yet give back the room of its oldest work request: as on other devices, the program
- * must first poll the completion. Other queues give the room back when the worker has taken the work request.
+ * must first poll the completion. Other queues give the room back when the worker has finished the work request.
  */
 static bool sq_held(const struct rnic_sq *sq)
 {
