@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An IP address of 128 bits as text; an IPv4-mapped one as IPv4. Returns buf. */
+/* Writes an IP address of 128 bits as text; an IPv4-mapped address as IPv4. Returns buf. */
 const char *addr_text(const uint8_t ip[16], char *buf, size_t len);
 
 #endif

@@ -33,7 +33,8 @@ static const struct conf_key *key_named(const struct conf_key *table, const char
 	return NULL;
 }
 
-/* A key without a value gets its default; a key without a default is switched off, as `capture` is. */
+/* Stores a key of the port in *p. An empty value stands for the key's default; an empty `capture`, which has no
+ * default, ends the capture. */
 static bool store(const struct conf_key *k, struct rnicd_port_cfg *p, const char *value, char *say)
 {
 	char why[CONF_WHY_MAX];

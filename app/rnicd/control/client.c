@@ -11,7 +11,7 @@
 #include "border/news.h"
 #include "control/why.h"
 
-#define FDS_EACH 4u /* descriptors of a client: socket, /proc, wake, and one spare */
+#define FDS_EACH 4u /* descriptors of a client: socket, /proc/PID, wake eventfd, and one spare */
 #define MAPPINGS_EACH \
 	8u /* memory mappings of a client: its regions, the address range of its imports, and the gaps
 			  * between them */

@@ -16,7 +16,7 @@
 static struct loop_fd listener = { .fd = -1 };
 static uint32_t next_id;
 
-/* The client without HELLO that has been connected longest; u: of this user only, NULL: of any user. */
+/* The client that has been connected longest without sending HELLO; u: of this user only, NULL: of any user. */
 static struct client *oldest_silent(const struct user *u)
 {
 	struct client *silent = NULL;
@@ -28,8 +28,8 @@ static struct client *oldest_silent(const struct user *u)
 }
 
 /*
- * Drops a client that has not sent HELLO, to make room: of the same user, or of any user if all places are taken. Such
- * a client has nothing but its socket.
+ * Takes a place for another client of the user; false: there is none. To make room, drops a client that has not sent
+ * HELLO and so has nothing but its socket: one of the same user, or of any user if all places are taken.
  */
 static bool find_place(struct user *u)
 {
@@ -47,7 +47,8 @@ static bool find_place(struct user *u)
 	return client_count_in(u);
 }
 
-/* The client may have sent descriptors already, whose closing may block: a helper closes its socket. */
+/* Refuses a client. A helper closes the socket, because descriptors that lie unread in it are closed with it, and that
+ * may block. */
 static void turn_away(int fd, uid_t uid, const char *why)
 {
 	struct fds_job *closing = fds_closing();
@@ -61,7 +62,7 @@ static void turn_away(int fd, uid_t uid, const char *why)
 		close(fd);
 }
 
-/* The client with its own numbers; NULL: no memory. */
+/* Makes a client with a new id, process and user; it is in no list and has no socket yet. NULL: no memory. */
 static struct client *client_new(const struct ucred *cred, struct user *u)
 {
 	struct client *c = calloc(1, sizeof(*c));
@@ -114,7 +115,8 @@ static void go_on_accepting(struct loop_timer *t)
 	loop_events(&listener, EPOLLIN);
 }
 
-/* There is no descriptor for the next client: it waits, and the loop does not poll the socket meanwhile. */
+/* rnicd has no descriptor for the next client: the client waits, and the loop does not poll the listening socket for
+ * ACCEPT_PAUSE_NS. */
 static void pause_accepting(void)
 {
 	static uint64_t told;
@@ -169,7 +171,7 @@ static void on_accept(struct loop_fd *f, uint32_t events)
 	if (fd >= 0)
 		client_adopt(fd);
 	else if (errno == EMFILE || errno == ENFILE)
-		pause_accepting(); /* any other error: the client has gone, or it waits */
+		pause_accepting(); /* after any other error the next turn tries again, if a client still waits */
 }
 
 bool client_start(int listen_fd)

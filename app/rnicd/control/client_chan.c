@@ -10,7 +10,7 @@
 #define CHANNELS_MAX   4096u
 #define RING_SLOTS_MAX 65536u
 
-/* Numbers of ibv_event_type that are not the QP's own (enum qp_event). */
+/* Values of ibv_event_type for CQs and ports; enum qp_event has those for QPs. */
 enum { EVENT_CQ_ERR = 0, EVENT_PORT_ACTIVE = 9, EVENT_PORT_ERR = 10 };
 
 static enum spsc_verdict attach(struct client *c, struct client_chan *ch, const struct ipc_create_channel *r)

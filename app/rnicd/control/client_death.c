@@ -9,20 +9,20 @@
 
 enum step {
 	STEP_IDS,     /* connection manager ids and connections without QP */
-	STEP_QPS,     /* QPs: connections end, nothing is taken from its rings any more */
-	STEP_SRQS,    /* XRC: target QPs are left to others, and release its shared receive queues */
-	STEP_XRCDS,   /* its XRC domains, whose target QPs end with the last reference */
-	STEP_CONNS,   /* connections that have not closed yet end without it */
-	STEP_LENT,    /* waits for other clients that use its memory; returns what it has borrowed */
+	STEP_QPS,     /* QPs: connections end, workers take nothing from the client's rings any more */
+	STEP_SRQS,    /* XRC: gives up its handles of target QPs; target QPs release its shared receive queues */
+	STEP_XRCDS,   /* closes its XRC domains; a domain's target QPs end when no client has the domain open */
+	STEP_CONNS,   /* connections that have not closed yet forget the client */
+	STEP_LENT,    /* waits for other clients that use its memory; returns imported PDs */
 	STEP_LEAVE,   /* invalidates its STags; then every worker forgets the client */
-	STEP_UNSENT,  /* connections of those that still have bytes of it to send */
-	STEP_QUIET,   /* packets that still refer to its memory */
+	STEP_UNSENT,  /* waits for other clients' connections that still have bytes of its memory to send */
+	STEP_QUIET,   /* waits for packets that still refer to its memory */
 	STEP_RELEASE, /* frees its objects; nobody uses its memory any more */
 	STEP_UNMAP,   /* a thread unmaps its memory */
 };
 
 #define QUIET_POLL_NS  RN_NS_PER_MS
-#define UNSENT_POLL_NS (20 * RN_NS_PER_MS) /* not more often, since each check takes the workers' time */
+#define UNSENT_POLL_NS (20 * RN_NS_PER_MS) /* between two checks, since each takes the workers' time */
 
 static void step_qps(struct client *c)
 {
@@ -162,7 +162,7 @@ static void release(struct client *c)
 	client_unmap(c);
 }
 
-/* Continues the death if nothing that it waits for is left. */
+/* Carries out the steps of the death, up to one that has to wait. */
 static void go_on_dying(struct client *c)
 {
 	while (c->under_way == 0) {

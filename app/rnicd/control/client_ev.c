@@ -10,7 +10,7 @@
 
 #define RETRY_NS (2 * RN_NS_PER_MS)
 
-static struct rn_list blocked; /* struct client_chan, those with events waiting */
+static struct rn_list blocked; /* struct client_chan: channels with events that wait for room */
 static struct loop_timer retry;
 
 enum sent { SENT, NO_ROOM, BROKEN };
@@ -34,7 +34,7 @@ static enum sent deliver(struct client_chan *ch, const void *data, uint32_t len)
 	return write(ch->fd, &one, sizeof(one)) == (ssize_t)sizeof(one) ? SENT : BROKEN;
 }
 
-/* The event has been delivered, or nobody wants it. */
+/* Takes a waiting event off its channel's list: it was delivered or withdrawn. */
 static void client_ev_done(struct client_chan *ch, struct ev_node *n)
 {
 	rn_list_remove(&ch->events, &n->link);
@@ -47,7 +47,7 @@ static void client_ev_done(struct client_chan *ch, struct ev_node *n)
 
 static void unblock(struct client_chan *ch) { rn_list_remove(&blocked, &ch->blocked); }
 
-/* False: the client has written impossible indices into its queue. */
+/* Delivers waiting events as far as there is room. False: the client has written impossible indices into its queue. */
 static bool flush(struct client_chan *ch)
 {
 	rn_list_each(struct ev_node, n, &ch->events, link) {

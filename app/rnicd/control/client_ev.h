@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Event queues toward a client: a ring in its memory and an EFD_SEMAPHORE eventfd of its own making, one token for each
- * event. Events that do not fit wait here, in order, and are tried again. Their number is bounded by the caller's
- * objects, as the object or the caller allocates the memory of each event. Control thread only.
+ * Event queues ("channels") toward a client. A channel is a ring in the client's memory and an EFD_SEMAPHORE eventfd
+ * that the client has made; the eventfd counts one token for each event. Events that do not fit wait here, in order,
+ * and are tried again. A waiting event is either a node inside one of the client's objects or a copy; EV_WAITING_MAX
+ * bounds the copies. Control thread only.
  *
  * The eventfd is the client's: it may be blocking and full. So POLLOUT is checked before each write. If the client
  * fills the eventfd between check and write, the control thread blocks until its alarm (ALARM_S), and then drops the
@@ -25,7 +26,7 @@ struct client;
 /* An event that waits for room. */
 struct ev_node {
 	struct rn_link link; /* in its channel's list */
-	bool heap;           /* freed once delivered or thrown away */
+	bool heap;           /* a copy: freed when delivered or withdrawn */
 	uint32_t len;        /* bytes of data */
 	const void *data;
 };
@@ -35,7 +36,7 @@ struct client_chan {
 	uint32_t handle;
 	uint32_t kind;      /* enum ipc_channel_kind */
 	uint32_t dev;       /* ASYNC */
-	struct owner token; /* ASYNC: the token of its context */
+	struct owner token; /* ASYNC: the token of the context (client_token.c) */
 	int fd;
 	uint32_t slot_size;
 	uint32_t users; /* CQs or CM ids that report here */
@@ -44,7 +45,7 @@ struct client_chan {
 	struct rn_list events; /* struct ev_node, waiting, the oldest first */
 	uint32_t waiting;
 	uint64_t delivered, lost;
-	struct rn_link blocked; /* in the list of channels with events waiting */
+	struct rn_link blocked; /* in the list of channels with waiting events */
 };
 
 #define EV_WAITING_MAX 16384u /* copies of events that may wait for one client; further ones are dropped and counted */
@@ -60,12 +61,12 @@ bool ev_push_copy(struct client_chan *ch, const void *data, uint32_t len);
 /* The same with the caller's node; does nothing if the node is still waiting. data must stay valid until the event is
  * delivered. */
 void ev_push_node(struct client_chan *ch, struct ev_node *n);
-/* Withdraws a node that may be waiting. */
+/* Withdraws the node's event, if it is waiting. */
 void ev_cancel(struct client_chan *ch, struct ev_node *n);
-/* Withdraws the copies that match. */
+/* Withdraws the waiting copies for which match() is true. */
 void ev_cancel_if(struct client_chan *ch, bool (*match)(const void *data, const void *arg), const void *arg);
 
-/* Moves what waits on `from` and matches to `to`, in order. */
+/* Moves the waiting events of `from` for which match() is true to `to`, in order. */
 void ev_migrate(struct client_chan *from, struct client_chan *to, bool (*match)(const void *data, const void *arg),
 		const void *arg);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagram queue pairs: which of them exist, and what they need beyond a connected queue pair. */
+/* Datagram queue pairs: which kinds a device has, and what they need beyond a connected queue pair. */
 #include <errno.h>
 
 #include "border/policy.h"

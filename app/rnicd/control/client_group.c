@@ -9,13 +9,13 @@
 
 #include "control/group.h"
 
-/* A QP in a group: on the QP's list until it leaves, freed when the workers have released it. */
+/* The membership of a QP in a group: on the QP's list until the QP leaves, freed when the workers have released it. */
 struct client_member {
 	struct cmd cmd;
 	struct group *g;
 	struct client *waits; /* the client that waits for the answer; NULL: none */
-	uint32_t worker;      /* the QP's */
-	bool gone;
+	uint32_t worker;      /* the QP's worker */
+	bool gone;            /* the QP has left the group */
 	struct ud_member m;
 	struct rn_slink link; /* in the QP's groups */
 };
@@ -59,7 +59,7 @@ static void send(struct client_member *i, struct client *waits)
 	cmd_send_all(&i->cmd);
 }
 
-/* Called when the member has left the QP's list. */
+/* Ends a membership that is off the QP's list. waits: the client to answer afterwards; NULL: none. */
 static void client_group_leave(struct client_qp *q, struct client_member *i, struct client *waits)
 {
 	q->n_groups--;

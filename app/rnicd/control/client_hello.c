@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* HELLO: the client's regions are checked and mapped, the workers are told of its doorbells. */
+/* HELLO: checks and maps the client's regions, and tells the workers of its doorbells. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,7 +162,7 @@ void client_forget_workers(struct client *c)
 	}
 }
 
-/* False: no memory, or the descriptor cannot be waited for. */
+/* Makes each worker's record of the client. False: no memory, or a worker cannot wait for the wake descriptor. */
 static bool make_workers(struct client *c, struct ipc_ctrl *ctrl)
 {
 	uint32_t i;
@@ -193,8 +193,8 @@ static void host_joined(struct cmd *cmd)
 	client_unhold(c);
 }
 
-/* The host's region is rnicd's own memory. Commands to a worker stay in order, so further commands may follow at
- * once. */
+/* Tells the workers of an XRC domain's host, whose queue region is rnicd's own memory. Commands to a worker stay in
+ * order, so the caller may send further commands at once. */
 bool client_host_join(struct client *c)
 {
 	const int how = MAP_PRIVATE | MAP_ANONYMOUS;

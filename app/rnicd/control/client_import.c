@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that a client shares with others already: the daemon maps the file itself. All imports of a client lie in one
- * address range, which is reserved until the client's death: when an import is released, anonymous pages replace it, so
- * a packet that still refers to it reads zeros instead of causing a fault. An access to a file that was truncated under
- * its mapping causes SIGBUS; rnicd survives it (sigbus.h) and drops the client.
+ * Imports: files that a client has mapped as shared memory, and that the daemon maps too. All imports of a client lie
+ * in one address range ("room"), which is reserved until the client's death: when an import is released, anonymous
+ * pages replace it, so a packet that still refers to it reads zeros instead of causing a fault. An access to a file
+ * that was truncated under its mapping causes SIGBUS; rnicd survives it (sigbus.h) and drops the client.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,9 +18,9 @@
 #include "control/sigbus.h"
 
 #define ALIGN    (UINT64_C(2) << 20)
-#define MAPPINGS 2u /* memory mappings that an import takes: its own, and one because it splits the reserved range */
+#define MAPPINGS 2u /* memory mappings that an import takes: its own, and another because it splits the room */
 
-/* False: no addresses. */
+/* Reserves the room when it is first needed. False: no addresses are left. */
 static bool room_make(struct client *c)
 {
 	if (c->room.base != NULL)
@@ -37,7 +37,7 @@ static bool room_make(struct client *c)
 	return false;
 }
 
-/* The lowest free address for len bytes; NULL: none. */
+/* The lowest free address in the room for len bytes; NULL: none. */
 static uint8_t *room_find(const struct client *c, uint64_t len, uint64_t align)
 {
 	uint8_t *at = (uint8_t *)(((uintptr_t)c->room.base + align - 1) & ~(uintptr_t)(align - 1));
@@ -56,14 +56,15 @@ static uint8_t *room_find(const struct client *c, uint64_t len, uint64_t align)
 	return rn_in_range((uint64_t)(at - c->room.base), len, c->room.size) ? at : NULL;
 }
 
-/* Puts anonymous pages in place of an import, of the same kind as in the reserved range, so that the kernel merges both
- * mappings. */
+/* Puts anonymous pages in place of an import. They are of the same kind as the rest of the room, so the kernel merges
+ * the mappings. */
 static void room_clear(uint8_t *at, uint64_t len)
 {
 	(void)mmap(at, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-/* The import's handle; 0: the client was answered with the error. page: bytes of the file's pages. */
+/* Maps the file into the room. page: bytes of a page of the file. Returns the import's handle; 0: the client was
+ * answered with the error. */
 static uint32_t import_place(struct client *c, const struct ipc_import *r, int fd, uint64_t page)
 {
 	uint64_t align = page > ALIGN ? page : ALIGN;
@@ -116,7 +117,7 @@ static uint32_t import_map(struct client *c, const struct ipc_import *r, int fd)
 	return handle;
 }
 
-/* A helper has opened the file, or says why it could not. */
+/* The file is open (err 0, as g), or err says why not: imports it and answers the client. */
 static void import_file(struct client *c, int err, const struct fds_given *g)
 {
 	if (err != 0) {

@@ -8,7 +8,7 @@
 
 #include "control/client.h"
 
-#define WAITING_MOST 16u /* orders that the program has not read yet, at most */
+#define WAITING_MOST 16u /* orders that may wait until the program reads them */
 
 struct client_chan *client_orders(const struct client *c)
 {
@@ -30,7 +30,7 @@ static struct client *client_meant(uint32_t number, uint32_t pid)
 	return NULL;
 }
 
-/* Answers with the sentence, and logs it. */
+/* Whether the specification is one line of visible ASCII characters without spaces. It ends with a zero byte. */
 static bool is_text(const struct ipc_order *o)
 {
 	const size_t len = strnlen(o->spec, sizeof(o->spec));
