@@ -55,8 +55,9 @@ static int groups_take(int sock)
 }
 
 /*
- * Takes the client's rights: keeps only the capability that map_files requires. For a client that is root, root's
- * capabilities stay: it could do the same by itself. The groups are the client's, none are this process's.
+ * Takes the rights of the client's user: user, group and supplementary groups. Of the capabilities, only those stay of
+ * which map_files requires one. Nothing changes if the client's user is this process's user: it could do the same by
+ * itself.
  */
 static bool rights_take(const struct client_proc *p, int sock, struct rights *old)
 {
@@ -74,7 +75,7 @@ static bool rights_take(const struct client_proc *p, int sock, struct rights *ol
 	now[1].effective &= 1u << (CAP_CHECKPOINT_RESTORE % 32);
 	setfsgid(p->gid);
 	setfsuid(p->uid);
-	/* setfsuid and setfsgid report no errors: a second call returns the id that is in force. */
+	/* setfsuid() and setfsgid() report no errors. A second call returns the id that is in force. */
 	return syscall(SYS_capset, &h, now) == 0 && (uid_t)setfsuid((uid_t)-1) == p->uid &&
 	       (gid_t)setfsgid((gid_t)-1) == p->gid;
 }
@@ -93,10 +94,10 @@ static void rights_back(const struct rights *old)
 		_exit(1); /* another helper takes the next job */
 }
 
-/* ---- which files ---- */
+/* ---- only memory files ---- */
 
-/* Checked before the file is opened. The kernel reports the type of the file system, so the name of a mount cannot
- * forge it. */
+/* Whether the O_PATH descriptor names a file of tmpfs or hugetlbfs; called before the file is opened. The kernel
+ * reports the type of the file system, so the name of a mount cannot forge it. */
 static bool path_is_memory(int path)
 {
 	struct statx x;
@@ -106,7 +107,8 @@ static bool path_is_memory(int path)
 	       fstatfs(path, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC);
 }
 
-/* The magic link is followed first (O_PATH), so that the file that is checked is the file that is opened. */
+/* Opens the link `name` in /proc/PID. It follows the link first (O_PATH), so the file that is checked is the file that
+ * is opened. */
 static int open_as_client(const struct client_proc *p, const char *name, bool writable)
 {
 	char self[32];

@@ -13,19 +13,20 @@
 #define PIECES_MAX  65536u
 #define PORTION_MAX (UINT64_C(4) << 20) /* bytes touched in one turn */
 
-/* The memory behind null regions (ibv_alloc_null_mr). All workers write into it at the same time, and nobody reads
- * it. */
+/* The memory behind null regions (ibv_alloc_null_mr): reads come from zeros, writes go to sink. All workers write into
+ * sink at the same time, and nobody reads it. */
 static uint8_t zeros[16384], sink[16384];
 static const struct qp_piece nothing[2] = { { zeros, sizeof(zeros) }, { sink, sizeof(sink) } };
 
+/* The registration under way of a client. */
 struct client_mr_job {
 	struct client_pd *pd;
 	uint32_t npieces;
-	uint32_t at;     /* piece being touched */
-	uint64_t at_off; /* bytes of the piece that are touched */
+	uint32_t at;     /* index of the piece whose pages are being touched */
+	uint64_t at_off; /* bytes of this piece that have been touched */
 	uint32_t nimports;
-	struct client_import **imports; /* the import of each piece, if any */
-	bool counted;                   /* one more STag is counted in the user's share */
+	struct client_import **imports; /* an entry for each piece that lies in an import: that import */
+	bool counted;                   /* an STag for it is counted in the user's share */
 	struct qp_piece piece[];
 };
 
@@ -90,7 +91,7 @@ struct mr_end {
 	struct cmd cmd;
 	struct client *c;
 	struct client_mr *mr;
-	struct ipc_reg_mr_ok by; /* the region that replaces it; handle 0: none */
+	struct ipc_reg_mr_ok by; /* the answer with the region that replaces mr; handle 0: none does */
 };
 
 static void mr_ended(struct cmd *cmd)
@@ -110,7 +111,8 @@ static void mr_ended(struct cmd *cmd)
 		client_ok(c);
 }
 
-/* No new access to the region begins. When every worker has answered CMD_NOTHING, none is inside a copy any more. */
+/* Frees a region to which no new access can begin. When every worker has answered CMD_NOTHING, no worker is copying
+ * from or to the region any more. */
 static void mr_end(struct mr_end *e, struct client *c, struct client_mr *mr)
 {
 	*e = (struct mr_end){ .c = c, .mr = mr, .by = e->by, .cmd = { .type = CMD_NOTHING, .done = mr_ended } };
@@ -120,7 +122,7 @@ static void mr_end(struct mr_end *e, struct client *c, struct client_mr *mr)
 
 /* ---- registration ---- */
 
-/* All pages have been touched: enters the region into the STag table. */
+/* All pages have been touched: enters the region into the STag table, and answers the client. */
 static void register_now(struct client *c)
 {
 	const struct ipc_reg_mr *r = &c->req.reg_mr;
@@ -169,7 +171,7 @@ static void register_now(struct client *c)
 	mr->counted = j->counted || (old != NULL && old->counted);
 	j->counted = false;
 	if (old != NULL) {
-		old->counted = false; /* it was the same STag */
+		old->counted = false; /* the new region has the same STag, and counts it now */
 		owner_del(&old->owner);
 	}
 	owner_put(&mr->owner, OWNER_MR, name_of(j->pd->dev, stag >> 8));
@@ -228,7 +230,8 @@ static void client_mr_go_on(struct loop_timer *t)
 		register_now(c);
 }
 
-/* Connections of other clients may soon hold bytes of the region; every worker knows of the sharing by now. */
+/* A registration in an imported PD waits until every worker knows that the lender shares memory (client_pd_shares):
+ * connections of other clients may have bytes of the region to send as soon as it has an STag. */
 struct share {
 	struct cmd cmd;
 	struct client *c;
@@ -243,8 +246,7 @@ static void shared(struct cmd *cmd)
 	client_mr_go_on(&c->timer);
 }
 
-/* Copies the list of pieces out of the client's memory and turns it into pointers. NULL: the list is valid; else the
- * error. */
+/* Counts a piece that lies in an import. NULL, or why the piece cannot lie there. */
 static const char *import_add(struct client_import *i, const struct ipc_reg_mr *r, struct client_mr_job *j)
 {
 	if (!i->writable && (r->access & (QP_ACC_LOCAL_WRITE | QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_ATOMIC)) != 0)
@@ -258,6 +260,8 @@ static const char *import_add(struct client_import *i, const struct ipc_reg_mr *
 	return NULL;
 }
 
+/* Copies the list of pieces out of the client's memory, and turns each piece into a pointer. NULL, or what is wrong
+ * with the list. */
 static const char *take_pieces(const struct client *c, const struct ipc_reg_mr *r, struct client_mr_job *j)
 {
 	const struct client_region *q = &c->region[IPC_REGION_QUEUES];
@@ -324,8 +328,8 @@ void client_reg_mr(struct client *c)
 				  rnicd.cfg.quota_mrs, (unsigned long long)(rnicd.cfg.quota_memory >> 20));
 		return;
 	}
-	/* A client whose pieces are a page each reaches its memory quota; smaller pieces must not let the lists use up
-	 * rnicd's memory. */
+	/* The limit allows a client to use its whole memory quota in pieces of 4 KiB. It keeps lists of smaller pieces
+	 * from using up rnicd's memory. */
 	if (r->npieces > 1 && c->pieces + r->npieces > rnicd.cfg.quota_memory / 4096 + 2 * rnicd.cfg.quota_mrs) {
 		client_over_quota(
 			c, "quota: the memory regions of this client are in too many small pieces (quota-memory)");

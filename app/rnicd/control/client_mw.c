@@ -86,7 +86,7 @@ void client_dealloc_mw(struct client *c)
 		client_error(c, ENOMEM, "no memory");
 		return;
 	}
-	/* A worker may be binding the window now; when every worker has answered CMD_NOTHING, none is. */
+	/* A worker may be binding the window now. When every worker has answered CMD_NOTHING, none is binding it. */
 	qp_mw_close(dev_get(mw->pd->dev), mw->stag);
 	*e = (struct mw_end){ .c = c, .mw = mw, .cmd = { .type = CMD_NOTHING, .done = mw_ended } };
 	client_hold(c);

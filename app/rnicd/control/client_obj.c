@@ -22,7 +22,7 @@ void client_query_dev(struct client *c)
 
 /* ---- protection domains ---- */
 
-static struct table pd_ids; /* PDs of all clients; a number is used again when its PD and all objects in it are gone */
+static struct table pd_ids; /* PDs of all clients, by id; an id is free again when all objects in its PD are gone */
 
 struct client_pd *client_pd_get(const struct client *c, uint32_t handle)
 {
@@ -121,7 +121,7 @@ static struct qp_cq_attr rings_of(const struct client *c, uint64_t off, uint64_t
 				    .wide = wide };
 }
 
-/* Reserves the ranges of all workers' rings; none of them overlaps another. */
+/* Reserves the range in which the rings of all workers lie, and checks that no two of these rings overlap. */
 static enum span_verdict take_rings(struct client *c, const struct qp_cq_attr *a, struct span *s)
 {
 	const uint64_t one = spsc_size(a->cqe, qp_cqe_size(a->wide));
@@ -265,8 +265,8 @@ void client_destroy_cq(struct client *c)
 		return;
 	}
 	/*
-	 * Its QPs are gone, and a turn has passed since each of them was destroyed: at most, a worker is inside this
-	 * turn's flush.
+	 * The CQ's QPs are gone, and each QP's worker has run another turn since. So a worker can use the CQ only in
+	 * the flush of its present turn, which is over when the worker has answered CMD_NOTHING.
 	 */
 	*e = (struct cq_end){ .q = q, .cmd = { .type = CMD_NOTHING, .done = cq_ended } };
 	client_hold(c);
@@ -277,7 +277,7 @@ struct cq_resize {
 	struct cmd cmd;
 	struct client_cq *q;
 	uint32_t cqe;
-	struct span *old; /* the rings that the new ones replace */
+	struct span *old; /* the range of the old rings */
 	struct spsc_prod ring[QP_MAX_WORKERS];
 };
 

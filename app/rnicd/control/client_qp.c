@@ -38,9 +38,9 @@ static void qpn_put(struct client_qp *q) { rn_list_push_front(&by_qpn[q->qpn % Q
 static void qpn_del(struct client_qp *q) { rn_list_remove(&by_qpn[q->qpn % QPN_HASH], &q->by_qpn); }
 
 /*
- * Draws a random QPN, because a peer that knows a QPN may request a connection to it. There are far more QPNs than QPs,
- * so a used one seldom comes again soon. Datagram queue pairs of an Elastic Fabric Adapter have QPNs of 16 bits, as
- * libfabric's addresses have no room for more. 0: almost none is free.
+ * QPNs are random, because a peer that knows a QPN may request a connection to it. There are far more QPNs than QPs, so
+ * the QPN of a destroyed QP is seldom drawn again soon. Datagram queue pairs of a device in the personality efa have
+ * QPNs of 16 bits, as libfabric's addresses have no room for more.
  */
 uint32_t client_qp_number(const struct rnicd_port *port, bool datagram)
 {
@@ -80,7 +80,7 @@ static void give_spans(struct client_qp *q)
 	spans_give(&q->c->spans, &q->rq);
 }
 
-/* The engine has checked that the queues lie in the region. */
+/* Reserves the ranges of the QP's queues, which the engine has found to lie in the region. */
 static enum span_verdict take_spans(struct client_qp *q, const struct qp_attr *a)
 {
 	q->shm = (struct span){ .off = a->shm_off, .len = sizeof(struct qp_shm) };
@@ -102,7 +102,7 @@ static void forget(struct client_qp *q)
 
 	owner_del(&q->owner);
 	qpn_del(q);
-	rn_list_each(struct client_target, t, &q->opens, link) { /* the host of their domain is ended */
+	rn_list_each(struct client_target, t, &q->opens, link) { /* any are left only if the host ends before them */
 		rn_list_remove(&q->opens, &t->link);
 		t->q = NULL;
 	}
@@ -197,28 +197,30 @@ static const char *qp_refusal(const struct client *c, const struct ipc_create_qp
 	return NULL;
 }
 
-/* The peer's rnr_retry is not known here; most programs set 7 (without limit). */
+/* How long a message waits for a receive if the client does not say it, ns. On InfiniBand the peer's rnr_retry decides,
+ * which is not known here; most programs set 7 (without limit). */
 static uint64_t rnr_default(const struct client_qp *q)
 {
 	const struct rnicd_port_cfg *cfg = rnicd.port[q->pd->dev]->cfg;
 
 	/*
-	 * a sender of reliable datagrams cannot know which peers have posted receives, so by default its messages wait
+	 * A sender of reliable datagrams cannot know which peers have posted receives, so by default its messages wait.
 	 */
 	return rnicd_rnr_waits(cfg) || (q->reliable && cfg->rnr == RNICD_RNR_AUTO) ? RN_NEVER : 0;
 }
 
 /*
- * How long a message waits for a receive. On InfiniBand the sender repeats it rnr_retry times, each after the
- * receiver's RNR timer (IBTA, 9.7.5.2.8). Here it is at least the time that a descheduled process needs to get its CPU
- * back. Programs for iWARP devices leave rnr_retry 0: there a message waits without limit if the port has rnr = wait.
+ * How long a message waits for a receive. On InfiniBand the sender repeats the message rnr_retry times, each time after
+ * the receiver's RNR timer (IBTA, 9.7.5.2.8). Here a message waits as long as all repetitions would take, but at least
+ * for the time that a descheduled process needs to get its CPU back. Programs for iWARP devices leave rnr_retry 0: on
+ * such a device a message waits without limit if the port has rnr = wait.
  */
 void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer)
 {
 	uint64_t ns = timer == 0 ? 65536u : timer == 1 ? 1u : (uint64_t)(2 + (timer & 1)) << (timer / 2 - 1);
 
 	q->at.rnr_ns = rnr_default(q);
-	if (q->reliable) { /* its messages carry its rnr_retry; its timer says how long messages of its peers wait */
+	if (q->reliable) { /* its messages tell the peer its rnr_retry; the peers' messages wait for its RNR timer */
 		q->at.rnr_told = retry == RNR_FOR_GOOD ? 0 : (uint8_t)(retry + 1);
 		q->at.rnr_unit_ns = rn_max_u64(ns * RNR_UNIT_NS, RNR_LEAST_NS);
 		return;
@@ -228,8 +230,9 @@ void client_qp_rnr(struct client_qp *q, uint32_t retry, uint32_t timer)
 }
 
 /*
- * How long a silent peer is waited for. An adapter sends retry_cnt + 1 times and waits each time between one and four
- * time-outs (IBTA, 9.7.6.1.3). At least the time that a descheduled process needs to get its CPU back; 0: TCP's own.
+ * How long the QP waits for a silent peer. An adapter sends retry_cnt + 1 times and waits each time between one and
+ * four time-outs (IBTA, 9.7.6.1.3). Here the wait is at least the time that a descheduled process needs to get its CPU
+ * back. timeout 0: TCP's own limit.
  */
 void client_qp_silence(struct client_qp *q, uint32_t timeout, uint32_t retry_cnt)
 {
@@ -284,7 +287,8 @@ static struct qp_attr attr_of(const struct client_qp *q, const struct ipc_create
 	};
 }
 
-/* Makes the object with all its numbers, but does not enter it into any table. NULL: no memory, or see *v. */
+/* Makes a QP and enters it into the tables of its client and of the daemon. NULL: *v says what is wrong with the
+ * request; QP_OK: no memory, or the user has too many datagram QPs. */
 static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r, enum qp_verdict *v)
 {
 	struct client_qp *q = calloc(1, sizeof(*q));
@@ -327,8 +331,8 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 	if (taken == SPAN_OVERLAPS)
 		*v = QP_BAD_ATTR;
 	if (q->datagram)
-		q->worker = client_qp_home(q); /* it is counted in that worker's share, from which it is subtracted
-					        * later */
+		q->worker = client_qp_home(q); /* the user's share is counted for each worker: forget() gives it back
+					        * there */
 	if (taken != SPAN_OK || (q->datagram && !user_take(c->user, USER_UDS, q->worker, 1)))
 		goto fail;
 	if (!client_qp_enter(q, a.owner)) {
@@ -425,8 +429,7 @@ struct client_qp *client_qp_find(struct client *c, uint32_t handle, void (*again
 			client_hold(c);
 		return NULL;
 	}
-	if (!client_qp_is_free(q)) { /* a connection is being set up with it, or another process that shares it has a
-				      * request under way */
+	if (!client_qp_is_free(q)) { /* it is being connected, or one request about it waits already */
 		client_error(c, EBUSY, "the queue pair is being connected");
 		return NULL;
 	}

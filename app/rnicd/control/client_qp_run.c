@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The operation under way on a QP, and the worker that it belongs to. A QP belongs to one worker from its creation;
- * before it gets a connection it may be moved to the connection's worker. Only one command about a QP is under way at a
- * time.
+ * The operation under way on a QP, and the worker to which the QP belongs. A QP belongs to one worker from its
+ * creation; before it gets a connection it may be moved to the connection's worker. Only one command about a QP is
+ * under way at a time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -61,7 +61,8 @@ struct client *client_qp_asked(struct client_qp *q)
 	return c;
 }
 
-/* Takes the request that has waited, and its client; NULL: none, or the client is dying. */
+/* Takes the request that has waited for the QP, as *parked, and returns the client to whom it belongs. NULL: no request
+ * has waited, or its client is dying. */
 static struct client *unpark(struct client_qp *q, void (**parked)(struct client *c))
 {
 	struct client *c = q->parked != NULL ? q->parker : NULL;
@@ -155,8 +156,8 @@ static void client_qp_run_arrived(struct cmd *cmd)
 	q->then(q);
 }
 
-/* The turn in which the QP left or was destroyed may still have it on a list, so the rc_flush of that turn must have
- * run. */
+/* The turn in which the QP left or was destroyed may still have the QP on a list, so the rc_flush of that turn must
+ * have run. True: it has. False: the worker is asked again, and the command's `done` is called again. */
 static bool turn_is_over(struct client_qp *q)
 {
 	if (q->cmd.qp.later)
@@ -217,7 +218,7 @@ bool client_qp_create(struct client_qp *q, void (*answer)(const struct client_qp
 		return false;
 	*w = (struct coming){ .q = q, .cmd = { .type = CMD_QP_CREATE, .done = has_come, .qp = q->cmd.qp } };
 	q->coming = w->cmd.qp.has_state;
-	if (q->coming) /* for the client to read; never read back */
+	if (q->coming) /* for the client to read; rnicd never reads it */
 		__atomic_store_n(&shm_of(q)->state, w->cmd.qp.state, __ATOMIC_RELEASE);
 	answer(q);
 	cmd_send(&w->cmd, q->worker);

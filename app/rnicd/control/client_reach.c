@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Resolves the neighbour for an address handle; the client is answered when the neighbour has answered. Only few
- * datagrams may wait for an unknown neighbour, and the rest is lost. So the call that makes the handle waits instead,
- * as with the kernel's RoCE devices.
+ * Resolves the neighbour for an address handle; the client is answered when the neighbour has answered ARP. Only few
+ * datagrams may wait for an unknown neighbour, and all others to it are lost. So the call that makes the handle waits
+ * instead, as with the kernel's RoCE devices.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,15 +10,15 @@
 
 #include "control/client.h"
 
-#define PATIENCE_NS (10 * RN_NS_PER_S) /* ARP gives up earlier than this, unless its event was lost */
+#define PATIENCE_NS (10 * RN_NS_PER_S) /* longer than ARP tries; needed only if EVENT_NEIGH was lost */
 
 struct reach {
 	struct cmd cmd;
 	struct client *c;
 	uint32_t dev;
 	struct pkt_addr dst, hop;
-	bool back, told; /* the worker has answered; EVENT_NEIGH came before the answer */
-	int err;         /* result in EVENT_NEIGH */
+	bool back, told; /* back: the worker has answered the command. told: EVENT_NEIGH or the time-out has come */
+	int err;         /* the result that came with told: 0 or a positive errno */
 	struct loop_timer timer;
 	struct rn_link link; /* in `waiting` */
 };
@@ -48,7 +48,7 @@ static void client_reach_end(struct reach *r, int err)
 	client_reach_answer(c, err);
 }
 
-/* Answers the client, at once or when the worker has answered the command. */
+/* The result is known: answers the client, at once or when the worker has answered the command. */
 static void client_reach_tell(struct reach *r, int err)
 {
 	r->told = true;
@@ -77,7 +77,7 @@ static void client_reach_asked(struct cmd *cmd)
 	r->back = true;
 	switch (cmd->neigh.verdict) {
 	case NEIGH_READY: client_reach_end(r, 0); break;
-	case NEIGH_WAIT: /* EVENT_NEIGH, which may have come before this answer, or the time-out */
+	case NEIGH_WAIT: /* EVENT_NEIGH, which may have come before this answer, or the time-out brings the result */
 		if (r->told)
 			client_reach_end(r, r->err);
 		break;

@@ -12,9 +12,8 @@
 struct request {
 	uint16_t len;
 	uint8_t min_fds, max_fds;
-	void (*run)(struct client *c);
-	void (*run_fds)(struct client *c, struct fds_given *g, uint32_t n); /* keeps the descriptors whose fd it sets to
-									     * -1 */
+	void (*run)(struct client *c); /* carries out a request without descriptors */
+	void (*run_fds)(struct client *c, struct fds_given *g, uint32_t n); /* carries out a request with descriptors */
 };
 #define R(member, fn) \
 	{ \
@@ -100,7 +99,7 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_TOKEN_MR] = FD(handle, client_token_mr),
 };
 
-/* Checked before the length, since the HELLO of another version may have another length. */
+/* Whether this is a HELLO of another version; checked before the length, which may be another one in that version. */
 static bool other_version(const struct client *c)
 {
 	return c->req.type == IPC_HELLO && c->state == CLIENT_NEW &&
@@ -108,8 +107,9 @@ static bool other_version(const struct client *c)
 }
 
 /*
- * HELLO or SOCK_JOIN comes first and once. IPC_INJECT and SOCK_LIST of other processes come before both. A client for
- * sockets may send only requests about sockets, since it has no memory that other requests could name.
+ * Why the client may not send this request now; NULL: it may. HELLO or SOCK_JOIN comes first, and once. INJECT and
+ * SOCK_LIST are only for processes that have sent neither (rnicctl, rnicrun --ss). After SOCK_JOIN only requests about
+ * sockets are possible, since such a client has no memory that other requests could name.
  */
 static const char *out_of_turn(const struct client *c)
 {
@@ -149,7 +149,7 @@ static void dispatch(struct client *c, struct fds_given *g, uint32_t n)
 	}
 }
 
-/* Handles a message of the client, or the reason why there is none. */
+/* Handles a message of the client. rc: 0, or why the message could not be received. */
 static void on_message(struct client *c, int rc, struct fds_given *g, uint32_t n)
 {
 	if (rc == -EPROTO) {
@@ -173,7 +173,7 @@ static void on_message(struct client *c, int rc, struct fds_given *g, uint32_t n
 			     "(ulimit -n)");
 }
 
-/* The result of a helper: a message with its descriptors, or the mapping that the request under way has asked for. */
+/* The result of a helper: a message with its descriptors, or the opened file that the request under way needs. */
 void client_on_fds(uint64_t key, struct fds_result *r)
 {
 	struct owner *o = owner_get(OWNER_FDS, key);
@@ -197,7 +197,7 @@ void client_on_fds(uint64_t key, struct fds_result *r)
 			close(r->given[i].fd); /* an eventfd or memory file: closing it does not block */
 }
 
-/* A message with descriptors is not received here but by a helper (fds.h). */
+/* Receives the next message of the client; a helper receives it if it has descriptors (fds.h). */
 static void take_message(struct client *c)
 {
 	bool fds = false;

@@ -47,7 +47,7 @@ static bool join_domain(struct client_srq *s, const struct ipc_create_srq *r)
 	s->cq = cq;
 	x->users++;
 	cq->users++;
-	s->c->shared = true; /* the domain's connections may have bytes of it to send */
+	s->c->shared = true; /* the domain's connections may have bytes of the client's memory to send */
 	return true;
 }
 
@@ -192,7 +192,7 @@ void client_srq_free(struct client_srq *s)
 	free(s);
 }
 
-/* ---- the end of one in an XRC domain: qp_xrc.h ---- */
+/* ---- the end of a queue that is in an XRC domain: qp_xrc.h ---- */
 
 static void srq_left(struct cmd *cmd)
 {
@@ -212,7 +212,7 @@ static void srq_left(struct cmd *cmd)
 
 static void withdraw(struct client_srq *s)
 {
-	s->withdrawn = true; /* its number may be given to another queue from here on */
+	s->withdrawn = true; /* from here on another queue may get its number */
 	qp_xsrq_withdraw(dev_get(s->pd->dev), s->srq);
 	s->cmd = (struct cmd){ .type = CMD_SRQ_LEAVE, .done = srq_left, .srq.srq = s->srq };
 	client_hold(s->c);
@@ -228,7 +228,7 @@ void client_srqs_withdraw(struct client *c)
 			withdraw(s);
 }
 
-/* Each of its QPs was destroyed and its worker has run another turn since, so nobody uses the ring any more. */
+/* Each QP of the queue was destroyed, and the QP's worker has run another turn since, so no worker uses the ring. */
 void client_destroy_srq(struct client *c)
 {
 	struct client_srq *s = client_srq_find(c, c->req.handle.handle);

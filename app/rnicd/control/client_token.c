@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Contexts, protection domains and memory regions that processes of one user share. A client that shows a context's
- * token (ipc.h) may import them. A region that a client registers in an imported PD serves all clients of that PD. A
- * client that has ended is kept, without QPs, until no other client uses the PDs that it has lent or has regions in, so
- * that its regions remain valid.
+ * token (ipc.h) may import them. An imported PD is another name of the lender's PD: a region that a client registers in
+ * it may be used by all clients of the PD. A client that has ended is kept, without QPs, until no other client uses the
+ * PDs that it has lent or has regions in, so that its regions remain valid.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "control/client.h"
 #include "control/dev.h"
 
-#define DEAD_MAX 32u /* ended importers whose regions a PD keeps; of further ones the regions are freed */
+#define DEAD_MAX 32u /* ended importers whose regions stay valid in a PD; those of further ones are freed */
 
 void client_token(struct client *c, struct fds_given *g, uint32_t n)
 {
@@ -34,7 +34,7 @@ void client_token(struct client *c, struct fds_given *g, uint32_t n)
 static const struct client_chan *context_of(struct client *c, const struct fds_given *g)
 {
 	struct owner *o = owner_get(OWNER_TOKEN, g->cookie); /* a descriptor that is no socket has the cookie 0, which
-							      * no context has */
+							      * no token has */
 	const struct client_chan *ch = o != NULL ? rn_container_of(o, struct client_chan, token) : NULL;
 
 	if (ch == NULL) {
@@ -59,7 +59,7 @@ void client_token_dev(struct client *c, struct fds_given *g, uint32_t n)
 		client_ok_handle(c, ch->dev);
 }
 
-/* The PD that an imported PD stands for, or the PD itself; NULL: it stands for one that is gone. */
+/* The PD that an imported PD stands for; for any other PD, itself. NULL: the lender's PD is gone. */
 static struct client_pd *root_of(struct client_pd *p) { return p->borrowed ? p->lender : p; }
 
 void client_token_mr(struct client *c, struct fds_given *g, uint32_t n)
@@ -81,6 +81,7 @@ void client_token_mr(struct client *c, struct fds_given *g, uint32_t n)
 
 /* ---- protection domains ---- */
 
+/* Tells the workers to send the client's data only by copy. */
 static void shares(const struct client *c)
 {
 	for (uint32_t i = 0; i < rnicd.n_workers; i++)
@@ -125,7 +126,7 @@ void client_token_pd(struct client *c, struct fds_given *g, uint32_t n)
 	client_ok_handle(c, p->handle);
 }
 
-/* Lets clients that wait, in their death, for the users of this PD or of its imports check again. */
+/* A user of the PD `root` has left: dying clients that wait for this check again (the PD's own and its importers). */
 static void look_again(const struct client_pd *root)
 {
 	client_death_soon(root->c);
@@ -133,7 +134,7 @@ static void look_again(const struct client_pd *root)
 		client_death_soon(g->c);
 }
 
-/* Called before its number may be given to another PD. */
+/* Closes all windows and regions in the PD, before the PD's id may be given to another PD. */
 static void void_all(const struct client_pd *p)
 {
 	struct client_mr *mr;
@@ -161,7 +162,8 @@ void client_pd_return(struct client_pd *p)
 	look_again(lender);
 }
 
-/* Whether other clients use the PD that p stands for, and so may use the regions in p. */
+/* Whether other clients use the PD that the imported p stands for, and so may use the regions that its client has
+ * registered in p. */
 static bool wanted(const struct client_pd *p)
 {
 	const struct client_pd *root = p->lender;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * XRC domains (qp_xrc.h), which processes of one user share by a file that each of them has open: device and inode of
- * the file are the domain's name. Another user's process with the same file has a domain of its own.
+ * XRC domains (qp_xrc.h). Processes of one user share a domain by a file that each of them has open: device and inode
+ * number of the file identify the domain. Another user's process with the same file gets another domain.
  *
- * A target queue pair is the domain's. It outlives the process that has made it, so it belongs to a client without
- * process, the domain's host, which is made with the first target and dies with the last process that has the domain
- * open. In all other ways a target is an ordinary queue pair. Processes open it and get handles. Destroying the last
- * handle destroys the target; a process that ends leaves the target to the others.
+ * A target queue pair belongs to its domain, and outlives the process that has made it. So its client is the domain's
+ * *host*, a client without process, which is made with the first target and dies when no process has the domain open
+ * any more. In all other ways a target is an ordinary queue pair. Processes open a target and get handles of it.
+ * Destroying the last handle destroys the target; a process that ends without that leaves the target to the others.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,13 +21,13 @@ struct xrcd {
 	struct rn_link link; /* in `domains` while a client has the domain open */
 	uid_t uid;
 	uint32_t dev;
-	bool file; /* the domain is shared by a file, found by fdev and fino */
+	bool file; /* processes share the domain by a file, identified by fdev and fino */
 	uint64_t fdev, fino;
-	uint32_t opens;      /* struct client_xrcd */
+	uint32_t opens;      /* number of struct client_xrcd of it */
 	struct client *host; /* NULL: no target yet */
-	struct client_pd pd; /* stand in for the PD and queues that its targets do not have */
-	struct client_cq cq;
-	struct qp_xrcd view;
+	struct client_pd pd; /* for struct client_qp of targets, which have no PD */
+	struct client_cq cq; /* the same: targets have no CQ */
+	struct qp_xrcd view; /* the workers' part */
 };
 
 static struct rn_list domains;
@@ -63,7 +63,7 @@ static struct xrcd *domain_new(const struct client *c, uint32_t dev, const struc
 	return d;
 }
 
-/* A client has closed the domain. */
+/* A client has closed the domain: the last one ends it. */
 static void domain_put(struct xrcd *d)
 {
 	if (--d->opens > 0)
@@ -172,7 +172,7 @@ void client_xrcds_leave(struct client *c)
 
 /* ---- handles of targets ---- */
 
-/* NULL: the client was answered. */
+/* Makes a handle, which names no target yet. NULL: the client was answered with an error. */
 static struct client_target *open_new(struct client *c, uint32_t xrcd, uint32_t async, uint64_t cookie)
 {
 	struct client_xrcd *x = table_get(&c->xrcd, xrcd);
@@ -279,7 +279,7 @@ void client_targets_leave(struct client *c)
 
 /* ---- targets ---- */
 
-/* The host of a domain, made when it is first needed; NULL: there is no room for a client. */
+/* The host of a domain, made when it is first needed. NULL: there is no room for another client. */
 static struct client *host_of(struct xrcd *d, struct user *u)
 {
 	if (d->host == NULL)

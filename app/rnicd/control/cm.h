@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The connection manager: ids as rdma_cm knows them, and the connections under them. Control thread.
+ * The connection manager: the ids of rdma_cm (struct cm_id), and their connections (struct cm_conn). Control thread.
  *
- * An id belongs to a client, and is freed by IPC_CM_DESTROY_ID or with the client. A connection (struct cm_conn) exists
- * from its opening to QP_FX_CLOSED, because workers use it until then, even if its id or its client is gone.
+ * An id belongs to a client, and is freed by IPC_CM_DESTROY_ID or with the client. A struct cm_conn exists from the
+ * opening of the connection, or the peer's Request, to QP_FX_CLOSED: until then workers report about the connection,
+ * even if its id or its client is gone.
  */
 #ifndef CM_H
 #define CM_H
@@ -30,20 +31,20 @@ enum cm_event_type {
 	CM_EV_TIMEWAIT_EXIT = 15,
 };
 
-/* Only cm_set_state writes it. Each comment says what moves the state on. */
+/* Only cm_set_state writes it. Each comment says what the id has or waits for, and then what moves the state on. */
 enum cm_state {
-	CM_IDLE,        /* created; bind, resolve_addr or listen moves it on */
+	CM_IDLE,        /* created; bind, resolve_addr or listen */
 	CM_BOUND,       /* has a local address; resolve_addr or listen */
 	CM_ADDR_KNOWN,  /* has a device and both addresses; resolve_route */
-	CM_ROUTE_WAIT,  /* the neighbour is being asked; its answer or the time-out moves it on */
-	CM_ROUTE_KNOWN, /* connect */
-	CM_LISTENING,   /* until destroyed */
-	CM_AWAITING,    /* passive on a socket that was handed over; the peer's MPA Request or a time-out */
+	CM_ROUTE_WAIT,  /* the neighbour is being asked by ARP; its answer or the time-out */
+	CM_ROUTE_KNOWN, /* the neighbour is known; connect */
+	CM_LISTENING,   /* listens until destroyed */
+	CM_AWAITING,    /* passive on a socket of the program (cm_socket.c); the peer's MPA Request or a time-out */
 	CM_CONNECTING,  /* the SYN was sent; the peer's answer or a time-out */
-	CM_RESPONDED,   /* active without QP, the peer's Reply has come; accept (with the QP) or destroy */
-	CM_REQUESTED,   /* passive: made by the peer's Request; accept or reject */
+	CM_RESPONDED,   /* active without QP: the peer's Reply has come; accept (with the QP) or destroy */
+	CM_REQUESTED,   /* passive: the peer's Request has come; accept or reject */
 	CM_ACCEPTING,   /* the Reply was sent; ESTABLISHED */
-	CM_CONNECTED,   /* established; disconnect, or the peer ends it */
+	CM_CONNECTED,   /* established; disconnect, or the end by the peer */
 	CM_OVER,        /* rejected, failed or disconnected; destroy */
 };
 
@@ -56,13 +57,13 @@ struct cm_conn {
 	struct owner owner;
 	struct client *c;      /* NULL: the client is gone */
 	struct cm_id *id;      /* NULL: the id was destroyed, or there is no connection manager */
-	struct oob *oob;       /* connection without connection manager: the state of its QP; NULL: the QP is gone */
-	struct oob_held *held; /* the same: the Request that waits for its QP */
+	struct oob *oob;       /* without connection manager: the QP's side of it (oob.h); NULL: the QP is gone */
+	struct oob_held *held; /* the same: a Request that waits until its QP is in RTR; NULL: it does not wait */
 	struct rn_link link;   /* cm_conns() */
-	struct rc *conn;       /* the worker's; NULL while it is being opened */
+	struct rc *conn;       /* the worker's connection; NULL while it is being opened */
 	uint32_t worker;
-	struct user *user;         /* the user in whose share of the worker's connections it counts; NULL: not counted
-				    * yet */
+	struct user *user;         /* the user in whose share of the worker's connections it is counted; NULL: not
+				    * counted yet */
 	enum user_table set_up_as; /* USER_OPENINGS or USER_REQUESTS until it is established, then USER_TABLES */
 	uint32_t dev;
 	uint16_t lport;
@@ -76,10 +77,10 @@ struct cm_hold {
 	bool on;              /* the timer runs */
 	bool timewait;        /* TIMEWAIT_EXIT follows at once */
 	uint64_t qp;          /* owner number of the queue pair; 0: none */
-	uint32_t worker;      /* whose rings the completions lie in */
+	uint32_t worker;      /* the QP's worker: the completions lie in its rings of the CQs */
 	uint32_t left;        /* completions left at the last check */
-	uint32_t upto[2];     /* of the send and the receive queue: the ring's index at the end of the connection */
-	uint64_t until, last; /* ns: until: the event is told if nothing is polled by then; last: it is told in any
+	uint32_t upto[2];     /* of the send CQ and the receive CQ: the ring's index at the end of the connection */
+	uint64_t until, last; /* ns. until: the event is sent if nothing is polled by then. last: it is sent in any
 			       * case */
 };
 
@@ -92,29 +93,30 @@ struct cm_id {
 	struct ipc_addr local, remote;
 	bool has_port;        /* local.port is reserved for this id (cm_port.c) */
 	uint8_t families;     /* CM_IP4, CM_IP6: the families in which its address and port are valid */
-	uint8_t tos;          /* TOS; LISTENING: of its connections */
-	bool routed;          /* ADDR_KNOWN: connect may follow, too: the route is known */
+	uint8_t tos;          /* LISTENING: TOS of its connections' packets */
+	bool routed;          /* ADDR_KNOWN: connect needs no resolve_route: the neighbour was known lately */
 	bool disconnected;    /* DISCONNECTED has been sent to the client */
 	bool udp;             /* RDMA_PS_UDP: cm_sidr.c */
-	struct rn_list joins; /* of an id for datagrams: struct cm_join, its groups (cm_join.c) */
+	struct rn_list joins; /* RDMA_PS_UDP: struct cm_join, its groups (cm_join.c) */
 	uint32_t n_joins;
 	struct handed
 		*handed;      /* the socket that carries its connection (cm_socket.c); NULL: none, or a worker has it */
-	struct cm_sidr *sidr; /* of an id for datagrams: the message that it repeats to its peer; NULL: none yet */
+	struct cm_sidr *sidr; /* RDMA_PS_UDP: the message that it repeats to its peer; NULL: none yet */
 	struct cm_conn *conn;
 	struct cm_id *listener; /* REQUESTED: the listener that the Request came to */
 	uint32_t listener_handle;
-	/* listening */
+	/* listening; owner also of an id of RDMA_PS_UDP that has sent or got a request */
 	struct owner owner;
-	uint32_t backlog, requests;
+	uint32_t backlog, requests; /* requests: ids in REQUESTED whose listener is this id */
 	struct cm_hold hold;
 	uint32_t cmds; /* listen commands under way */
 	bool broken;   /* a worker could not listen */
 	bool gone;     /* the id was destroyed while commands were under way */
 	bool answer;   /* the client waits for the answer to destroy */
-	/* route */
+	/* ROUTE_WAIT, or RDMA_PS_UDP: until the next repetition */
 	struct loop_timer timer;
-	struct rn_link wait; /* in CM_ROUTE_WAIT: cm_route.c; of a listener for datagrams: cm_sidr.c */
+	/* ROUTE_WAIT: in `waiting` of cm_route.c; a listener of RDMA_PS_UDP: in `listeners` of cm_sidr.c */
+	struct rn_link wait;
 };
 
 /* Requests of the control protocol: each answers, now or later. */
@@ -133,8 +135,8 @@ void cm_disconnect(struct client *c);
 void cm_socket(struct client *c); /* cm_socket.c */
 
 /*
- * The death of a client: destroys its ids and ends their connections. c->under_way counts the operations that take
- * time.
+ * The death of a client: destroys its ids and ends their connections. Operations that take time are counted in
+ * c->under_way.
  */
 void cm_client_dies(struct client *c);
 /* After its QPs are gone: makes connections that have not closed yet forget the client. */
@@ -152,38 +154,39 @@ const char *cm_state_name(enum cm_state s);
 struct cm_id *cm_id_new(struct client *c, struct client_chan *chan); /* NULL: no memory */
 void cm_id_free(struct cm_id *id);
 struct cm_id *cm_find(struct client *c, uint32_t handle); /* NULL: the client was answered */
-/* Whether connect may follow. */
+/* Whether connect is possible now. */
 static inline bool cm_has_route(const struct cm_id *id)
 {
 	return id->state == CM_ROUTE_KNOWN || (id->state == CM_ADDR_KNOWN && id->routed);
 }
-/* The client's channel for events of ids, and a new id for it. NULL: the client was answered with an error. */
+/* Makes an id that reports on this channel of the client. NULL: the client was answered with an error. */
 struct cm_id *cm_id_for(struct client *c, uint32_t channel, uint32_t datagram);
-/* Answers EINVAL: the id is in the wrong state. */
+/* Answers EINVAL: `what` is not possible in the id's state. */
 void cm_wrong_state(struct client *c, const struct cm_id *id, const char *what);
 /* Sends an event to the client. False: the event is lost (ev_push_copy). */
 bool cm_event(struct cm_id *id, enum cm_event_type type, int status, const struct event_fx *fx);
 void cm_route_forget(struct cm_id *id);
 /*
- * The end of an established connection, with or without a queue pair: sends DISCONNECTED now, or when the client has
- * polled its completions (cm_hold.c).
+ * An established connection, with or without a queue pair, has ended: sends DISCONNECTED now, or when the client has
+ * polled the completions before it (cm_hold.c). qp: the owner number of the queue pair, 0: none.
  */
 void cm_disconnected(struct cm_id *id, uint64_t qp, uint32_t worker);
 void cm_timewait_over(struct cm_id *id); /* sends TIMEWAIT_EXIT after DISCONNECTED */
 /*
- * For each id that stops listening: of the requests that came to the id, those that the client knows become independent
- * of the id, and the others are rejected.
+ * Called when the id stops listening. A request whose event the client has got becomes independent of the id; all other
+ * requests to the id are rejected.
  */
 void cm_requests_end(struct cm_id *l);
-void cm_listen_end(struct cm_id *id); /* takes the listener from the workers; then frees the id */
+void cm_listen_end(struct cm_id *id); /* ends the listener on all workers; then frees the id */
 /*
- * Embedded: before an id of RDMA_PS_UDP listens, its port is reserved among all processes of the user, and released
- * after. ip NULL: on all addresses. take returns false: another process has the port.
+ * For embedded devices: take() will reserve the port of an id of RDMA_PS_UDP among all processes of the user before the
+ * id listens, and give() release it afterwards. ip NULL: on all addresses. take() returns false: another process has
+ * it.
  */
 void cm_sidr_share(bool (*take)(const struct pkt_addr *ip, uint16_t port),
 		   void (*give)(const struct pkt_addr *ip, uint16_t port));
 
-/* Requests about an id of the udp port space; each answers (cm_sidr.c). */
+/* Requests about an id of RDMA_PS_UDP; each answers the client (cm_sidr.c). */
 void cm_sidr_connect(struct client *c, struct cm_id *id);
 void cm_sidr_listen(struct client *c, struct cm_id *id);
 void cm_sidr_accept(struct client *c, struct cm_id *id);
@@ -193,23 +196,24 @@ void cm_sidr_forget(struct cm_id *id);
 void cm_joins_end(struct cm_id *id); /* cm_join.c */
 /* Ends the id's connection, if there is one, and separates the connection from the id. */
 void cm_conn_leave(struct cm_id *id);
-/* Tells a worker to end a connection: a connection that waits for accept or reject is rejected, any other is
- * disconnected. */
+/* Tells a worker to end a connection: to reject it if it waits for accept or reject, else to disconnect it. key: its
+ * owner number. */
 void cm_conn_end(uint32_t worker, struct rc *conn, uint64_t key);
 void cm_conn_free(struct cm_conn *k);
 /*
- * Counts the connection in the user's share of this worker's connections; until cm_conn_established() also in its share
- * of connections that are set up, USER_OPENINGS or USER_REQUESTS. False: the user has too many of either.
+ * Counts the connection in the user's share of this worker's connections, and until cm_conn_established() also in the
+ * share of connections that are being set up (as: USER_OPENINGS or USER_REQUESTS). False: the user has too many of
+ * either.
  */
 bool cm_conn_on(struct cm_conn *k, struct user *u, uint32_t worker, enum user_table as);
 void cm_conn_established(struct cm_conn *k);
 struct cm_conn *cm_conn_new(struct client *c, struct cm_id *id, uint64_t key);
 struct cm_conn *cm_conn_make(struct client *c,
 			     uint64_t key); /* a connection without id; the caller sets dev and addresses */
-const struct rn_list *cm_conns(void);       /* struct cm_conn, by `link`; the newest first */
+const struct rn_list *cm_conns(void);       /* all connections: struct cm_conn, by `link`; the newest first */
 struct cm_conn *cm_conn_of(uint64_t key);
 
-/* TCP ports below this one are reserved for root, as in the kernel: a peer that connects from one is not an
+/* TCP ports below this one are reserved for root, as in the kernel. So a peer that connects from such a port is no
  * unprivileged program. */
 #define CM_PORT_FREE 1024u
 /* Why the client may not use the port on dev, as local or as remote port; NULL: it may. */
@@ -217,19 +221,20 @@ const char *cm_port_refusal(const struct client *c, uint32_t dev, uint16_t port)
 /* A port below CM_PORT_FREE as the source of a connection of rnicd itself (oob.h); 0: all are in use. */
 uint16_t cm_port_own(uint32_t dev);
 /*
- * TCP port numbers of the devices (cm_port.c). dev CM_NO_DEV: on all devices. families: CM_IP4 and CM_IP6 are separate
- * port spaces, so the wildcards of both may be bound to one port (RFC 3493, 5.3). False: in use.
+ * Reserves and releases TCP port numbers of the devices (cm_port.c). dev CM_NO_DEV: on all devices. families: CM_IP4
+ * and CM_IP6 are separate port spaces, so the wildcard addresses of both may be bound to one port (RFC 3493, 5.3).
+ * False: the port is in use.
  */
 enum { CM_IP4 = 1 << 0, CM_IP6 = 1 << 1 };
 uint8_t cm_family_of(uint32_t dev); /* of the device's address */
 bool cm_port_take(uint32_t dev, uint32_t families, uint16_t port);
 void cm_port_give(uint32_t dev, uint32_t families, uint16_t port);
-/* Releases a port that was reserved on all devices, except on dev and in the family of its address. */
+/* A port that was reserved on all devices stays reserved only on dev, in the family of its address. */
 void cm_port_narrow(uint32_t dev, uint32_t families, uint16_t port);
 /* Reserves a free port; 0: all are in use. */
 uint16_t cm_port_any(uint32_t dev, uint32_t families);
-/* The next ephemeral port to try for a connection. Does not reserve it: connections to different peers may share a
- * port. */
+/* The next ephemeral port to try for a connection. The port is not reserved, since connections to different peers may
+ * share a port. */
 uint16_t cm_port_next(uint32_t dev);
 
 static inline bool cm_addr_is_any(const struct ipc_addr *a)
@@ -239,11 +244,11 @@ static inline bool cm_addr_is_any(const struct ipc_addr *a)
 	return (memcmp(a->ip, zero, 12) == 0 || memcmp(a->ip, v4, 12) == 0) && memcmp(a->ip + 12, zero, 4) == 0;
 }
 
-/* Replaces the host's loopback address by the address of the first device, unless a device has the loopback address. */
+/* Replaces a loopback address by the address of the first device, unless a device has this loopback address. */
 void cm_addr_own(struct ipc_addr *a);
 /* The device that has the address; UINT32_MAX: none has it. */
 uint32_t cm_addr_dev(const struct ipc_addr *a);
-/* Adds the interface to a link-local address of the device or of a peer, because programs need the complete address. */
+/* Sets the scope (number of the interface) of a link-local address, because programs need the complete address. */
 void cm_addr_scope(struct ipc_addr *a, uint32_t dev);
 
 #endif

@@ -13,7 +13,7 @@
 	(10 * RN_NS_PER_MS) /* pause before another attempt, when connections that are being set up have
 				        * taken all working memory */
 #define WAIT_TRIES 200u
-#define PORT_TRIES 32u /* ports tried that are in use toward the same peer */
+#define PORT_TRIES 32u /* attempts with another local port, if the port has a connection to the same peer already */
 
 static struct rn_list conns; /* the newest first */
 
@@ -95,22 +95,22 @@ void cm_conn_free(struct cm_conn *k)
 	free(k);
 }
 
-/* A request of a client that a worker carries out. The client waits for the answer, so the id and the QP stay valid. */
+/* A request of a client that a worker carries out. The client waits for the answer, so its id and QP stay valid. */
 struct op {
 	struct cmd cmd;
 	struct client *c;
 	struct cm_id *id;
 	struct cm_conn *k;
-	struct client_qp *q; /* may be NULL */
+	struct client_qp *q; /* NULL: none */
 	struct cmd_conn which;
 	struct conn_addr addr;
 	struct mpa_policy policy;
 	struct qp_tune tune;
 	enum cm_state was; /* state of the id before accept */
-	uint32_t tries;
-	uint32_t waits; /* attempts so far, when there is no working memory */
+	uint32_t tries;    /* local ports tried so far */
+	uint32_t waits;    /* pauses so far for lack of working memory or of the user's share */
 	struct loop_timer wait;
-	void (*go)(struct op *o);
+	void (*go)(struct op *o); /* continues when the QP is at the worker */
 	uint16_t ird, ord;
 	uint8_t tos;
 	uint16_t priv_len;
@@ -200,7 +200,7 @@ static void qp_there(struct client_qp *q)
 	o->go(o);
 }
 
-/* Calls `go` when the QP, if there is one, belongs to that worker. */
+/* Moves the QP to that worker, and then calls `go`; at once if there is no QP. */
 static void bring_qp(struct op *o, uint32_t worker, void (*go)(struct op *o))
 {
 	o->go = go;
@@ -214,7 +214,7 @@ static void bring_qp(struct op *o, uint32_t worker, void (*go)(struct op *o))
 
 static void open_go(struct op *o);
 
-/* Chooses a local port with which the flow belongs to the QP's worker, if that is possible. */
+/* Chooses the local port, if possible one with which the flow belongs to the QP's worker. Returns the flow's worker. */
 static uint32_t choose_port(struct op *o)
 {
 	bool fixed = o->id->has_port || o->id->handed != NULL;
@@ -230,8 +230,8 @@ static void open_retry(struct op *o) { bring_qp(o, choose_port(o), open_go); }
 
 static void waited(struct loop_timer *t) { open_retry(rn_container_of(t, struct op, wait)); }
 
-/* Other connections are being set up and use all memory: tries again after a pause. False: it has been tried for too
- * long. */
+/* Other connections are being set up and use all memory, or the user's whole share: tries again after a pause. False:
+ * there were WAIT_TRIES pauses already, or the client is dying. */
 static bool wait_for_others(struct op *o)
 {
 	if (++o->waits >= WAIT_TRIES || o->c->state == CLIENT_DYING)
@@ -377,7 +377,7 @@ static void accepted(struct cmd *cmd)
 		op_end(o, 0, ""); /* if the negotiation fails, CONNECT_ERROR follows */
 		return;
 	}
-	if (o->id->state == CM_ACCEPTING) /* its end has not been reported */
+	if (o->id->state == CM_ACCEPTING) /* no effect has reported the end of the connection */
 		cm_set_state(o->id, o->was);
 	op_end(o, over ? ENOTCONN : EINVAL,
 	       over                ? "the peer has given up, or the queue pair is connected already"
@@ -525,7 +525,7 @@ void cm_conn_end(uint32_t worker, struct rc *conn, uint64_t key)
 	struct cmd *c = calloc(1, sizeof(*c));
 
 	if (c == NULL)
-		return; /* an unanswered request ends by its time-out, a connection ends with its QP */
+		return; /* no memory: an unanswered request ends by its time-out, a connection with its QP */
 	*c = (struct cmd){ .type = CMD_CONN_END, .done = cm_conn_left, .conn = { .conn = conn, .key = key } };
 	cmd_send(c, worker);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of ids, which are destroyed by a request, with their listener, or with their client; and the end of
- * connections without an id. */
+/* The end of ids: they are destroyed by a request, with their listener, or with their client. And the end of
+ * connections whose client ends. */
 #include <stdlib.h>
 
 #include "control/cm.h"
 
-/* Matches events CONNECT_REQUEST of the listener that wait for the client, and marks their ids. */
+/* Matches waiting events CONNECT_REQUEST of the listener, and marks their ids, which the client does not know. */
 static bool untold(const void *data, const void *arg)
 {
 	const struct ipc_cm_event *ev = data;
@@ -66,7 +66,7 @@ void cm_destroy_id(struct client *c)
 		end_id(id, true);
 }
 
-/* Makes a connection forget its client. */
+/* The command that makes a connection forget its client. */
 struct let_go {
 	struct cmd cmd;
 	struct client *c;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Turns the workers' reports about connections into events of rdma_cm. Their statuses are those of the kernel's iWARP
- * connection manager.
+ * Turns the workers' reports about connections into events of rdma_cm. An event's status is the one that the kernel's
+ * iWARP connection manager gives.
  */
 #include <errno.h>
 #include <string.h>
@@ -42,14 +42,14 @@ static void cm_event_on_request(const struct event_fx *fx)
 	id->listener_handle = l->handle;
 	l->requests++;
 	cm_set_state(id, CM_REQUESTED);
-	if (!cm_event(id, CM_EV_CONNECT_REQUEST, 0, fx)) { /* an id that no client knows would never be destroyed */
+	if (!cm_event(id, CM_EV_CONNECT_REQUEST, 0, fx)) { /* a lost event: the client would never destroy the id */
 		cm_conn_leave(id);
 		cm_id_free(id);
 	}
 }
 
-/* Reasons of an InfiniBand REJ message (IBTA volume 1, 12.6.7.2), which programs for InfiniBand and RoCE adapters
- * expect. */
+/* Reasons of an InfiniBand REJ message (IBTA volume 1, 12.6.7.2): programs for InfiniBand and RoCE adapters expect them
+ * as the status of REJECTED. */
 enum { IB_REJ_SERVICE = 8, IB_REJ_CONSUMER = 28 };
 
 static int refused(const struct cm_id *id, int ib_reason)
@@ -158,7 +158,7 @@ void cm_fx(const struct event_fx *fx)
 		break;
 	case QP_FX_CONNECT_ERROR: on_end(id, CM_EV_CONNECT_ERROR, fx->code != 0 ? -EPROTO : -ECONNRESET, NULL); break;
 	case QP_FX_DISCONNECTED: on_disconnected(id, k->qp, k->worker); break;
-	case QP_FX_CONNECT_REQUEST: /* on a socket that was handed over: there is no listener */
+	case QP_FX_CONNECT_REQUEST: /* on a socket of the program (cm_socket.c), without listener */
 		id->listener_handle = id->handle;
 		cm_set_state(id, CM_REQUESTED);
 		cm_event(id, CM_EV_CONNECT_REQUEST, 0, fx);

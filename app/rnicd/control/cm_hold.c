@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DISCONNECTED is delivered after the completions that came before the end of the connection. Programs rely on this
- * order, as the kernel's connection manager is slow: libfabric closes its endpoint on DISCONNECTED, but uses the
+ * DISCONNECTED is delivered after the completions that came before the end of the connection. The kernel's connection
+ * manager is so slow that programs rely on this order: libfabric closes its endpoint on DISCONNECTED, but uses the
  * endpoint for completions that it polls afterwards. So DISCONNECTED waits here while the client has completions of the
  * queue pair to poll: as long as their number falls, and for HOLD_NS if the client does not poll. Meanwhile the
- * descriptor of the event channel is not readable, since there is no event to get. Control thread.
+ * descriptor of the event channel is not readable, since the channel has no event. Control thread.
  *
- * The indices of the rings of its completion queues show how much the client has polled. A client that writes other
- * values there delays only its own events: by HOLD_NS for each completion, and by HELD_MAX_NS in all.
+ * The consumer index in each ring of the completion queues shows how much the client has polled. A client that writes
+ * other values there delays only its own events: by HOLD_NS for each completion, and by HELD_MAX_NS in all.
  */
 #include "control/cm.h"
 
 #define LOOK_NS     RN_NS_PER_MS
 #define HOLD_NS     (20 * RN_NS_PER_MS)
 #define HELD_MAX_NS RN_NS_PER_S
-#define SCAN_MAX    256u /* entries of a ring that are looked at */
+#define SCAN_MAX    256u /* entries of a ring that one check reads */
 
 /*
- * Counts the queue pair's successful completions in the worker's ring of a completion queue. Completions from index
- * *upto on were made after the end of the connection; the first call sets *upto.
+ * Counts the queue pair's successful completions that the client has not polled from the worker's ring of a completion
+ * queue. Completions from index *upto on were made after the end of the connection and do not count; the first call
+ * sets *upto.
  */
 static uint32_t unread(const struct client_cq *cq, const struct cm_hold *h, uint32_t qpn, uint32_t *upto, bool first)
 {

@@ -98,8 +98,7 @@ bool cm_event(struct cm_id *id, enum cm_event_type type, int status, const struc
 	cm_addr_scope(&ev.local, id->dev);
 	cm_addr_scope(&ev.remote, id->dev);
 	if (fx != NULL) {
-		/* The depths in an effect are this side's; those in an event must be the peer's, so they are
-		 * swapped. */
+		/* An effect has this side's depths, an event the peer's; so IRD and ORD are swapped. */
 		ev.param.ird = fx->ord;
 		ev.param.ord = fx->ird;
 		ev.param.priv_len = fx->priv_len;
@@ -136,8 +135,9 @@ void cm_create_id(struct client *c)
 /* ---- bind ---- */
 
 /*
- * Some programs tell their peer the port as soon as they have bound it, and listen later (qperf -cm1). On InfiniBand
- * this works because address resolution takes longer.
+ * For the next seconds workers do not refuse connections to the port (expect.h). Some programs tell their peer the port
+ * as soon as they have bound it, and listen later (qperf -cm1). On InfiniBand this works because the peer's address
+ * resolution takes longer.
  */
 static void expect(const struct cm_id *id)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ids that join multicast groups: while an id is in a group, the port receives the group's frames. client_group.c
- * decides which QPs get them. An id that only sends to the group does not announce the group to the network.
+ * Ids that join multicast groups: while an id is in a group, the port receives the group's frames. A QP gets these
+ * frames only if it is attached to the group (client_group.c). An id that only sends to a group does not announce the
+ * group to the network.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #define RDMA_UDP_QKEY 0x01234567u /* Q_Key of the port space, the same as in <rdma/rdma_cma.h> */
 
 struct cm_join {
-	uint32_t number;     /* number that the client has chosen */
+	uint32_t number;     /* names the join; the client has chosen it */
 	struct group *g;     /* NULL: a join that only sends */
 	struct rn_link link; /* in the id's joins */
 };

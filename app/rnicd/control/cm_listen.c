@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Listeners: on every worker, on the id's device or on all. */
+/* Listeners. Each is at every worker, for the id's device or for all devices. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -15,11 +15,13 @@ struct op {
 	struct cm_id *id;
 };
 
+/* The number of devices that the command is about. */
 static uint32_t devs(const struct op *o)
 {
 	return o->cmd.listen.last - o->cmd.listen.first - (uint32_t)__builtin_popcount(o->cmd.listen.without);
 }
 
+/* A worker could not listen, and CMD_UNLISTEN has ended the listener on all others. */
 static void undone(struct cmd *cmd)
 {
 	struct op *o = rn_container_of(cmd, struct op, cmd);

@@ -6,7 +6,7 @@
 
 #include "control/cm.h"
 
-/* RFC 6335, section 6: the dynamic ports; from 32768 on as Linux has it. */
+/* The ephemeral ports, in the range of Linux; RFC 6335, section 6, has 49152 to 65535. */
 #define FIRST 32768u
 #define LAST  60999u
 

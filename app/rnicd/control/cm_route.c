@@ -14,13 +14,13 @@
 
 static struct rn_list waiting; /* struct cm_id in CM_ROUTE_WAIT, by `wait` */
 
-/* ---- destinations whose neighbour was known lately ---- */
+/* ---- destinations whose neighbour was resolved in the last LATELY_NS ---- */
 
 static struct lately {
 	struct pkt_addr dst;
 	uint32_t dev;
 	uint64_t until; /* ns */
-} lately[LATELY];       /* by hash: a destination takes the place of another one */
+} lately[LATELY];       /* by hash of the destination; a new one overwrites the one with the same hash */
 
 static struct lately *lately_of(uint32_t dev, const uint8_t ip[16])
 {
@@ -54,6 +54,7 @@ static bool lately_known(uint32_t dev, const uint8_t ip[16])
 
 /* ---- resolve_addr ---- */
 
+/* The device for the destination; UINT32_MAX: none. */
 static uint32_t choose(const struct cm_id *id, const struct ipc_cm_resolve *r)
 {
 	if (id->dev != CM_NO_DEV)
@@ -67,8 +68,9 @@ static uint32_t choose(const struct cm_id *id, const struct ipc_cm_resolve *r)
 }
 
 /*
- * Binds the id to this device, with the port that it has or else with `port` (0: none). The four fields change
- * together, since cm_id_free() releases what they say. False: the port is in use, and the id is unchanged.
+ * Binds the id to this device, with the port that the id has, or else with `port` (0: none). dev, families, has_port
+ * and local.port change together, since cm_id_free() releases the port by them. False: the port is in use, and the id
+ * is unchanged.
  */
 static bool settle(struct cm_id *id, uint32_t dev, uint16_t port)
 {
@@ -87,8 +89,8 @@ static bool settle(struct cm_id *id, uint32_t dev, uint16_t port)
 }
 
 /*
- * Finds the id's device and addresses. *status: 0, or as in the event ADDR_ERROR, which says why the id is unchanged.
- * False: the client was answered with an error.
+ * Finds the id's device and addresses. *status: 0, or the negative errno of an event ADDR_ERROR; then the id keeps its
+ * state and device. False: the client was answered with an error.
  */
 static bool resolve_addr(struct client *c, struct cm_id *id, struct ipc_cm_resolve r, int *status)
 {
@@ -194,7 +196,8 @@ static void cm_route_tell(uint32_t dev, const struct pkt_addr *dst, int status)
 	}
 }
 
-/* The neighbour may be a gateway: continues all ids on that device that wait for an address behind it. */
+/* Continues the ids that wait for this neighbour; if it is the device's gateway, also those whose destination lies
+ * behind it. */
 void cm_neigh(const struct event_neigh *ev)
 {
 	const struct rnicd_port_cfg *p = rnicd.port[ev->port]->cfg;
@@ -216,7 +219,7 @@ static void cm_route_asked(struct cmd *cmd)
 
 	switch (a->verdict) {
 	case NEIGH_READY: cm_route_tell(a->port, &a->dst, 0); break;
-	case NEIGH_WAIT: break; /* EVENT_NEIGH or the time-out */
+	case NEIGH_WAIT: break; /* EVENT_NEIGH or the time-out brings the result */
 	case NEIGH_NO_ROUTE: cm_route_tell(a->port, &a->dst, -ENETUNREACH); break;
 	case NEIGH_FULL: cm_route_tell(a->port, &a->dst, -ENOBUFS); break;
 	}
@@ -247,5 +250,5 @@ void cm_resolve_route(struct client *c)
 	loop_timer_arm(&id->timer, rnicd_now() + ms * RN_NS_PER_MS);
 	rn_list_push_front(&waiting, &id->wait);
 	client_ok(c);
-	cmd_send(a, 0); /* worker 0 asks for the client; every worker learns the neighbour from the answer */
+	cmd_send(a, 0); /* worker 0 asks; every worker learns the neighbour from the answer */
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The port space of datagrams (RDMA_PS_UDP). No connection is made: the asking side gets the QPN and the Q_Key of the
- * queue pair that serves a port (udpl_sidr.h). An id that asks repeats its request until the reply has come. An id that
- * has answered repeats its reply whenever the request comes again, until the id is destroyed. Control thread.
+ * queue pair that serves a port (service resolution, SIDR: udpl_sidr.h). An id that asks repeats its request until the
+ * reply has come. An id that has answered repeats its reply whenever the request comes again, until the id is
+ * destroyed. Control thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,13 +19,13 @@
 struct cm_sidr {
 	struct udpl_sidr says; /* the request or the reply that the id sends */
 	uint8_t priv[UDPL_SIDR_PRIV_MAX];
-	bool answered; /* passive: says is a reply */
-	uint32_t tries;
+	bool answered;  /* answering side: the reply has been sent, and is in `says` */
+	uint32_t tries; /* asking side: requests sent so far */
 };
 
 static struct rn_list listeners; /* struct cm_id, by `wait` */
 
-/* NULL: no other process shares the ports (see cm.h, embedded). */
+/* Of cm_sidr_share(); NULL: no other process shares the ports. */
 static bool (*take_port)(const struct pkt_addr *ip, uint16_t port);
 static void (*give_port)(const struct pkt_addr *ip, uint16_t port);
 
@@ -77,7 +78,7 @@ static bool cm_sidr_tell(struct cm_id *id, enum cm_event_type type, int status, 
 	return ev_push_copy(id->chan, &ev, sizeof(ev));
 }
 
-/* Makes the message that the id sends, with the client's private data; NULL: the client was answered with an error. */
+/* The message that the id sends, with the client's private data. NULL: the client was answered with an error. */
 static struct cm_sidr *words(struct client *c, struct cm_id *id, const uint8_t *priv, uint32_t len)
 {
 	if (len > UDPL_SIDR_PRIV_MAX) {
@@ -98,6 +99,7 @@ static struct cm_sidr *words(struct client *c, struct cm_id *id, const uint8_t *
 
 /* ---- the asking side ---- */
 
+/* The id gets no QPN: sends UNREACHABLE to the client. */
 static void over(struct cm_id *id, int status)
 {
 	owner_del(&id->owner);
@@ -135,10 +137,10 @@ void cm_sidr_connect(struct client *c, struct cm_id *id)
 		id->local.port = cm_port_next(id->dev);
 	s->says.port = id->remote.port;
 	s->says.src_port = id->local.port;
-	/* random, so that only a peer that has seen the request can answer it */
+	/* The id is random, so that only a peer that has seen the request can answer it. */
 	if (getrandom(&s->says.id, sizeof(s->says.id), 0) != (ssize_t)sizeof(s->says.id))
 		s->says.id = owner_new();
-	/* the last 8 bits are the index of this process, to which the reply is passed; the other bits are random */
+	/* The last 8 bits are the number of this process: embedded devices pass the reply to the process by it. */
 	s->says.id = s->says.id << 8 | rnicd.process;
 	owner_put(&id->owner, OWNER_SIDR, s->says.id);
 	cm_set_state(id, CM_CONNECTING);
@@ -204,7 +206,8 @@ static struct cm_id *listener_of(uint32_t dev, uint16_t port)
 	return NULL;
 }
 
-/* The key of a request here: requests of different peers may have the same id. */
+/* The owner number of a request: a hash of the peer's address, the device and the request's id, since requests of
+ * different peers may have the same id. */
 static uint64_t key_of(const struct event_sidr *ev, uint64_t id)
 {
 	struct pkt_addr from;
@@ -245,7 +248,7 @@ static void cm_sidr_on_request(const struct event_sidr *ev, const struct udpl_si
 	struct owner *o = owner_get(OWNER_SIDR, key_of(ev, s->id));
 	struct cm_id *id = o != NULL ? rn_container_of(o, struct cm_id, owner) : NULL;
 
-	if (id != NULL) { /* a repetition: the reply was lost, or the program has not answered yet */
+	if (id != NULL) { /* a repeated request: the reply was lost, or the program has not answered yet */
 		if (id->sidr->answered)
 			cm_sidr_say(id->dev, &id->remote, UDPL_SIDR_REP, &id->sidr->says);
 		return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ids that use an existing connection of the client: a connected TCP socket, handed over at a point of its stream that
- * both ends have agreed upon (RFC 5044, 7.1). The active end then connects as usual; the passive end waits on the id
- * itself for the peer's MPA Request.
+ * Ids that use an existing connection of the program: it hands over a connected TCP socket, at a point of the stream
+ * that both ends have agreed upon (RFC 5044, 7.1). The active end then connects as usual. The passive end has no
+ * listener: its id itself waits for the peer's MPA Request.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static void cm_socket_ok(struct client *c, const struct cm_id *id)
 	client_answer(c, &m, IPC_MSG_LEN(cm_socket_ok));
 }
 
-/* Separates the socket from the id. */
+/* Gives up the socket that was taken over: the id is idle again. */
 static void unhand(struct cm_id *id)
 {
 	rnicd.taker->drop(id->handed);
@@ -62,7 +62,7 @@ static void awaited(struct cmd *cmd)
 		client_error(c, ENOMEM, "too many connections are being set up at once: raise 'memory' or 'flows'");
 }
 
-/* The peer sends the Request. */
+/* Passive end: lets the worker wait for the peer's MPA Request. */
 static void await(struct client *c, struct cm_id *id, const struct conn_addr *a)
 {
 	struct await *w = calloc(1, sizeof(*w));
