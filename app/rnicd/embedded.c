@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rnicd's control side in the client's own process, over the kernel's sockets without a daemon, or over rnicd's streams
- * (sockets/ks.h). It runs two threads. librnic loads it as a shared library and talks to it over a socket pair.
+ * rnicd's control side in the client's own process: over the kernel's sockets without a daemon, or over rnicd's streams
+ * (sockets/ks.h). librnic loads it as a shared library and talks to it over a socket pair. It has two threads, the
+ * control thread and the one that runs the plane's turns.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +30,7 @@ int rnic_embedded_start(struct ipc_own *own) __attribute__((visibility("default"
 
 /* ---- configuration ---- */
 
-/* One "key = value" of RNIC_EMBEDDED_KEYS, which are those of a [port] section. */
+/* Stores one KEY=VALUE of RNIC_EMBEDDED_KEYS; the keys are those of a [port] section. False with a sentence in err. */
 static bool key(struct rnicd_port_cfg *p, char *item, char *err)
 {
 	char why[CONF_WHY_MAX] = "", *value = strchr(item, '=');
@@ -109,8 +110,9 @@ static void *control_main(void *arg)
 /* ---- end ---- */
 
 /*
- * With RNIC_TOUCHED the process tells on stderr what it has copied and summed of its connections' bytes. rnicd's part
- * is in rnicd's counters, the kernel's is not counted.
+ * At the end of the process, RNIC_TOUCHED in the environment makes it print how many bytes of its connections it has
+ * copied, and of how many it has computed CRCs. rnicd's counters have the bytes that rnicd copies; bytes that the
+ * kernel copies are not counted.
  */
 __attribute__((destructor)) static void tell_touched(void)
 {
@@ -124,7 +126,7 @@ __attribute__((destructor)) static void tell_touched(void)
 
 /* ---- start ---- */
 
-/* Blocks all signals: the program's own threads handle them. */
+/* Makes a thread with all signals blocked, so that the program's own threads handle them. Returns an errno. */
 static int thread(void *(*main)(void *))
 {
 	sigset_t all, old;
@@ -141,7 +143,7 @@ static int thread(void *(*main)(void *))
 	return rc;
 }
 
-/* Takes the control thread's lock first: its holder may wait for a turn, never the other way round. */
+/* Lock order: a thread that holds loop_lock may wait for the holder of ks.lock, never the reverse. */
 static void fork_prepare(void)
 {
 	loop_lock();

@@ -37,13 +37,13 @@
 #include "version/version.h"
 
 #define CONF_DEFAULT "/etc/rnicd/rnicd.conf"
-#define EVENTS_MAX   256u              /* events handled in one turn; further events wait */
+#define EVENTS_MAX   256u              /* events handled in one turn of the loop; further events wait */
 #define END_NS       (5 * RN_NS_PER_S) /* time for clients' connections to end in order */
-#define ALARM_S      1                 /* see client_ev.h */
+#define ALARM_S      1                 /* seconds from SIGALRM to SIGALRM, which interrupts a write: client_ev.h */
 
 static volatile sig_atomic_t stop_signal, reload_asked, state_asked;
 static bool ends_with_terminal;
-static uint64_t end_by; /* while stopping: when to stop waiting for clients */
+static uint64_t end_by; /* while stopping: time until which rnicd waits for clients */
 
 static const char usage[] =
 	"NAME\n"
@@ -90,7 +90,7 @@ struct options {
 	bool no_hugepages;
 };
 
-/* Returns the exit status, or -1: continue. */
+/* Reads the options. Returns the exit status; -1: rnicd is to start. */
 static int options(int argc, char **argv, struct options *o)
 {
 	enum { CHECK = 256, HELP_CONFIG, HELP_CAUSES, NO_HUGEPAGES };
@@ -129,7 +129,8 @@ static int options(int argc, char **argv, struct options *o)
 	return 2;
 }
 
-/* The line of a key that names a CPU which this process may not use, and a sentence; 0: there is none. */
+/* Looks for a key that names a CPU which this process may not use. Returns the key's line in the file, and a sentence
+ * in say; 0: there is no such key. */
 static unsigned cpu_missing(const struct conf *c, char *say, size_t len)
 {
 	const struct rnicd_cfg *cfg = &c->d;
@@ -170,6 +171,7 @@ static int check(const char *path)
 	return 0;
 }
 
+/* Sets the log level by the option; NULL: the option is not given. False: there is no such level. */
 static bool level_over(const char *name)
 {
 	static const char *const names[] = { "error", "warning", "info", "debug" };
@@ -201,7 +203,7 @@ static void on_ask(int sig)
 	loop_poke();
 }
 
-/* Whether a hang-up of the terminal should end rnicd. */
+/* Whether the process has a controlling terminal that has not hung up. */
 static bool has_terminal(void)
 {
 	int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -224,7 +226,8 @@ static void set_of(sigset_t *s)
 	sigaddset(s, SIGUSR2);
 }
 
-/* Called before other threads are made, which inherit these blocked signals. */
+/* Blocks the signals. Called before other threads are made, which inherit this, so that only the control thread gets
+ * signals. */
 static void signals_block(void)
 {
 	sigset_t s;
@@ -247,7 +250,7 @@ static void signals_take(void)
 	sigaction(SIGHUP, &ask, &hup);
 	sigaction(SIGUSR1, &ask, NULL);
 	sigaction(SIGUSR2, &ask, NULL);
-	/* nohup ignores SIGHUP; service managers set variables */
+	/* nohup makes programs ignore SIGHUP; service managers set one of these variables. */
 	ends_with_terminal = hup.sa_handler != SIG_IGN && getenv("NOTIFY_SOCKET") == NULL &&
 			     getenv("INVOCATION_ID") == NULL && has_terminal();
 	setitimer(ITIMER_REAL, &every, NULL);
@@ -385,7 +388,7 @@ static void end_in_order(void)
 		rnicd_log(RNICD_LOG_WARNING, "%u clients' memory was still in use", clients.n);
 }
 
-/* Runs with the data plane up; returns the exit status. */
+/* Runs rnicd while the data plane is up, until it is to end; returns the exit status. */
 static int serve(int listen_fd, const char *pages)
 {
 	user_start();
@@ -409,7 +412,7 @@ static int serve(int listen_fd, const char *pages)
 }
 
 /*
- * Hugepages that were free at the start may have been taken by others before EAL allocated them. EAL can start only
+ * Other programs may have taken hugepages that were free at the start before EAL has allocated them. EAL can start only
  * once in a process, so with `hugepages = auto` rnicd executes itself again without hugepages. Returns if that fails.
  */
 static void begin_anew(int argc, char **argv, const cpu_set_t *cpus)

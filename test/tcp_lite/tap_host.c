@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host on a tap device whose TCP is tcp_lite: the other end of it is the kernel's. Answers ARP, listens on
- *	7 echo, 9 sink (answers the count and hash of what came, 8 + 8 bytes), 19 source (is sent a count, 8 bytes),
- * and obeys lines on stdin:
+ * A host on a tap device: its TCP is tcp_lite, and its peer is the kernel, which has the other end of the tap.
+ *	tap_host TAP A.B.C.D [bbr|newreno]	A.B.C.D: the host's address. Congestion control: CUBIC unless given
+ *	tap_host TAP TAP			no host, only a wire between two taps: the kernel's TCP at both ends
+ * The host answers ARP, and listens on the ports 7 (echo), 9 (sink: after the peer's FIN it sends the number of bytes
+ * and their hash, 8 bytes each) and 19 (source: receives a number of 8 bytes, then sends this number of bytes).
+ * Commands, each a line on stdin:
  *	connect A.B.C.D PORT BYTES	sends a pattern to an echo server, compares, prints "connect ok|FAILED ..."
- *	impair LOSS DUP REORDER DELAY	both ways, seeded: parts per million, and us of delay (a reordered
- *					frame waits twice); answers "impair ok"
- *	stat				prints "stat conns N free N ..." (sums of all connections so far)
+ *	impair LOSS DUP REORDER DELAY	both directions, seeded: parts per million of the frames, and us of delay (a
+ *					reordered frame is delayed by twice that and 300 us); prints "impair ok"
+ *	stat				prints "stat conns N free N ...": connections, free frame buffers, and
+ *					tcp_lite's counters, added up over the connections that have ended
  *	quit
- * With a second tap in place of the address it is only the wire between the two: the kernel's TCP on both ends,
- * impaired alike.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -42,7 +42,7 @@ static void mistake(struct reader *r, unsigned line, const char *fmt, ...)
 	r->mistakes++;
 }
 
-/* The Levenshtein distance of two words of up to 31 letters; a large number for longer words. */
+/* The Levenshtein distance of two words. A large number if b has more than 31 letters. */
 static unsigned distance(const char *a, const char *b)
 {
 	unsigned row[32], n = (unsigned)strlen(b);
@@ -221,7 +221,8 @@ static void check_pair(struct reader *r, uint32_t i)
 			"ports '%s' and '%s' are one wire but have different MTUs", p->name, q->name);
 }
 
-/* The two ends of a pair may be in one subnet, because each end can only reach the other. */
+/* Whether port i, or a path of it, is wired to the port `name`. Two such ports may be in one subnet, because each can
+ * only reach the other. */
 static bool leads_to(const struct reader *r, uint32_t i, const char *name)
 {
 	const struct rnicd_port_cfg *p = &r->c->d.port[i];
@@ -233,8 +234,8 @@ static bool leads_to(const struct reader *r, uint32_t i, const char *name)
 	return p->kind == RNICD_PORT_PAIR && strcmp(p->args, name) == 0;
 }
 
-/* The destination address must determine the port. If two ports are in the same subnet, programs choose one by binding
- * an address. */
+/* A destination address must determine the port. So the subnets of two ports may not overlap partly. If both ports have
+ * the same subnet, programs choose one by binding an address. */
 static void check_subnets(struct reader *r, uint32_t i, uint32_t j)
 {
 	const struct rnicd_port_cfg *p = &r->c->d.port[i], *q = &r->c->d.port[j];
@@ -305,7 +306,7 @@ static void check_port(struct reader *r, uint32_t i)
 		check_pair(r, i);
 }
 
-/* What the paths of ports are; they get their places behind the ports. */
+/* Checks the lists of port i, and enters its paths into the table, behind all ports. */
 static void check_paths(struct reader *r, uint32_t i)
 {
 	const struct conf_paths *ps = &r->paths[i];
@@ -356,7 +357,8 @@ static void check_whole(struct reader *r)
 		check_path(r, d->n_ports + i);
 }
 
-/* MiB for frames that wait to be captured, for each worker's rings and small buffers, and 2 KiB for each connection. */
+/* MiB that frames waiting to be captured, each worker's rings and small buffers, and the connections (2 KiB each)
+ * need. */
 static uint32_t fixed_memory(const struct rnicd_cfg *d)
 {
 	uint32_t captures = 0;
@@ -367,7 +369,7 @@ static uint32_t fixed_memory(const struct rnicd_cfg *d)
 	return 16 + captures + d->n_workers * (12 + d->flows / 512);
 }
 
-/* MiB for the fixed part, and for the buffers and the working memory that full speed needs. */
+/* MiB for `memory = auto`: the fixed part, and the buffers and working memory that full speed needs. */
 static uint32_t fitting_memory(const struct rnicd_cfg *d)
 {
 	return rn_max_u32(256, d->fixed_mb + 32 + 64 * d->n_ports + 56 * d->n_workers);

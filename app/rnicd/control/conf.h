@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The configuration file: sections [rnicd] and [port NAME], read strictly. An unknown section or key, a value that
- * cannot be, a missing one or a second one of the same key is a mistake; each mistake is one line "FILE:LINE:
- * sentence", and all of them are told at once. The tables in conf_key.c, printed by rnicd --help-config, explain each
- * key.
+ * The configuration file: sections [rnicd] and [port NAME], read strictly. An unknown section or key, an impossible
+ * value, a missing key, and a key that is given twice are mistakes. All mistakes are printed, each as a line
+ * "FILE:LINE: sentence". The tables in conf_key.c, printed by rnicd --help-config, explain each key.
  */
 #ifndef CONF_H
 #define CONF_H
@@ -16,7 +15,7 @@
 enum conf_huge { CONF_HUGE_NO, CONF_HUGE_YES, CONF_HUGE_AUTO };
 
 struct conf {
-	struct rnicd_cfg d; /* d.hugepages is decided at start, from `hugepages` and what the system has */
+	struct rnicd_cfg d; /* d.hugepages is decided at start: huge_decide() */
 	enum conf_huge hugepages;
 	bool workers_set;                        /* the file sets workers to CPUs; false: workers = auto */
 	unsigned workers_line, control_cpu_line; /* lines of these two keys in the file; 0: not given */
@@ -30,10 +29,11 @@ unsigned conf_read(FILE *f, const char *name, struct conf *c, FILE *err);
 /* The same from a path; a file that cannot be opened counts as one mistake. */
 unsigned conf_load(const char *path, struct conf *c, FILE *err);
 
-/* The socket of *c is this one, whatever the file says. False with half a sentence in why (CONF_WHY_MAX bytes). */
+/* Sets the path of the control socket, in place of the file's. False with half a sentence in why (CONF_WHY_MAX
+ * bytes). */
 bool conf_socket(struct conf *c, const char *path, char *why);
 
-/* Every key with its default and one line of explanation. */
+/* Prints every key with its default and one line of explanation. */
 void conf_help(FILE *out);
 
 #endif

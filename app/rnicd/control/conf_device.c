@@ -30,7 +30,7 @@ static bool interface(const char *name, char *why)
 	return true;
 }
 
-/* "iface=NAME,..." or the bare name. */
+/* Checks arguments that name an interface: "iface=NAME,..." or the bare name. */
 static bool with_interface(const char *args, char *why)
 {
 	char name[RNICD_ARGS_MAX];
@@ -51,8 +51,9 @@ static bool is_number(const char *s, uint64_t max)
 }
 
 /*
- * DPDK's driver uses offsets that the other end writes, and crashes if a client disconnects before its greeting. So
- * only processes that may write to the socket's file may connect. An abstract name would be open to every user.
+ * DPDK's driver trusts offsets that the other end writes, and crashes if a client disconnects before its greeting. So
+ * the socket must be a file, and only processes that may write to this file can connect. An abstract socket would be
+ * open to every user.
  */
 static bool memif_socket(struct rnicd_port_cfg *p, char *why)
 {
@@ -84,8 +85,8 @@ static bool memif(struct rnicd_port_cfg *p, const char *args, char *why)
 	char v[RNICD_ARGS_MAX];
 
 	/*
-	 * With zero-copy, DPDK's driver shows all of rnicd's packet memory to the other end, and takes every buffer to
-	 * lie in the first part of it. Frames that refer to a client's memory do not.
+	 * With zero-copy, DPDK's driver shows all of rnicd's packet memory to the other end, and assumes that every
+	 * buffer lies in the first part of this memory. Frames that refer to a client's memory break the assumption.
 	 */
 	if (devargs_get(args, "zero-copy", v, sizeof(v)) && strcmp(v, "no") != 0)
 		return no_device(why, "has zero-copy, which rnicd does not support: DPDK's driver would show the other "
@@ -118,7 +119,8 @@ static bool hex(const char **s, unsigned digits)
 	return true;
 }
 
-/* [DDDD:]BB:DD.F, then the driver's own arguments. Stored with its domain, as DPDK names the device. */
+/* Checks [DDDD:]BB:DD.F, then the driver's own arguments, and stores them with the domain DDDD, as DPDK names
+ * devices. */
 static bool pci(struct rnicd_port_cfg *p, const char *args, char *why)
 {
 	const char *s = args, *bus = strchr(args, ':');

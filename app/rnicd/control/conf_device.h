@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The key "device": its kind and its arguments, checked as far as possible without opening the device. Arguments that
- * the driver would refuse later, or misunderstand, are refused here, so that the message names the line.
+ * The key "device": kind and arguments of a device, checked as far as possible without opening the device. Arguments
+ * that the driver would refuse later, or misunderstand, are refused here, so that the message names the file's line.
  */
 #ifndef CONF_DEVICE_H
 #define CONF_DEVICE_H

@@ -12,9 +12,9 @@
 #define CONF_LINE_MAX 1024u
 
 enum conf_item {
-	CONF_SECTION, /* name = what stands between the brackets, blanks at its ends cut */
+	CONF_SECTION, /* name: the text between the brackets, without blanks at its ends */
 	CONF_KEY,     /* name and value; value may be empty */
-	CONF_BAD,     /* name = a sentence about the line */
+	CONF_BAD,     /* name: a sentence that says what is wrong with the line */
 };
 
 /* Called for each line that is not empty. Strings are valid during the call. */

@@ -202,7 +202,7 @@ const struct conf_key conf_keys_rnicd[] = {
 
 static bool own_device(void *base, const char *v, char *why) { return conf_device(base, v, why); }
 
-/* In the file conf_paths.c reads it. */
+/* Called only for rnicctl set and embedded devices: from the file, conf_paths_store() reads the key. */
 static bool own_paths(void *base, const char *v, char *why)
 {
 	(void)base;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The keys of the two kinds of section as tables, and how a value gets from a line into the structure.
+ * The tables of the keys, one for each kind of section. A table says how a value is checked and stored in the
+ * structure.
  */
 #ifndef CONF_KEY_H
 #define CONF_KEY_H
@@ -18,21 +19,22 @@ struct conf_key {
 	const char *deflt; /* the default as in the file, "": the key must be given, "-": no default */
 	const char *help;
 	enum conf_type type;
-	uint16_t off, size;                                    /* of the field, bytes */
-	uint64_t min, max;                                     /* of numbers, in base units */
+	uint16_t off, size;                                    /* place and size of the field, bytes */
+	uint64_t min, max;                                     /* of numbers, without unit prefix: bytes, ns */
 	const char *const *words;                              /* CONF_WORD */
 	bool (*own)(void *base, const char *value, char *why); /* CONF_OWN: base is the structure */
-	bool each; /* of a port with several paths: one value for all of them, or a list (conf_paths.h) */
+	bool each; /* for a port with several paths: one value for all paths, or a list with a value for each */
 };
 
 #define CONF_MAX_KEYS 64u
 
 extern const struct conf_key conf_keys_rnicd[]; /* base: struct conf */
 extern const struct conf_key conf_keys_port[];  /* base: struct rnicd_port_cfg */
-/* The words of the key out-of-order, by enum rnicd_ahead; NULL ends them. */
+/* The words of the key out-of-order, by enum rnicd_ahead; NULL-terminated. */
 extern const char *const conf_ahead_words[];
 
-/* Stores value in *base as k says. False, with half a sentence in why: the value is not allowed. */
+/* Checks the value and stores it in the field of *base that k names. False, with half a sentence in why: not
+ * allowed. */
 bool conf_key_store(const struct conf_key *k, void *base, const char *value, char *why);
 /* Sets every key that has a default. */
 void conf_key_defaults(const struct conf_key *table, void *base);

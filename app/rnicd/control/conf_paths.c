@@ -112,7 +112,7 @@ bool conf_paths_join(struct rnicd_cfg *d, uint32_t i, const struct conf_paths *p
 		snprintf(why, CONF_WHY_MAX, "has one path too many: all ports together may have %u", RNICD_MAX_PATHS);
 		return false;
 	}
-	memset(&port->impair, 0, sizeof(port->impair)); /* each path has an impairment of its own */
+	memset(&port->impair, 0, sizeof(port->impair)); /* each path has an impairment of its own, the port has none */
 	port->rate_bps = 0;
 	for (uint32_t k = 0; k < ps->n; k++) {
 		const struct rnicd_port_cfg *p = &ps->path[k];
@@ -129,11 +129,11 @@ bool conf_paths_join(struct rnicd_cfg *d, uint32_t i, const struct conf_paths *p
 		memset(to->capture, 0, sizeof(to->capture));
 		to->rate_bps = p->rate_bps;
 		memcpy(&to->impair, &p->impair, sizeof(to->impair));
-		if (!seeds_are_listed(ps)) /* each path loses other frames */
+		if (!seeds_are_listed(ps)) /* so that the paths do not lose the same frames */
 			to->impair.seed += k;
 	}
 	for (uint32_t k = 0; k < ps->n; k++) {
-		if (ps->path[k].rate_bps == 0) { /* one path without limit makes the port one without limit */
+		if (ps->path[k].rate_bps == 0) { /* a port with an unlimited path is unlimited */
 			port->rate_bps = 0;
 			break;
 		}
@@ -142,7 +142,8 @@ bool conf_paths_join(struct rnicd_cfg *d, uint32_t i, const struct conf_paths *p
 	return true;
 }
 
-/* The n-th path of port i (from 0) that is wired to the port called `name`; n_lines: there is none. */
+/* Of the paths of port i that are wired to the port `name`, the n-th (from 0): its index in the table. n_ports +
+ * n_paths: there is none. */
 static uint32_t path_to(const struct rnicd_cfg *d, uint32_t i, const char *name, uint32_t n)
 {
 	const size_t len = strlen(name);

@@ -10,7 +10,7 @@
 
 #include "control/conf_key.h"
 
-/* What is known of one port while the file is read. */
+/* The paths of one port while the file is read. */
 struct conf_paths {
 	struct rnicd_port_cfg path[RNICD_PATHS];
 	uint32_t n;
@@ -19,14 +19,15 @@ struct conf_paths {
 
 void conf_paths_begin(struct conf_paths *ps);
 
-/* As conf_key_store(), for a key of a port's section. */
+/* As conf_key_store(), for a key of a port's section; a value or list for paths goes to *ps. */
 bool conf_paths_store(struct conf_paths *ps, const struct conf_key *k, struct rnicd_port_cfg *port, const char *value,
 		      char *why);
 
-/* The section of port number i is complete: its paths get their places in d. False with half a sentence in why. */
+/* The section of port i is complete: enters its paths into d. False with half a sentence in why. */
 bool conf_paths_join(struct rnicd_cfg *d, uint32_t i, const struct conf_paths *ps, char *why);
 
-/* All ports are known: finds the other end of line, a path of kind PAIR. False with half a sentence in why. */
+/* All paths are in d: finds the other end of a path of kind PAIR, whose index is `line`. False with half a sentence in
+ * why. */
 bool conf_paths_wire(struct rnicd_cfg *d, uint32_t line, char *why);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Values of the configuration file: text to number, with a unit where the quantity has one. Each returns false and
- * leaves a half sentence in why ("must be ...") when the text is not such a value; nothing is stored then.
+ * Values of the configuration file: from text to number, with a unit where the quantity has one. If the text is no such
+ * value, each function returns false, writes half a sentence into why ("must be ..."), and stores nothing.
  */
 #ifndef CONF_VALUE_H
 #define CONF_VALUE_H
@@ -31,7 +31,7 @@ bool conf_word(const char *s, const char *const *words, uint64_t *v, char *why);
 bool conf_mac(const char *s, uint8_t mac[PKT_MAC_LEN], char *why);
 /* An IPv4 or IPv6 unicast address. */
 bool conf_addr(const char *s, struct pkt_addr *a, char *why);
-/* ADDRESS/BITS; *bits of 128. */
+/* ADDRESS/BITS. *bits: the prefix length of the 128-bit address; IPv4: BITS + 96. */
 bool conf_addr_prefix(const char *s, struct pkt_addr *a, uint32_t *bits, char *why);
 
 #endif

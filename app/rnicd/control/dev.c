@@ -155,9 +155,9 @@ bool dev_reaches(uint32_t index, const uint8_t dst[16])
 }
 
 /*
- * The port that has the address, as with a kernel. If that port is one end of a wired pair, the result is the other
- * end, unless own-address = port: the two ends stand for two machines, and a program that names no source address means
- * to connect from one to the other.
+ * The port that has the address, as with a kernel; UINT32_MAX: none. If the port is one end of a wired pair, the result
+ * is the other end, unless own-address = port: the two ends stand for two machines, and a program that names no source
+ * address means to connect from one to the other.
  */
 static uint32_t own_or_wired(const uint8_t dst[16])
 {

@@ -11,17 +11,17 @@
 
 /* Limits that a device reports. */
 #define DEV_MAX_PD  4096u
-#define DEV_MAX_MR  159999u /* entries of a device's STag table; user-share of them is more than quota-mrs */
+#define DEV_MAX_MR  159999u /* entries of a device's STag table; a user's share of them is more than quota-mrs */
 #define DEV_MAX_CQE 262144u
 #define DEV_MAX_WR  16384u
 #define DEV_MAX_SLOTS \
 	(DEV_MAX_WR * 16u) /* slots of a send or receive ring: QP_WQE_MAX_SLOTS for each request, a
 					      * power of two */
 #define DEV_MAX_MR_SIZE   (UINT64_C(1) << 36)
-#define DEV_MAX_UDP_PORTS 4096u /* that are queue pairs' own */
+#define DEV_MAX_UDP_PORTS 4096u /* UDP ports that belong to one queue pair each */
 #define DEV_MAX_GROUPS    64u   /* multicast groups; an IGMP report of all of them fits a packet of the smallest MTU */
 #define DEV_GROUP_QPS     256u  /* QPs in a group */
-#define DEV_MAX_XRCDS     4096u /* XRC domains that are open, counted once for each open, on all devices */
+#define DEV_MAX_XRCDS     4096u /* open XRC domains on all devices; a domain counts once for each open */
 
 /* Called before clients connect. False: no memory. */
 bool dev_start(void);
@@ -47,11 +47,13 @@ static inline bool dev_is_local(const uint8_t ip[16]) { return ip[0] == 0xfe && 
 /* The device on a link-local address's interface; UINT32_MAX: none, or the address names no interface. */
 uint32_t dev_by_scope(const struct ipc_addr *a);
 /*
- * The device from which dst is reached: one whose subnet contains dst, preferably not the device that has the address
- * dst; else one with a gateway of the same address family; for a multicast group else the first one. UINT32_MAX: none.
+ * The device from which dst is reached. If a device has the address dst: this device, or the other end of its wire (the
+ * key own-address). Else the first one whose subnet contains dst; else the first one with a gateway of the same address
+ * family; for a multicast group else the first one. UINT32_MAX: none.
  */
 uint32_t dev_by_route(const uint8_t dst[16]);
-/* True: dst is on the device's subnet or a group, or it has a gateway. */
+/* Whether the device reaches dst: it is on the device's subnet, is a group, or can be reached by the device's
+ * gateway. */
 bool dev_reaches(uint32_t index, const uint8_t dst[16]);
 
 #endif

@@ -6,7 +6,7 @@
 #include "control/numa_node.h"
 #include "control/udp_port.h"
 
-/* The pages lie where the program first touches them. */
+/* Pages are allocated on the node of the thread that first touches them. */
 void numa_node_place(void *base, uint64_t size)
 {
 	(void)base;
@@ -21,7 +21,7 @@ void group_net_change(uint32_t dev, const struct pkt_addr *addr, bool in)
 	(void)in;
 }
 
-/* A socket is all queue pairs' of a device. */
+/* All datagram queue pairs of an embedded device share one UDP socket, so none has a port of its own. */
 const char *udp_port_refusal(const struct client *c, uint32_t dev, uint16_t udp_port, int *err)
 {
 	(void)c;

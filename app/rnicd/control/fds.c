@@ -20,7 +20,7 @@ struct fds_job {
 	struct fds_ask ask;
 	uint64_t key;
 	uid_t uid;
-	int sock, dir; /* dir: -1 except for a mapping */
+	int sock, dir; /* the client's socket; FDS_OPEN: its /proc/PID, else -1 */
 };
 
 struct fds_totals fds_totals;
@@ -36,7 +36,7 @@ static struct fds_job *job_of(struct rn_link *x) { return rn_container_of(x, str
 
 /* ---- start and end ---- */
 
-/* A grandchild of rnicd, so that rnicd need not wait for its end. */
+/* Makes the broker (fds_helper.c), as a grandchild of rnicd, so that rnicd need not wait for its end. */
 static bool fork_helper(int helper_jobs, int helper_answers)
 {
 	pid_t pid = fork();
@@ -90,7 +90,7 @@ void fds_stop(void)
 
 /* ---- jobs ---- */
 
-/* Whether the user may have another job under way: fewer than FDS_PER_USER. */
+/* Whether a helper may begin this job: its user has fewer than FDS_PER_USER under way, and a helper is left. */
 static bool may_run(const struct fds_job *j)
 {
 	uint32_t same = 0;
@@ -111,7 +111,7 @@ static void run_those_that_may(void)
 		if (j->ask.what == FDS_CLOSE)
 			j->ask.closing = last_closing + 1;
 		if (fds_send(jobs, &j->ask, sizeof(j->ask), fds, j->dir >= 0 ? 2 : 1) != 0)
-			return; /* no memory at the moment: tried again when the next job ends */
+			return; /* no memory at the moment: tried again when another job comes or ends */
 		rn_list_remove(&waiting, x);
 		rn_list_push_back(&running, x);
 		fds_totals.waiting--;
@@ -187,7 +187,8 @@ static void close_given(struct fds_result *r)
 			close(r->given[i].fd); /* an eventfd or memory file: closing it does not block */
 }
 
-/* Puts the reply's descriptors into their places; if this process could not receive them, there are none. */
+/* Puts the descriptors that came with a reply into their places. If this process could not receive all of them, the
+ * result is an error without descriptors. */
 static void fds_place(struct fds_result *r, int *fds, uint32_t n, int rc)
 {
 	uint32_t at = 0;

@@ -27,10 +27,10 @@
 #define FDS_PER_USER    8u
 
 enum fds_kind {
-	FDS_OTHER, /* useless; was closed */
+	FDS_OTHER, /* useless: the helper has closed it */
 	FDS_EVENTFD,
 	FDS_MEMORY, /* a file of tmpfs or hugetlbfs */
-	FDS_SOCKET  /* a socket; was closed. cookie: the kernel's number of the socket */
+	FDS_SOCKET  /* a socket: the helper has closed it, and cookie is the kernel's number of it */
 };
 
 struct fds_given {
@@ -44,9 +44,10 @@ struct fds_given {
 /* The result of a job. */
 struct fds_result {
 	/*
-	 * 0 or a negative errno. A message: -EAGAIN: there is none, -EPIPE: the client has gone, -EPROTO: malformed,
-	 * -ENFILE: the message has come without its descriptors, because the system or rnicd has no free descriptors. A
-	 * mapping: see client_maps_open(). -EIO: the client has blocked the helper for too long.
+	 * 0 or a negative errno. -EIO: the client has blocked the helper for too long. Of fds_receive(): -EAGAIN: there
+	 * is no message, -EPIPE: the client has gone, -EPROTO: a malformed message, -ENFILE: the message has come
+	 * without its descriptors, because the system or rnicd has no free descriptors. Of fds_open(): see
+	 * client_maps_open().
 	 */
 	int status;
 	struct ipc_msg m;
@@ -71,22 +72,22 @@ bool fds_start(void);
 bool fds_serve(void (*done)(uint64_t key, struct fds_result *r));
 void fds_stop(void);
 
-/* Allocates the closing of a socket in advance, so that it cannot fail later; NULL: no memory. free() undoes it. */
+/* Allocates the job of fds_close() in advance, so that closing cannot fail later. NULL: no memory. free() undoes it. */
 struct fds_job *fds_closing(void);
 /* Has a helper close the last descriptor of a client's socket. Takes over both arguments. */
 void fds_close(struct fds_job *closing, uid_t uid, int sock);
 
-/* Receives the next message of sock, with its descriptors. key: the caller's, for done. False: no memory. */
+/* Receives the next message of sock, with its descriptors. key: given back to `done`. False: no memory. */
 bool fds_receive(uint64_t key, uid_t uid, int sock);
-/* Opens a mapping of the client at sock, whose /proc/PID is dir: with its groups. False: no memory. */
+/* Opens the file behind a mapping of a client. dir: the client's /proc/PID; sock: its socket, which tells its groups.
+ * False: no memory. */
 bool fds_open(uint64_t key, int sock, int dir, const struct fds_mapping *m);
 /* Called before sock and dir are closed: cancels jobs of this key that have not begun. */
 void fds_cancel(uint64_t key);
 
-/* Jobs under way, and those that wait for a helper. */
 struct fds_totals {
-	uint64_t jobs, lost;
-	uint32_t running, waiting;
+	uint64_t jobs, lost;       /* all jobs so far; those whose helper was terminated */
+	uint32_t running, waiting; /* jobs at helpers now; jobs that wait for a helper */
 };
 extern struct fds_totals fds_totals;
 
@@ -94,7 +95,7 @@ extern struct fds_totals fds_totals;
 
 enum fds_what { FDS_RECEIVE, FDS_OPEN, FDS_CLOSE };
 
-/* With one descriptor, or two: socket, /proc/PID. */
+/* A job, as rnicd sends it to the helpers: with the client's socket, and for OPEN also its /proc/PID. */
 struct fds_ask {
 	uint64_t number; /* of the job */
 	enum fds_what what;
@@ -111,7 +112,7 @@ struct fds_shared {
 	uint64_t closed; /* atomic */
 };
 
-/* With the descriptors of EVENTFD and MEMORY, in order. */
+/* The result of a job, as the helper sends it: with the descriptors of kind EVENTFD and MEMORY, in order. */
 struct fds_reply {
 	uint64_t number;
 	struct fds_result r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The helper processes of fds.h. One process, the broker, makes the others. It never touches a descriptor of a client,
- * so it never blocks. Each of the others takes a job from the socket that all share, does the job, and takes the next.
+ * The helper processes of fds.h. One process, the broker, makes the helpers. It never touches a descriptor of a client,
+ * so it never blocks. A helper takes a job from the socket that all helpers share, does the job, and takes the next.
  * When the last idle helper takes a job, the broker makes more helpers. A helper that is blocked for long is
  * terminated: most waits in the kernel end with the process. All helpers end when rnicd has closed its side.
  */
@@ -29,11 +29,11 @@
 #define PATIENCE_S 10 /* time after which a blocked helper is terminated */
 #define LOOK_MS    1000
 
-/* State of a helper, in memory that all share. */
+/* The state of a helper, in memory that the broker and all helpers share. */
 struct place {
 	pid_t pid;       /* written by the broker; 0: free */
 	uint64_t number; /* atomic: number of its job, 0: idle */
-	int64_t since;   /* seconds; written before number */
+	int64_t since;   /* time when the job began, seconds; written before number */
 };
 
 struct shared {
@@ -41,7 +41,7 @@ struct shared {
 };
 
 static struct shared *all;
-static int poke = -1;
+static int poke = -1; /* eventfd: a helper wakes the broker */
 static const struct fds_shared *shared;
 
 static int64_t now_s(void)
@@ -167,15 +167,15 @@ static void open_mapping(int sock, int dir, const struct fds_mapping *m, struct 
 	r->given[0] = look(fd);
 }
 
-/* Waits until rnicd has closed its descriptor of the same socket, which it is about to do. */
+/* Waits until rnicd has closed its own descriptor of the socket (fds.h, struct fds_shared). */
 static void wait_for_rnicd(uint64_t closing)
 {
 	while (__atomic_load_n(&shared->closed, __ATOMIC_ACQUIRE) < closing)
 		usleep(100);
 }
 
-/* Useless descriptors are closed before the answer, so that the job is still under way, and counts for its user, while
- * closing blocks. */
+/* Does a job and sends its result. Useless descriptors are closed before that: while closing blocks, the job is under
+ * way and counts for its user. */
 static void work(int answers, struct place *mine, const struct fds_ask *ask, const int *given, uint32_t n_given)
 {
 	struct fds_reply reply = { .number = ask->number };
@@ -270,7 +270,7 @@ static void make_more(int jobs, int answers)
 		make_one(jobs, answers);
 }
 
-/* The broker sends the answer of a helper that has ended during a job. */
+/* Frees the places of helpers that have ended. If a helper has ended during a job, the broker sends the answer. */
 static void bury(int answers)
 {
 	pid_t pid;

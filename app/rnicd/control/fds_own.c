@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The functions of fds.h for the embedded case, in which the only client is this process itself. It can block only
- * itself, so there are no helper processes.
+ * The functions of fds.h for embedded devices, whose only client is this process itself. A client can block only itself
+ * there, so there are no helper processes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,8 @@ bool fds_open(uint64_t key, int sock, int dir, const struct fds_mapping *m)
 	return false;
 }
 
-/* The client is trusted to pass what the request asks for: there are eventfds, files of memory, and sockets. */
+/* Looks at a descriptor. The client is trusted to pass what the request asks for, so a descriptor that is neither a
+ * memory file nor a socket is taken for an eventfd. */
 static struct fds_given given_of(int fd)
 {
 	struct fds_given g = { .kind = FDS_EVENTFD, .fd = fd };

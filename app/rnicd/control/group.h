@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Multicast groups of the devices (RFC 1112): IPv4 addresses to which datagram QPs are attached, and which ids of the
- * connection manager join. A group exists as long as it has members. Meanwhile the port receives its frames and reports
- * the group to the network (igmp.h). Control thread; workers get their part by command (ud_view.h).
+ * connection manager join. These QPs and ids are a group's members. While a group has members, the port receives the
+ * group's frames and reports the group to the network (igmp.h). Control thread; workers get their part by command
+ * (ud_view.h).
  */
 #ifndef GROUP_H
 #define GROUP_H
@@ -14,7 +15,7 @@
 #include "control/dev.h"
 #include "border/event.h"
 
-/* Limits, beside those of dev.h. */
+/* Further limits are in dev.h. */
 #define GROUP_CLIENT_MAX 32u /* groups of a device that one client may create */
 #define GROUP_QP_MAX     16u /* groups that a QP may be in */
 #define GROUP_JOINS      16u /* groups that an id may join */
@@ -26,18 +27,19 @@ struct group {
 	struct user *user;                   /* the founder's user, while the group has members */
 	uint32_t joins;                      /* joined ids, except those that only send */
 	uint32_t qps, on[RNICD_MAX_WORKERS]; /* attached QPs, in all and for each worker */
-	uint32_t commands;                   /* commands under way */
+	uint32_t commands;                   /* commands about the group under way */
 	struct rn_link link;                 /* group_list() */
 	struct ud_group at[];                /* [worker] */
 };
 
-/* Finds or makes the group. NULL: not possible, and the client has been answered with an error. */
+/* Finds or makes the group; group_enter() must follow. NULL: not possible, and the client was answered with an
+ * error. */
 struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *addr);
-/* Counts members in *count, which is g->joins or g->qps. The first member and the last one's leaving are reported to
- * the network. */
+/* A member enters or leaves; count: g->joins or g->qps. The network is told when the first member enters and when the
+ * last one leaves. */
 void group_enter(struct group *g, uint32_t *count);
 void group_leave(struct group *g, uint32_t *count);
-/* A command about the group has been answered; an empty group is freed with the last answer. */
+/* Frees the group if it has neither members nor commands under way. */
 void group_rest(struct group *g);
 
 /* Number of groups of a device that have members. */
@@ -45,14 +47,15 @@ uint32_t group_count(uint32_t dev);
 /* All groups, struct group by `link`; telemetry reads them under loop_lock. */
 const struct rn_list *group_list(void);
 
-/* Their addresses; returns their number. */
+/* The addresses of the device's groups that have members; returns their number. */
 uint32_t group_addrs(uint32_t dev, struct pkt_addr addr[DEV_MAX_GROUPS]);
 
 /* ---- the network (group_net.c) ---- */
 
 void group_net_start(void);
-/* The device joins or leaves the group. */
+/* The device joins (in) or leaves the group. */
 void group_net_change(uint32_t dev, const struct pkt_addr *addr, bool in);
+/* A router asks for the groups of the device. */
 void group_net_query(const struct event_query *ev);
 
 /* ---- QPs (client_group.c) ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ports' side of groups: multicast filters of the port, and IGMP messages (igmp.h). */
+/* The network's side of groups: multicast filters of the ports, and IGMP messages (igmp.h). */
 #include <stdlib.h>
 
 #include "border/port_admin.h"

@@ -9,12 +9,12 @@
 #include "control/conf.h"
 
 /*
- * Decides c->d.hugepages from the configuration and from what the system has free for c->d.memory_mb. False: hugepages
- * are demanded and there are not enough; say then holds the sentence for the user, else half a line for the log.
+ * Decides c->d.hugepages, by the configuration and by whether c->d.memory_mb of hugepages are free. say: half a line
+ * for the log. False: the configuration demands hugepages and too few are free; say: the sentence for the user.
  */
 bool huge_decide(struct conf *c, char *say, uint32_t say_len);
 
-/* Free hugepages of all sizes, MiB, as sysfs at `root` ("/sys/kernel/mm/hugepages") tells. */
+/* MiB of free hugepages of all sizes. root: the folder of sysfs, "/sys/kernel/mm/hugepages". */
 uint64_t huge_free_mb(const char *root);
 
 #endif

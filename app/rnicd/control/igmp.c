@@ -5,7 +5,7 @@
 #define TELL_NS     RN_NS_PER_S          /* unsolicited report interval (8.11) */
 #define TELL_OLD_NS (10 * RN_NS_PER_S)   /* the same of version 2 (RFC 2236, 8.10) */
 #define OLD_NS      (260 * RN_NS_PER_S)  /* older version querier present (8.12), with the defaults of 8.1 to 8.3 */
-#define WITHIN_MIN  (100 * RN_NS_PER_MS) /* a router that asks for answers at once gets one within this time */
+#define WITHIN_MIN  (100 * RN_NS_PER_MS) /* least time over which answers to a query are spread */
 
 void igmp_init(struct igmp *i, uint64_t seed)
 {
@@ -14,12 +14,13 @@ void igmp_init(struct igmp *i, uint64_t seed)
 	i->version = 3;
 }
 
-/* In (0, most]. */
+/* A random time in (0, most], ns. */
 static uint64_t some_time(struct igmp *i, uint64_t most)
 {
 	return 1 + (uint64_t)(((unsigned __int128)rn_rng_u64(&i->rng) * most) >> 64);
 }
 
+/* Whether routers are told of the group. */
 static bool told(const struct pkt_addr *a) { return pkt_addr_to_ip4(a) != PKT_IP4_ALL_HOSTS; }
 
 static struct igmp_group *igmp_find(struct igmp *i, const struct pkt_addr *addr)
@@ -30,7 +31,8 @@ static struct igmp_group *igmp_find(struct igmp *i, const struct pkt_addr *addr)
 	return NULL;
 }
 
-/* A free slot, or one whose leaving has been reported once: there are twice as many slots as groups. */
+/* A free slot; if there is none, the slot of a group that the port is leaving, which has been reported once at least.
+ * There are twice as many slots as groups. */
 static struct igmp_group *slot(struct igmp *i)
 {
 	struct igmp_group *leaving = NULL;
@@ -63,6 +65,7 @@ static void speak(struct igmp *i, uint64_t now)
 
 /* ---- events ---- */
 
+/* The port has joined the group, or is leaving it: the reports of this begin. */
 static void change(struct igmp *i, struct igmp_group *g, bool leaving, uint64_t now)
 {
 	g->leaving = leaving;
@@ -130,7 +133,7 @@ uint64_t igmp_next(const struct igmp *i)
 	return next;
 }
 
-/* Takes the report of a group that is due. False: none is due. */
+/* Writes the group's report into *r if one is due, and plans the next. False: none is due. */
 static bool igmp_say(struct igmp *i, struct igmp_group *g, uint64_t now, struct pkt_igmp_record *r)
 {
 	if (!g->used || rn_min_u64(g->tell_at, g->answer_at) > now)

@@ -4,11 +4,12 @@
  * such a version come (section 7.2). Switches with IGMP snooping send a group's frames only to ports where the group
  * was reported.
  *
- * A joining or leaving is reported at once and once more some time later; queries are answered at a random time within
- * what they allow. Version 3 does not suppress a report that another host has sent, so the older versions do not do
- * this here either. 224.0.0.1 is not reported.
+ * When the port joins or leaves a group, this is reported at once and once more some time later. A query is answered at
+ * a random time within the time that it allows. In version 3 a host sends its report even if another host has sent the
+ * same one; here this is so in the older versions, too. 224.0.0.1 is not reported.
  *
- * A function of (state, calls, now): no clock, no memory but its own. One owner. Times are ns.
+ * The code depends only on its state, the calls and `now`: it reads no clock and allocates nothing. A struct igmp has
+ * one owner. Times are ns.
  */
 #ifndef IGMP_H
 #define IGMP_H
@@ -34,13 +35,13 @@ struct igmp_group {
 
 struct igmp {
 	struct rn_rng rng;
-	uint64_t old_until[3]; /* [1], [2]: time until which queries in that version count */
+	uint64_t old_until[3]; /* [1], [2]: until then the last query of that version decides the version in use */
 	uint32_t version;      /* version in use now */
 	struct igmp_group group[IGMP_SLOTS];
 };
 
 void igmp_init(struct igmp *i, uint64_t seed);
-/* Join a group that the port is not in; leave a group that it is in. */
+/* The port joins a group that it is not in; leaves a group that it is in. */
 void igmp_join(struct igmp *i, const struct pkt_addr *addr, uint64_t now);
 void igmp_leave(struct igmp *i, const struct pkt_addr *addr, uint64_t now);
 void igmp_query(struct igmp *i, const struct pkt_igmp_query *q, uint64_t now);

@@ -8,10 +8,11 @@
 #include "control/client.h"
 #include "control/loop.h"
 
-#define LOOK_NS      (200 * RN_NS_PER_MS)
-#define WHY_MAX      256u
-#define PATIENCE_UP  1u /* checks of a link that went down, before this end connects again */
-#define PATIENCE_NEW 5u /* checks after this end has connected: the other end may be slow */
+#define LOOK_NS (200 * RN_NS_PER_MS)
+#define WHY_MAX 256u
+/* How many checks must find the link down before this end connects again. */
+#define PATIENCE_UP  1u /* the link was up */
+#define PATIENCE_NEW 5u /* this end has just connected: the other end may be slow */
 
 /* Whether workers use a port. look_at_all() and the answers of the workers change it. */
 enum step {
@@ -24,10 +25,10 @@ enum step {
 static struct link {
 	struct rnicd_port *port;
 	enum step step;
-	bool told_up;      /* state that was last reported to the log and the clients */
+	bool told_up;      /* link state that was last reported to the log and the clients */
 	uint32_t patience; /* checks left before this end connects again (memif clients) */
 	struct cmd cmd;    /* used in LEAVING and JOINING */
-	struct cmd up;     /* under way while up_sent */
+	struct cmd up;     /* CMD_PORT_UP, under way while up_sent */
 	bool up_sent;
 	char why[WHY_MAX]; /* the reason for the link being down that was logged last */
 } links[RNICD_MAX_LINES];
@@ -84,7 +85,7 @@ static void try_open(struct link *l)
 	char err[WHY_MAX];
 
 	if (!port_link_reopen(l->port, err, sizeof(err))) {
-		/* each reason is logged once */
+		/* A reason is logged only if it differs from the last one. */
 		if (strcmp(err, l->why) != 0) {
 			memcpy(l->why, err, sizeof(l->why));
 			rnicd_log(RNICD_LOG_INFO, "port %s: waiting for its device: %s", l->port->cfg->name, err);
@@ -128,7 +129,7 @@ static void look_at_all(struct loop_timer *t)
 {
 	if (stopped)
 		return;
-	/* the paths, which lie behind the ports, first: what they have decides what their port is */
+	/* Paths lie behind the ports in the table, and come first here: their links decide the link of their port. */
 	for (uint32_t i = rnicd_lines(); i-- > 0;)
 		if (rnicd.port[i]->cfg->kind != RNICD_PORT_PAIR)
 			look_at(&links[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checks the links of the ports. Each port's link is read five times a second: a change is logged in one line, and
+ * Checks the link of each port five times a second, except of pair ports. A change is logged in one line, and
  * clients get IBV_EVENT_PORT_ERR or IBV_EVENT_PORT_ACTIVE. If a device is gone, or a memif server has closed the
  * connection, the device is opened again as soon as possible: first all workers leave the port (each answers a
  * command), then the control thread closes and opens the device, then the workers return.

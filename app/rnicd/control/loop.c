@@ -10,7 +10,7 @@
 #include "border/event.h"
 
 #define BATCH        64
-#define SLEEP_MAX_MS 1000 /* also the longest delay for what no descriptor reports */
+#define SLEEP_MAX_MS 1000 /* also the longest delay of events that make no descriptor readable */
 
 static int ep = -1;
 static int poke_fd = -1;

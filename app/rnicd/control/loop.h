@@ -25,7 +25,7 @@ struct loop_timer {
 bool loop_start(void);
 void loop_stop(void);
 
-/* False and errno when the system has no room. */
+/* Watches fd for these events. False with errno: the system has no room. */
 bool loop_add(struct loop_fd *f, int fd, uint32_t events);
 void loop_events(struct loop_fd *f, uint32_t events);
 void loop_del(struct loop_fd *f); /* does not close it */
@@ -48,7 +48,7 @@ void loop_run(const struct loop_hooks *h);
 void loop_lock(void);
 void loop_unlock(void);
 
-/* From a signal handler: makes the loop call `until` now. */
+/* Ends the loop's sleep: it calls `until` and runs a turn now. Callable in signal handlers and any thread. */
 void loop_poke(void);
 
 #endif

@@ -12,11 +12,11 @@
 #define PAUSE_FIRST_NS (20 * RN_NS_PER_MS)
 #define PAUSE_MAX_NS   (250 * RN_NS_PER_MS)
 #define PARTING_NS \
-	RN_NS_PER_S /* a peer's program may end as soon as it has received: this long, its ACK may still
-				     * arrive */
+	RN_NS_PER_S /* time after the connection's end until unacknowledged sends fail: a peer's program may end
+			     * as soon as it has received, before its ACK is here */
 #define PATIENCE_MIN_NS \
-	(4 * RN_NS_PER_S) /* set-up takes ARP, the time of two TCP handshakes, and the scheduling of two
-					   * processes */
+	(4 * RN_NS_PER_S) /* least time for a set-up: ARP, two TCP handshakes, and the scheduling of two
+			   * processes */
 
 struct oob_totals oob_totals;
 
@@ -39,7 +39,7 @@ static void seek(struct oob *o, uint64_t pause_ns)
 	look_later(o, pause_ns);
 }
 
-/* Ends the attempt; separates its connection, if there still is one, from the QP. */
+/* Ends the attempt to connect, separates the connection from the QP if it still exists, and plans the next attempt. */
 static void seek_again(struct oob *o)
 {
 	if (o->k != NULL)
@@ -58,7 +58,7 @@ static struct mpa_policy policy(uint32_t dev, bool self)
 {
 	struct mpa_policy p = conn_policy(rnicd.port[dev]);
 
-	p.rev = 2; /* both ends are devices of this project: no older revision, and either may send first */
+	p.rev = 2; /* both ends are rnicds: no older revision is needed, and either may send first */
 	p.p2p = !self;
 	return p;
 }
@@ -66,8 +66,8 @@ static struct mpa_policy policy(uint32_t dev, bool self)
 static void oob_opened(struct cmd *cmd)
 {
 	struct open *op = rn_container_of(cmd, struct open, cmd);
-	struct cm_conn *k = cm_conn_of(cmd->open.owner); /* NULL: the connection has ended already, its effects were
-							  * handled before this answer */
+	struct cm_conn *k = cm_conn_of(cmd->open.owner); /* NULL: the connection has ended already, and its effects
+							  * were handled before this answer */
 
 	if (k != NULL && cmd->open.cv == CONN_OK) {
 		k->conn = cmd->open.conn;
@@ -82,7 +82,7 @@ static void oob_opened(struct cmd *cmd)
 	free(op);
 }
 
-/* False: no memory at the moment, or its user has too many connections. */
+/* Opens a connection to the peer. False: no memory at the moment, or the user has too many connections. */
 static bool open_conn(struct oob *o)
 {
 	struct open *op = calloc(1, sizeof(*op));
@@ -131,7 +131,7 @@ static bool open_conn(struct oob *o)
 	return true;
 }
 
-/* ---- a look at what waits ---- */
+/* ---- sends that wait for a connection ---- */
 
 static void gave_up(struct cmd *cmd)
 {
@@ -200,7 +200,7 @@ static void oob_joined(struct cmd *cmd)
 	client_qp_return(q);
 }
 
-/* The QP is on the connection's worker and the QP's client is alive. */
+/* Attaches the QP, which is at the connection's worker and whose client is alive. */
 static void send_join(struct oob *o)
 {
 	struct client_qp *q = o->q;
@@ -221,12 +221,12 @@ static void send_join(struct oob *o)
 	client_qp_command(q, CMD_CONN_JOIN, oob_joined);
 }
 
-/* The QP is on the connection's worker. */
+/* The QP has moved to the connection's worker. */
 static void oob_arrived(struct client_qp *q)
 {
 	struct oob *o = q->oob;
 
-	if (o->state != OOB_JOINING || q->c->state == CLIENT_DYING) { /* the peer has gone meanwhile, or the client */
+	if (o->state != OOB_JOINING || q->c->state == CLIENT_DYING) { /* the peer or the client has gone meanwhile */
 		client_qp_return(q);
 		return;
 	}
@@ -262,7 +262,7 @@ void oob_settled(struct client_qp *q)
 		start_join(q->oob);
 }
 
-/* ---- what workers say ---- */
+/* ---- reports of workers ---- */
 
 static bool reply_good(const struct oob *o, const struct event_fx *fx)
 {
@@ -315,7 +315,7 @@ void oob_fx(struct cm_conn *k, const struct event_fx *fx)
 
 /* ---- life ---- */
 
-/* The side with the larger (address, QPN) connects. */
+/* Whether this side connects: the side with the larger (address, QPN) does. */
 static bool larger(const struct client_qp *q, const uint8_t peer[16], uint32_t peer_qpn)
 {
 	int d = memcmp(rnicd.port[q->pd->dev]->cfg->ip.b, peer, 16);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests on qp-port: each is joined with its QP or waits for the QP. Their senders are not trusted. */
+/* Requests on qp-port: each is joined with its QP, or held until the QP is in RTR. Their senders are not trusted. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 
 #include "base/rn_be.h"
 
-#define HELD_MAX 256u              /* held requests of the daemon; beyond that the oldest is dropped */
-#define HELD_NS  (8 * RN_NS_PER_S) /* less than the peer waits for its Reply */
+#define HELD_MAX 256u              /* requests that the daemon holds; beyond that the oldest one is refused */
+#define HELD_NS  (8 * RN_NS_PER_S) /* less than the peer waits for the Reply */
 #define BACKLOG  128u
 
 static const uint8_t magic[4] = { 'R', 'N', 'Q', 'P' };
@@ -156,7 +156,7 @@ static struct cm_conn *conn_of(const struct event_fx *fx, struct user *u)
 	return k;
 }
 
-/* False: no QP expects the request. */
+/* Joins the request with its QP, or holds it. False: no QP expects the request, or no memory. */
 static bool oob_request_place(const struct event_fx *fx, const struct oob_hello *h)
 {
 	struct client_qp *q = client_qp_of(h->dst_qpn);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers of objects about which workers report. An effect may arrive after its object is gone. So workers get a 64-bit
- * number that is never used twice, by which the control thread looks the object up. Control thread.
+ * Owner numbers: 64-bit numbers of objects that others name, such as workers in their reports. A report may arrive
+ * after its object is gone, so a number is never used twice. By the number and the kind the control thread finds the
+ * object. Control thread.
  */
 #ifndef OWNER_H
 #define OWNER_H
@@ -28,15 +29,16 @@ enum owner_kind {
 /* Embedded in the object. */
 struct owner {
 	uint64_t key;        /* 0: not registered */
-	struct rn_link link; /* of owner.c: same hash of the key */
+	struct rn_link link; /* in its bucket of owner.c */
 	enum owner_kind kind;
 };
 
-/* A new number, from 1 on. Tokens and descriptors have numbers of the kernel's, memory regions their STag's. */
+/* A new number, from 1 on. Of the kinds TOKEN and SOCK_FD the numbers are the kernel's for the socket (SO_COOKIE), of
+ * MR they are made of device and STag index, of SIDR they are random. */
 uint64_t owner_new(void);
 void owner_put(struct owner *o, enum owner_kind kind, uint64_t key);
 void owner_del(struct owner *o);
-/* NULL: the object is gone, or is of another kind. */
+/* The object of this kind and number; NULL: it is gone. */
 struct owner *owner_get(enum owner_kind kind, uint64_t key);
 
 #endif

@@ -8,19 +8,19 @@
 
 #define NAME_ROOM 4096u /* bytes of a path, PATH_MAX */
 
-/* A port that changes: the workers take the new rate and impairment and stop using the old capture, then the control
- * thread continues. */
+/* A port that changes: first the workers take the new rate and impairment, and stop using the old capture; then the
+ * control thread ends the old capture and begins the new one. */
 static struct change {
 	struct cmd cmd;
 	struct rnicd_port *port;
 	struct impair *im[RNICD_MAX_WORKERS]; /* the new impairment of each worker; in the answer the old one */
-	struct capture *ended;                /* NULL: none */
-	bool begins;                          /* a capture, by the new configuration */
+	struct capture *ended;                /* the old capture; NULL: none */
+	bool begins;                          /* the new configuration has a capture that is to begin */
 } changes[RNICD_MAX_LINES];
 static uint32_t under_way;
 
 static char path[NAME_ROOM];
-static struct conf now; /* the configuration as the file had it at the start */
+static struct conf now; /* the contents of the file at the start */
 static bool level_is_given;
 
 void reload_begin(const char *p, const struct conf *was, bool level_given)
@@ -86,7 +86,7 @@ static bool port_change(uint32_t i, const struct rnicd_port_cfg *to)
 
 bool reload_under_way(void) { return under_way > 0; }
 
-/* Whether two configurations are equal except for what can change at run time. */
+/* Whether two ports are equal, except for the keys that can change at run time. */
 static bool same_port(const struct rnicd_port_cfg *a, const struct rnicd_port_cfg *b)
 {
 	struct rnicd_port_cfg x;
@@ -138,7 +138,7 @@ static bool same_daemon(const struct conf *a, const struct conf *b)
 	x.d.n_ports = a->d.n_ports;
 	x.d.n_paths = a->d.n_paths;
 	x.d.log_level = a->d.log_level;
-	x.d.memory_mb = a->d.memory_mb; /* unless they are given, these two follow from other keys */
+	x.d.memory_mb = a->d.memory_mb; /* these two may be computed from other keys, which may change */
 	x.d.fixed_mb = a->d.fixed_mb;
 	x.workers_line = a->workers_line;
 	x.control_cpu_line = a->control_cpu_line;

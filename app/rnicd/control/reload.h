@@ -9,7 +9,8 @@
 
 #include "control/conf.h"
 
-/* path: the configuration file; was: its contents at the start; level_given: the command line sets the log level. */
+/* path: the configuration file. was: its contents at the start. level_given: the command line sets the log level, so
+ * the file does not. */
 void reload_begin(const char *path, const struct conf *was, bool level_given);
 void reload(void);
 
@@ -18,8 +19,7 @@ void reload(void);
  * False: a difference cannot change at run time, or a change is under way; nothing was changed. Also under loop_lock.
  */
 bool reload_port(uint32_t i, const struct rnicd_port_cfg *to, char *say, size_t len);
-/* Whether the last change is still under way at workers, or a capture is still being written to its end. Under
- * loop_lock. */
+/* Whether the last change is still under way at workers. Under loop_lock. */
 bool reload_under_way(void);
 
 #endif

@@ -9,18 +9,20 @@
 #include "control/loop.h"
 
 #define PAGES_MAX \
-	4u /* pages replaced one by one: each may split a mapping into three, and the kernel limits
-		      * mappings */
+	4u /* pages of a region that are replaced one by one: each may split a mapping into three, and the kernel
+	    * limits the number of mappings */
 
-/* Written by the control thread, read in the handler by any thread: size last when set, first when cleared. */
+/* Written by the control thread; read in the handler by any thread. size is set last and cleared first, so an entry
+ * with a size is complete. */
 static struct {
 	uintptr_t base;
 	uint64_t size;  /* atomic; 0: free */
-	uint32_t hit;   /* atomic */
-	uint32_t pages; /* atomic: replaced */
+	uint32_t hit;   /* atomic; 1: a page was replaced since the last look */
+	uint32_t pages; /* atomic: number of pages replaced */
 } watch[SIGBUS_WATCHES];
-static uint32_t any; /* atomic */
+static uint32_t any; /* atomic; 1: a page of any region was replaced */
 
+/* Maps anonymous pages there, which read as zeros. */
 static bool zeros(uintptr_t at, uint64_t len)
 {
 	const int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
@@ -28,7 +30,7 @@ static bool zeros(uintptr_t at, uint64_t len)
 	return mmap((void *)at, len, PROT_READ | PROT_WRITE, how, -1, 0) != MAP_FAILED;
 }
 
-/* Replaces the page at `at`, of the smallest size into which its mapping can be split. */
+/* Replaces the page around `at`. It tries 4 KiB, 2 MiB and 1 GiB, as the mapping of a larger page cannot be split. */
 static bool replace_page(uintptr_t base, uint64_t size, uintptr_t at)
 {
 	for (unsigned shift = 12; shift <= 30; shift += 9) {
@@ -40,7 +42,7 @@ static bool replace_page(uintptr_t base, uint64_t size, uintptr_t at)
 	return false;
 }
 
-/* If a client punches many holes, its whole region is replaced by zeros: the client is disconnected anyway. */
+/* Replaces the page at `at`. After PAGES_MAX pages the whole region is replaced: the client is disconnected anyway. */
 static bool replace(int i, uint64_t size, uintptr_t at)
 {
 	if (__atomic_fetch_add(&watch[i].pages, 1, __ATOMIC_RELAXED) < PAGES_MAX &&
@@ -49,7 +51,7 @@ static bool replace(int i, uint64_t size, uintptr_t at)
 	return zeros(watch[i].base, size);
 }
 
-/* Only system calls and atomics: async-signal-safe. */
+/* The handler makes system calls and atomic operations only: it is async-signal-safe. */
 static void on_sigbus(int sig, siginfo_t *si, void *ctx)
 {
 	uintptr_t at = (uintptr_t)si->si_addr;

@@ -15,12 +15,12 @@
 
 bool sigbus_start(void);
 
-/* Watches a region; the number of the watch, or -1 when there are too many. Control thread. */
+/* Watches a region. Returns the number of the watch; -1: there are too many. Control thread. */
 int sigbus_watch(const void *base, uint64_t size);
 void sigbus_forget(int watch);
-/* True once after any watched page was replaced. */
+/* Whether a page of any watched region was replaced since the last call. */
 bool sigbus_any(void);
-/* True once after a page of the region was replaced. */
+/* Whether a page of this region was replaced since the last call. */
 bool sigbus_hit(int watch);
 
 #endif

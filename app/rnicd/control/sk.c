@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sockets: their descriptors, memory and end. */
+/* Sockets of programs: their descriptors, memory, ports and end. */
 #include "control/sk.h"
 
 #include <errno.h>
@@ -126,7 +126,7 @@ struct sk *sk_new(struct user *u, struct sk_user *su, uint64_t key)
 
 const struct sk *sk_next(uint32_t *number) { return table_next(&all, number); }
 
-/* Another socket that shares the port of s (SO_REUSEPORT), and so keeps the port reserved. NULL: there is none. */
+/* Another socket that has the same port as s by SO_REUSEPORT. NULL: there is none. */
 static struct sk *sharer(const struct sk *s)
 {
 	if (!s->balance)
@@ -152,6 +152,7 @@ static void give_port(struct sk *s)
 		cm_port_give(s->dev, s->families, s->local.port);
 }
 
+/* Every process has closed the socket's descriptor: its end begins. */
 static void on_hup(struct loop_fd *f, uint32_t events)
 {
 	struct sk *s = rn_container_of(f, struct sk, src);
@@ -167,8 +168,8 @@ static void on_hup(struct loop_fd *f, uint32_t events)
 	sk_settle(s);
 }
 
-/* As in a kernel, closing a socket, or the end of its program, frees its port at once: handles ends that are
- * pending. */
+/* Frees the port that the socket `wants` asks for, if the sockets that have it are closed and the loop has not handled
+ * this yet: as in a kernel, a port is free as soon as its socket is closed or its program has ended. */
 static void look_for_end(const struct sk *wants)
 {
 	rn_list_each(struct sk, s, &bound, bound) {
@@ -196,6 +197,7 @@ bool sk_take_port(struct sk *s)
 	return s->has_port;
 }
 
+/* Enters the program's end of the socket pair, by which sk_find.c finds the socket. */
 static void name_file(struct sk *s)
 {
 	uint64_t cookie = 0;
@@ -225,7 +227,7 @@ bool sk_open(struct sk *s)
 	s->counted = true;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
 		return false;
-	/* The smallest buffer of the kernel, so that one message of the program fills it. */
+	/* The smallest buffer that the kernel allows, so that one message of IPC_STREAM_BLOCK bytes fills it. */
 	setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
 	setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
 	s->src.ready = on_hup;
@@ -323,7 +325,8 @@ void sk_writable(const struct sk *s)
 {
 	uint8_t sink[2 * IPC_STREAM_BLOCK];
 
-	/* the program's end holds few messages; a program that writes more only disturbs its own readiness */
+	/* The buffer holds few messages. A program that writes to the descriptor itself disturbs only its own
+	 * readiness. */
 	for (uint32_t i = 0; s->src.fd >= 0 && i < 4; i++)
 		if (recv(s->src.fd, sink, sizeof(sink), MSG_DONTWAIT) <= 0)
 			return;
@@ -408,6 +411,7 @@ static void sk_left(struct cmd *cmd)
 	sk_settle(s);
 }
 
+/* The closed socket has had LEFT_NS to send its data: resets the connection. */
 static void give_up(struct loop_timer *t)
 {
 	struct sk *s = rn_container_of(t, struct sk, timer);

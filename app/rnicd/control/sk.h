@@ -37,10 +37,10 @@ struct sk_user {
 struct sk {
 	struct owner owner; /* OWNER_SOCK: the number by which clients and workers name it */
 	struct owner file;  /* OWNER_SOCK_FD: the kernel's number of the program's end of the socket pair */
-	bool is_shown;      /* a program of another user, which has shown the descriptor, has it too */
+	bool is_shown; /* a program of another user, `shown`, has shown the descriptor, so that user may use it, too */
 	uid_t shown;
-	uint64_t ino;       /* inode number of the program's end; 0: it has never had one */
-	uint32_t number;    /* among all sockets */
+	uint64_t ino;       /* inode number of the program's end; 0: there has never been one */
+	uint32_t number;    /* its number among all sockets: sk_next() */
 	struct loop_fd src; /* rnicd's end of the socket pair */
 	enum sk_state state;
 	struct user *user;
@@ -50,20 +50,22 @@ struct sk {
 	struct ipc_addr local, remote;
 	bool has_port; /* local.port is reserved for it, and it is on the list `bound` */
 	struct rn_link bound;
-	bool counted; /* rnicd's descriptor of it is counted in the user's share */
-	bool gone;    /* the descriptor is closed everywhere */
+	bool counted; /* rnicd's end of the socket pair is counted in the user's share of descriptors */
+	bool gone;    /* no process has the descriptor open */
 	bool busy;    /* cmd is under way */
-	bool last;    /* CMD_STREAM_CLOSE has been sent with a reset, and is the last command */
+	bool last;    /* CMD_STREAM_CLOSE was sent with abort: no further command follows */
 	struct cmd cmd;
 	struct client *c; /* the client that is answered when cmd is; NULL: none */
-	int fd;           /* the program's end, until it has been passed to the program; then -1 */
+	int fd;           /* the program's end of the socket pair, until it is passed to the program; then -1 */
 	struct loop_timer timer;
 	/* listener */
 	struct rn_list pending; /* struct sk, by link; oldest first */
 	uint32_t n_pending, backlog;
-	uint32_t tokens; /* bytes in its descriptor, one for each pending connection while there is room */
+	/* Bytes in its descriptor: one for each pending connection, while there is room. SK_GRAM: CMD_GRAM_CLOSE so
+	 * far. */
+	uint32_t tokens;
 	struct rn_link link;
-	struct sk *listener; /* of a pending one */
+	struct sk *listener; /* SK_PENDING: its listener */
 	/* stream */
 	uint32_t worker;
 	struct stream *stream; /* NULL: not open yet, or closed */
@@ -72,8 +74,8 @@ struct sk {
 	bool peer_fin; /* the peer's FIN has come */
 	bool has_flow; /* is counted in the user's share of the worker's connections or datagram sockets */
 	bool has_bit;
-	uint32_t bit;
-	bool reuse, balance; /* sockets of the user that also have this flag may share its port: IPC_SOCK_*,
+	uint32_t bit;        /* of its doorbell, if has_bit */
+	bool reuse, balance; /* it may share its port with sockets of its user that have the same flag: IPC_SOCK_REUSE,
 			      * IPC_GRAM_* */
 	/* datagram socket; dev may be GRAM_ANY_DEV */
 	struct gram *gram; /* the worker's part, while there is one */
@@ -90,35 +92,41 @@ void sk_reap(void);                                            /* end of the loo
 void sk_set_state(struct sk *s, enum sk_state to);
 /* The doorbells of this user; NULL: no memory. */
 struct sk_user *sk_user_get(struct client *c);
-/* Makes a socket without a descriptor; key 0: with a new number. NULL: no memory. */
+/* Makes a socket without a descriptor. key: its owner number; 0: a new one. NULL: no memory. */
 struct sk *sk_new(struct user *u, struct sk_user *su, uint64_t key);
-/* Reserves local.port of dev for it; 0: any free port. False: in use by a socket whose descriptor is open. */
+/* Reserves local.port of dev for the socket; port 0: any free one. False: a socket whose descriptor is open has it. */
 bool sk_take_port(struct sk *s);
-/* Makes its descriptor, which is not writable yet. False: no free descriptor, or the user has too many. */
+/* Makes the socket's descriptor, which is not writable yet. False: no free descriptor, or the user has too many. */
 bool sk_open(struct sk *s);
-/* Makes its memory, and takes a doorbell bit and a place in the worker's table of connections. False with a
- * sentence. */
+/* Makes the socket's memory, and takes a doorbell bit and a place in the worker's table of connections. False with a
+ * sentence in *why; the caller then calls sk_disarm() or lets the socket end. */
 bool sk_arm(struct sk *s, const char **why);
+/* Undoes sk_arm(). */
 void sk_disarm(struct sk *s);
-/* Continues its end, and frees it when nothing is under way any more; called whenever something about it has
- * changed. */
+/* If the socket is gone: continues its end, and frees it when nothing is under way any more. Called whenever something
+ * about the socket has changed. */
 void sk_settle(struct sk *s);
 struct sk *sk_of(uint64_t key);
-/* The socket behind `number`, which becomes the number of that socket; 0: the first one. NULL: there is none. */
+/* The first socket with a larger number than *number, which becomes its number. NULL: there is none. */
 const struct sk *sk_next(uint32_t *number);
 /* `done` of an allocated command whose answer nobody waits for: frees the command. */
 void sk_forget_cmd(struct cmd *cmd);
-/* Resets a connection for which there is no listener any more. */
+/* Resets a new connection that cannot wait for accept. */
 void sk_refuse(uint32_t worker, struct stream *stream, uint64_t key);
+/* Makes the program's descriptor writable: reads the bytes that fill its buffer. */
 void sk_writable(const struct sk *s);
-bool sk_readable(const struct sk *s); /* false: the descriptor is full of such bytes, and readable */
+/* Makes the program's descriptor readable: writes a byte into it. False: it is full of such bytes, and so readable. */
+bool sk_readable(const struct sk *s);
+/* The same for a listener: a byte for each pending connection. */
 void sk_listener_readable(struct sk *l);
+/* Sends s->cmd, whose arguments are set, to the socket's worker; commands about listeners to all workers. */
 void sk_send(struct sk *s, enum cmd_type type, void (*done)(struct cmd *));
 /* Finds the client's socket in this state; NULL: the client was answered with an error. */
 struct sk *sk_find(struct client *c, uint64_t key, enum sk_state state);
 /* The socket's description in an answer to a program. */
 struct ipc_sock_ok sk_answer(const struct sk *s);
-/* Passes the descriptors to the program. */
+/* Answers the request with the socket's description, its descriptor if that was not passed before, and its memory if
+ * asked. */
 void sk_hand_over(struct client *c, struct sk *s, bool with_memory);
 
 /* Finds the socket of a descriptor that the client has shown (sk_find.c). */
@@ -133,7 +141,7 @@ const char *sk_gram_refusal(const struct client *c, uint32_t dev, uint16_t port)
 /* Whether a socket has the UDP port of the device. */
 bool sk_gram_has_port(uint32_t dev, uint16_t port);
 void sk_gram_give_port(struct sk *s);
-/* Called when its descriptor is closed. False: nothing is under way any more. */
+/* Continues the end of a closed datagram socket. True: a command is under way. False: the worker has released it. */
 bool sk_gram_end(struct sk *s);
 
 #endif

@@ -9,7 +9,7 @@ static struct sk *sk_arrived(const struct event_stream *ev, uint32_t worker)
 {
 	struct sk *l = sk_of(ev->listener), *s = NULL;
 
-	/* Each worker has kept to the backlog; what it had let in before a smaller one is not refused. */
+	/* Each worker keeps to the backlog. Connections that came before listen() set a smaller one are not refused. */
 	if (l != NULL && l->state == SK_LISTENING && !l->gone && user_take(l->user, USER_FLOWS, worker, 1)) {
 		s = sk_new(l->user, l->su, ev->key);
 		if (s == NULL)

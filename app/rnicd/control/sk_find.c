@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Finds the socket of a descriptor, for a program that got the descriptor from another one, by exec or over a UNIX
- * socket. Whoever has the descriptor may use the socket, as with a kernel's socket, whichever user made it.
+ * socket. As with a kernel's socket, a program that has the descriptor may use the socket, whichever user made it.
  */
 #include <errno.h>
 
@@ -23,7 +23,7 @@ static uint32_t kind_of(const struct sk *s)
 void sk_show(struct client *c)
 {
 	const struct owner *o = owner_get(OWNER_SOCK_FD, c->shown); /* a descriptor that is no socket has the cookie 0,
-								     * which nothing has */
+								     * which no socket has */
 	struct sk *s = o != NULL ? rn_container_of(o, struct sk, file) : NULL;
 
 	if (s == NULL || s->gone) {

@@ -13,9 +13,9 @@
 #define BUCKETS   1024u
 #define FIRST     32768u /* first dynamic port, as in cm_port.c */
 #define LAST      60999u
-#define LAST_TURN 64u /* turns of the worker in which a closed socket may still send what is queued */
+#define LAST_TURN 64u /* turns of the worker in which a closed socket may still send queued datagrams */
 
-/* Sockets by UDP port. A socket may have the port on all addresses. */
+/* Datagram sockets by hash of the UDP port. A socket may have the port on all addresses. */
 static struct rn_list ports[BUCKETS];
 
 /* ---- UDP ports ---- */
@@ -25,8 +25,8 @@ static bool same_address(const struct sk *s, uint32_t dev)
 	return s->dev == dev || s->dev == GRAM_ANY_DEV || dev == GRAM_ANY_DEV;
 }
 
-/* As in a kernel, closing a socket, or the end of its program, frees its port at once: handles ends that are
- * pending. */
+/* Whether no process has the socket open, even if the loop has not handled this yet: as in a kernel, a port is free as
+ * soon as its socket is closed or its program has ended. */
 static bool has_ended(struct sk *s)
 {
 	struct pollfd p = { .fd = s->src.fd };
@@ -131,8 +131,8 @@ static void gram_begin(struct client *c, struct sk *s)
 	sk_send(s, CMD_GRAM_OPEN, gram_opened);
 }
 
-/* Finds the index of the device with the address; GRAM_ANY_DEV: the wildcard address. False: the client was
- * answered. */
+/* Finds the device with the address; GRAM_ANY_DEV for the wildcard address. False: the client was answered with an
+ * error. */
 static bool device_of(struct client *c, const struct ipc_addr *a, uint32_t *dev)
 {
 	static const uint8_t none[16];

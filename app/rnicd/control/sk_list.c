@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * IPC_SOCK_LIST: the sockets that a user may see, for rnicrun --ss. The list is no snapshot: sockets that are made or
- * closed between two answers may be missing. What programs can write in a socket's memory is copied and bounded, so a
- * program can only falsify the row of its own socket.
+ * closed between two answers may be missing. Values that programs can write in a socket's memory are copied and
+ * bounded, so a program can only falsify the row of its own socket.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,14 +11,14 @@
 #include "control/cm.h"
 #include "control/sk.h"
 
-#define LOOKS_MAX 512u /* sockets that one request looks at: it takes less than 0.1 ms */
+#define LOOKS_MAX 512u /* sockets that one request looks at; these take less than 0.1 ms */
 
 static bool may_see(const struct client *c, const struct sk *s)
 {
 	return c->uid == 0 || c->uid == geteuid() || c->user == s->user || (s->is_shown && s->shown == c->uid);
 }
 
-/* Bytes between two indices of a ring. */
+/* Bytes between two indices of a ring, at most the size of the ring. */
 static uint32_t waiting(const uint32_t *tail, const uint32_t *head, uint32_t ring)
 {
 	return rn_min_u32(__atomic_load_n(tail, __ATOMIC_RELAXED) - __atomic_load_n(head, __ATOMIC_RELAXED), ring);
@@ -59,7 +59,8 @@ static void row_of_gram(const struct sk *s, struct ipc_sock_row *row)
 	row->families = s->dev == GRAM_ANY_DEV ? IPC_SOCK_IP4 : 0;
 }
 
-/* As in Linux, a socket that is only bound or has ended is in no list; a closed one is while its connection lives. */
+/* As in Linux, a socket that is only bound, or has ended, is not listed. A closed TCP socket is listed as long as its
+ * connection exists. */
 static bool is_listed(const struct sk *s)
 {
 	switch (s->state) {

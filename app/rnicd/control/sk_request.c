@@ -79,8 +79,8 @@ struct sk *sk_find(struct client *c, uint64_t key, enum sk_state state)
 	return s;
 }
 
-/* Finds the device of an address and its families; CM_NO_DEV: all devices of these families. False: the client was
- * answered. */
+/* Finds the device with the address, and the families in which the port is to be reserved. CM_NO_DEV: all devices of
+ * these families. False: the client was answered with an error. */
 static bool bound_to(struct client *c, const struct ipc_sock_addr *r, uint32_t *dev, uint8_t *families)
 {
 	static const uint8_t none[16];
@@ -88,7 +88,7 @@ static bool bound_to(struct client *c, const struct ipc_sock_addr *r, uint32_t *
 	const char *no;
 
 	*dev = dev_by_addr(r->addr.ip);
-	*families = CM_IP4 | CM_IP6; /* the port of such a socket is reserved in both families */
+	*families = CM_IP4 | CM_IP6; /* a socket with one device's address reserves its port in both families */
 	if (all) {
 		*dev = CM_NO_DEV;
 		*families = (r->flags & IPC_SOCK_IP4 ? CM_IP4 : 0) | (r->flags & IPC_SOCK_IP6 ? CM_IP6 : 0);
@@ -172,7 +172,8 @@ static void sk_listens_now(struct cmd *cmd)
 	sk_settle(s);
 }
 
-/* listen() once more: another backlog. The socket is not busy meanwhile, as connections may be taken from it. */
+/* listen() was called once more: sets another backlog. The socket does not become busy, so that accept() is possible
+ * meanwhile. */
 static void listen_again(struct client *c, struct sk *s, uint32_t backlog)
 {
 	struct cmd *cmd = calloc(1, sizeof(*cmd));

@@ -23,7 +23,7 @@ static int fail(char *err, uint32_t len, const char *path, const char *what)
 	return -1;
 }
 
-/* False with a sentence in err: there is no such directory, and none can be made. */
+/* Makes the directory of the path if it is missing. False with a sentence in err: it cannot be made. */
 static bool make_dir(const char *path, char *err, uint32_t len)
 {
 	char dir[256];
@@ -40,8 +40,9 @@ static bool make_dir(const char *path, char *err, uint32_t len)
 }
 
 /*
- * A lock on a file beside the socket decides which daemon may have the name. The lock ends with its process, so of two
- * daemons that start at the same time only one takes over a stale socket.
+ * A lock on a file beside the socket decides which daemon may have the socket's name. The lock ends with the daemon's
+ * process, so of two daemons that start at the same time only one takes over a stale socket. Returns the descriptor of
+ * the file; -1 with a sentence in err.
  */
 static int take_lock(const char *path, char *err, uint32_t len)
 {
@@ -67,7 +68,7 @@ static int take_lock(const char *path, char *err, uint32_t len)
 	}
 }
 
-/* True: no file of this name is left. */
+/* Removes a stale socket of this name. True: no file has the name any more. */
 static bool clear_way(const char *path, char *err, uint32_t len)
 {
 	struct stat st;

@@ -8,9 +8,9 @@
 
 struct table {
 	void **obj;     /* by handle - 1 */
-	uint32_t room;  /* allocated */
-	uint32_t live;  /* objects in it */
-	uint32_t first; /* no free slot lies before */
+	uint32_t room;  /* number of slots in obj */
+	uint32_t live;  /* number of objects */
+	uint32_t first; /* index in obj before which no slot is free */
 };
 
 /* The new handle; 0 when there is no memory. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The callbacks run in DPDK's telemetry thread, under loop_lock(), which stops the control plane meanwhile. Values that
- * belong to a worker are asked for by command (tele_ask.c).
+ * The callbacks run in DPDK's telemetry thread. While they read the control thread's objects they hold loop_lock(),
+ * which stops the control thread. They ask the workers by command for values that belong to a worker (tele_ask.c).
  */
 #include "control/tele.h"
 
@@ -210,7 +210,7 @@ static int on_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 	return rc == 0 ? 0 : -ENOENT;
 }
 
-/* All workers have the same. */
+/* Lists the listeners of one worker; all workers have the same ones. */
 static int on_listeners(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	struct tele_page page = tele_page_of(params);
@@ -275,7 +275,7 @@ static int on_workers(const char *cmd, const char *params, struct rte_tel_data *
 	return 0;
 }
 
-/* All workers' counters together. */
+/* Adds to each 64-bit counter of a structure the counter of another one. */
 static void sum_words(uint64_t *to, const uint64_t *from, size_t bytes)
 {
 	for (size_t i = 0; i < bytes / sizeof(*to); i++)
@@ -355,7 +355,7 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 
 /* ---- events ---- */
 
-/* DPDK's JSON functions cannot escape quotation marks, backslashes and control characters, so they are replaced. */
+/* Replaces quotation marks, backslashes and control characters, which DPDK's JSON functions cannot escape. */
 static void plain_text(char *text)
 {
 	for (; *text != '\0'; text++)
@@ -416,7 +416,8 @@ static int on_drop_client(const char *cmd, const char *params, struct rte_tel_da
 
 static bool going;
 
-/* DPDK cannot unregister a command; its thread lives until rte_eal_cleanup(). */
+/* DPDK cannot unregister a command, and its thread runs until rte_eal_cleanup(). So each callback does nothing unless
+ * `going`. */
 #define GUARDED(fn) \
 	static int fn##_guarded(const char *cmd, const char *params, struct rte_tel_data *d) \
 	{ \
@@ -470,7 +471,7 @@ bool tele_start(void)
 void tele_stop(void)
 {
 	__atomic_store_n(&going, false, __ATOMIC_RELEASE);
-	loop_lock(); /* waits until a running callback has finished */
+	loop_lock(); /* waits for a callback that holds the lock */
 	tele_ask_stop();
 	loop_unlock();
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Telemetry: commands /rnic/... of DPDK's telemetry socket (dpdk-telemetry.py). Without parameter a command lists
- * objects, one line of text each; with the number of an object (ports: the name) it shows all values of that object.
+ * objects, one line of text each. With the number of an object (ports and flows: the name) it shows all values of that
+ * object.
  */
 #ifndef TELE_H
 #define TELE_H

@@ -13,16 +13,16 @@
 #include "control/loop.h"
 
 #define PATIENCE_S 2
-#define CONNS_MAX  512u /* the number that an answer of DPDK's telemetry can hold */
+#define CONNS_MAX  512u /* entries that an answer of DPDK's telemetry can hold */
 
-/* A command whose answer telemetry waits for. Freed by telemetry, or by the control thread if telemetry has stopped
- * waiting. */
+/* A command with memory for the answers, for which telemetry's thread waits. This thread frees it, or the control
+ * thread if telemetry's thread has stopped waiting. */
 struct ask {
 	struct cmd cmd;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	bool done, abandoned; /* under lock */
-	void *list;           /* the list of answers, freed with the command; or NULL */
+	void *list;           /* a list of answers, freed with the command; NULL: the answers are below */
 	union {
 		uint32_t n[RNICD_MAX_PORTS * RNICD_MAX_WORKERS]; /* number of entries of each part of the list */
 		struct look_worker worker[RNICD_MAX_WORKERS];
@@ -73,8 +73,8 @@ static struct ask *ask_new(enum cmd_type type)
 	return a;
 }
 
-/* Called under loop_lock, which it releases. True: the answers have come. False: the command is freed, now or by the
- * control thread. */
+/* Sends the command to all workers, and waits for the answers. Called under loop_lock, which it releases. True: the
+ * answers have come. False: the command is freed, now or by the control thread. */
 static bool ask_all(struct ask *a)
 {
 	struct timespec until;
@@ -101,6 +101,7 @@ static bool ask_all(struct ask *a)
 
 /* ---- connections ---- */
 
+/* Names the connections that the workers are to look at. */
 static void collect(struct ask *a)
 {
 	struct cmd_look_conns *l = &a->cmd.look_conns;
@@ -191,7 +192,8 @@ static struct ask *ask_list(enum cmd_type type, size_t entries, size_t size)
 	return NULL;
 }
 
-/* The list of answers, and the number of entries of each of `parts`; NULL: no answer in time. */
+/* Sends the command. Returns the list of answers, and in n the number of entries of each of its parts. NULL: no answer
+ * in time. */
 static void *listed(struct ask *a, uint32_t *n, uint32_t parts)
 {
 	loop_lock();

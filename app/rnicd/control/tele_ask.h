@@ -27,12 +27,12 @@ bool tele_workers(struct look_worker out[RNICD_MAX_WORKERS]);
 bool tele_listeners(struct look_listener out[LOOK_LISTENERS], uint32_t *n);
 
 /*
- * The flows of reliable datagrams: those of device i at worker k are part p = k * n_ports + i of the list, which begins
- * at [p * LOOK_FLOWS] and has n[p] entries. Freed by the caller; NULL: no memory, or no answer in time.
+ * The flows of reliable datagrams. The list has a part for each device i and worker k: part p = k * n_ports + i begins
+ * at [p * LOOK_FLOWS] and has n[p] entries. The caller frees the list. NULL: no memory, or no answer in time.
  */
 struct look_flow *tele_flows(uint32_t n[RNICD_MAX_PORTS * RNICD_MAX_WORKERS]);
 
-/* The messages that wait for segments: those of worker i begin at [i * LOOK_RECORDS], n[i] of them. Else as above. */
+/* The messages that wait for segments. Those of worker i begin at [i * LOOK_RECORDS], and are n[i]. Else as above. */
 struct look_record *tele_records(uint32_t n[RNICD_MAX_WORKERS]);
 
 /* Under loop_lock: makes the calls above fail from now on, without sending commands. */

@@ -29,7 +29,7 @@ void tele_add_line(struct rte_tel_data *d, struct tele_page *page, const char *f
 	va_end(ap);
 	const uint32_t len = (uint32_t)strlen(line) + 3; /* with quotes and comma */
 	if (page->entries == 0 || page->bytes < len) {
-		page->entries = 0; /* the next answer begins with this one */
+		page->entries = 0; /* the next page begins with this entry */
 		return;
 	}
 	page->entries--;

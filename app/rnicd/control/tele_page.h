@@ -22,14 +22,15 @@ static inline bool tele_list_wanted(const char *params)
 	return params == NULL || params[0] == '\0' || params[0] == '+';
 }
 
-/* The part of a list in an answer: after `skip` entries, as many as there is room for. */
+/* The part of a list that an answer holds. skip: entries of the list still to skip; entries, bytes: room left. */
 struct tele_page {
 	uint32_t skip, entries, bytes;
 };
 
+/* The page that the parameter asks for. */
 struct tele_page tele_page_of(const char *params);
 
-/* Adds an entry of a list if it belongs to the page; truncated to the length that DPDK accepts. */
+/* Adds an entry of a list if it belongs to the page. The entry is truncated to the length that DPDK accepts. */
 void tele_add_line(struct rte_tel_data *d, struct tele_page *page, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -27,7 +27,8 @@ static void sum_port(const struct rnicd_port *p, struct rnicd_port_stats *sum)
 	}
 }
 
-/* Of a port with several paths: what it has counted, and what its paths have sent and lost. They receive for it. */
+/* The counters of a port and its paths, added up. Received packets and bytes are the port's alone: a frame that a path
+ * receives is counted at the path and at the port. */
 static void sum_paths(const struct rnicd_port *p, struct rnicd_port_stats *sum)
 {
 	struct rnicd_port_stats one;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What telemetry tells of ports and of the paths of those that have several. */
+/* Telemetry about ports and their paths. */
 #ifndef TELE_PORT_H
 #define TELE_PORT_H
 
 struct rte_tel_data;
 
-/* A telemetry callback, under loop_lock(). */
+/* The callback of /rnic/ports; it takes no lock. */
 int tele_ports(const char *cmd, const char *params, struct rte_tel_data *d);
 
 #endif

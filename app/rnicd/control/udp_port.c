@@ -30,7 +30,8 @@ const char *udp_port_refusal(const struct client *c, uint32_t dev, uint16_t udp_
 	return NULL;
 }
 
-/* relaxed: no datagram finds the queue pair before its worker has been told of it, behind this */
+/* relaxed: the command that tells the worker of the queue pair is sent later, and no datagram finds the queue pair
+ * before. */
 static void put_bit(uint64_t *bits, uint16_t udp_port, bool on)
 {
 	const uint64_t bit = UINT64_C(1) << udp_port % 64, word = bits[udp_port / 64];
@@ -43,7 +44,7 @@ bool udp_port_take(struct user *u, uint32_t dev, uint16_t udp_port)
 	struct rnicd_port *port = rnicd.port[dev];
 	uint64_t *bits = port->qp_ports != NULL ? port->qp_ports : calloc(WORDS, sizeof(*bits));
 
-	/* kept for good: workers look at it; release: pairs with port_has_qp() */
+	/* Never freed, since workers read it. release: pairs with port_has_qp(). */
 	__atomic_store_n(&port->qp_ports, bits, __ATOMIC_RELEASE);
 	if (bits == NULL || !user_take(u, USER_UDP_PORTS, dev, 1))
 		return false;

@@ -13,7 +13,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
-static struct unmap *first, **last = &first; /* under the lock, as is `ending` */
+static struct unmap *first, **last = &first; /* the queue; under the lock, as is `ending` */
 static bool ending, running;
 static pthread_t thread;
 
@@ -42,7 +42,7 @@ static void *run(void *arg)
 			whole |= munmap(u->base + at, rn_min_u64(PIECE, u->size - at)) != 0;
 		if (whole) /* pages larger than a piece */
 			munmap(u->base, u->size);
-		/* Release: pairs with unmap_is_done(); u is its owner's from now on. */
+		/* Release: pairs with unmap_is_done(). From now on u belongs to its owner. */
 		__atomic_store_n(&u->waits, 0, __ATOMIC_RELEASE);
 	}
 	return arg;

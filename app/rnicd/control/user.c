@@ -12,7 +12,7 @@
 #include "control/dev.h"
 #include "qp/qp_xrc.h"
 
-#define INDICES      RNICD_MAX_PORTS /* and workers */
+#define INDICES      RNICD_MAX_PORTS /* a table has an index for each device, or for each worker */
 #define OWN_FDS      256u            /* descriptors of rnicd itself: ports, workers, files */
 #define MAPS_DEFAULT 65530u          /* vm.max_map_count if it cannot be read */
 #define TELL_NS      (10 * RN_NS_PER_S)
@@ -42,8 +42,9 @@ static const char *const name[USER_TABLES] = {
 };
 
 static struct rn_list users;
+/* total: entries of each table. used: entries in use by all users. */
 static uint32_t total[USER_TABLES], used[USER_TABLES][INDICES];
-static uint64_t told[USER_TABLES];
+static uint64_t told[USER_TABLES]; /* time of the last line of the log about the table */
 
 static uint32_t max_mappings(void)
 {

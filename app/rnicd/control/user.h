@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Resources that all clients share, and the share of each that one user (uid) may have: so one user, with any number of
- * processes, leaves room for the others. user-share sets a user's share of the whole; the quotas bound a single client.
- * Control thread.
+ * Resources that all clients share ("tables"), and the share of each table that one user (uid) may have. So a user with
+ * any number of processes leaves room for the others. The key user-share sets the share in percent. Quotas, on the
+ * other hand, bound a single client. Control thread.
  */
 #ifndef USER_H
 #define USER_H
@@ -11,21 +11,21 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The shared tables. The index is 0 if there is only one such table. */
+/* The tables. Where each device or worker has a table of its own, its number is the index; else the index is 0. */
 enum user_table {
 	USER_CLIENTS,   /* connected processes */
 	USER_FDS,       /* descriptors of rnicd */
 	USER_MAPPINGS,  /* memory mappings: the kernel limits them for each process (vm.max_map_count) */
-	USER_LISTENERS, /* listeners; a listener counts once for each of its devices */
-	USER_STAGS,     /* of a device */
-	USER_GROUPS,    /* of a device */
+	USER_LISTENERS, /* listeners; one of rdma_cm counts once for each of its devices */
+	USER_STAGS,     /* memory regions and windows of a device */
+	USER_GROUPS,    /* multicast groups of a device */
 	USER_FLOWS,     /* connections of a worker */
-	USER_OPENINGS,  /* connections that the user opens and that are not established yet */
-	USER_REQUESTS,  /* connections that a peer requests and that are not established yet */
+	USER_OPENINGS,  /* connections of a worker that the user opens and that are not established yet */
+	USER_REQUESTS,  /* connections of a worker that peers request and that are not established yet */
 	USER_XSRQS,     /* XRC shared receive queues of a device */
 	USER_XRCDS,     /* XRC domains, counted once for each open */
 	USER_UDS,       /* datagram queue pairs and datagram sockets of a worker */
-	USER_UDP_PORTS, /* of a device, that queue pairs have for themselves */
+	USER_UDP_PORTS, /* UDP ports of a device that belong to one queue pair each */
 	USER_TABLES
 };
 
@@ -39,7 +39,7 @@ struct user *user_get(uid_t uid);
 struct user *user_hold(struct user *u);
 void user_put(struct user *u);
 
-/* Whether this user may take n entries of table[index]. Takes and logs nothing. */
+/* Whether this user may take n entries of table[index] now. Takes and logs nothing. */
 bool user_has_room(const struct user *u, enum user_table table, uint32_t index, uint32_t n);
 
 /*

@@ -126,8 +126,8 @@ static const struct why_row rows[WHYS] = {
 };
 
 struct why_said {
-	uint64_t again; /* time until which the cause is only counted */
-	uint32_t more;
+	uint64_t again; /* time until which further occurrences are only counted */
+	uint32_t more;  /* their number */
 };
 
 static struct why_said said[RNICD_MAX_LINES][WHYS];
@@ -135,8 +135,8 @@ static uint64_t seen[RNICD_MAX_LINES][WHYS]; /* sums of the ports' counters at t
 static struct loop_timer timer;
 static bool stopped;
 
-/* Whether a cause was logged less than SAY_AGAIN_NS ago; then it is counted. more: text with that number, for the next
- * line. */
+/* Whether the cause was logged less than SAY_AGAIN_NS ago; then this occurrence is only counted. Else more: text with
+ * the number of occurrences that were only counted, for the new line. */
 static bool said_lately(struct why_said *s, char *more, size_t len)
 {
 	const uint64_t now = rnicd_now();
@@ -184,7 +184,7 @@ static struct iw_err err_of(uint32_t vendor_err)
 				.code = (uint8_t)vendor_err };
 }
 
-/* bits: enum rnicd_spacing, which has the order of mpa_spacings. */
+/* The bits of fx->spacings are in the order of mpa_spacings (mpa_rx.h), as are these words. */
 static void spacing_why(const struct event_fx *fx)
 {
 	static const char *const words[MPA_SPACINGS] = { "512", "1024", "2048", "4096", "none" };
@@ -201,7 +201,7 @@ static void spacing_why(const struct event_fx *fx)
 	conn_why(fx, WHY_SPACING, rows[WHY_SPACING].remedy, detail);
 }
 
-/* The numbers come from the peer's Terminate, so any value is possible. */
+/* The error numbers may come from the peer's Terminate, so any value is possible. */
 static void terminate_why(const struct event_fx *fx)
 {
 	struct iw_err e = err_of(fx->vendor_err);
@@ -299,7 +299,7 @@ void why_cq(uint32_t client, int pid, uint32_t entries)
 
 /* ---- counters ---- */
 
-/* A counter of a port whose growth shows a cause. */
+/* A counter of ports: if it grows, the cause `why` is logged. */
 struct why_counter {
 	enum why why;
 	size_t offset;    /* in struct rnicd_port_stats */
@@ -326,7 +326,8 @@ static uint64_t sum_of(const struct rnicd_port *p, const struct why_counter *c)
 	return sum;
 }
 
-/* More than 1 in 1,000 data segments of the last second, and more than can be chance. */
+/* Retransmissions are logged if they are more than 1 in 1,000 data segments of the last second, and at least this
+ * many. */
 #define AGAIN_LEAST 10u
 
 static void look_at_retransmissions(uint32_t port)
