@@ -193,7 +193,7 @@ static void on_stop(int sig)
 	loop_poke();
 }
 
-/* The handlers only set flags; collect() in the loop carries them out. */
+/* The handlers only set flags; asked(), in the loop, does what they stand for. */
 static void on_ask(int sig)
 {
 	if (sig == SIGHUP)

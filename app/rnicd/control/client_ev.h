@@ -5,9 +5,9 @@
  * and are tried again. A waiting event is either a node inside one of the client's objects or a copy; EV_WAITING_MAX
  * bounds the copies. Control thread only.
  *
- * The eventfd is the client's: it may be blocking and full. So POLLOUT is checked before each write. If the client
- * fills the eventfd between check and write, the control thread blocks until its alarm (ALARM_S), and then drops the
- * client.
+ * The client has made the eventfd: it may be full, and a write to it may block. So POLLOUT is checked before each
+ * write. If the client fills the eventfd between check and write, the control thread blocks until SIGALRM interrupts
+ * the write (ALARM_S in main.c), and then drops the client.
  */
 #ifndef CLIENT_EV_H
 #define CLIENT_EV_H

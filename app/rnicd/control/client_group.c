@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Datagram QPs in multicast groups. To attach or detach a QP, a command goes to all workers: the QP's worker adds or
- * removes the QP, and the other workers learn which workers get a copy of what they receive.
+ * removes the QP, and the other workers learn to which workers they have to pass copies of the group's frames.
  */
 #include <errno.h>
 #include <stdlib.h>

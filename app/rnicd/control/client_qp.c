@@ -544,7 +544,7 @@ void client_query_qp(struct client *c)
 		return;
 	}
 	uint32_t state = q->coming ? QP_S_INIT : qp_get_state(q->qp);
-	/* The QP is connected as soon as both ends are in RTR; the client has not moved it to RTS yet. */
+	/* The engine has connected the QP, as both ends are in RTR; but the client has not moved it to RTS yet. */
 	if (q->oob != NULL && q->asked == QP_S_RTR && state == QP_S_RTS)
 		state = QP_S_RTR;
 	struct ipc_msg m = { .query_qp_ok = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads requests from a client's socket: the table of requests, and the use of helpers for messages with
+/* Reads requests from a client's socket, finds each in the table of requests, and lets helpers receive messages with
  * descriptors. */
 #include <errno.h>
 #include <sys/epoll.h>

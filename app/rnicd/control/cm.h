@@ -95,7 +95,7 @@ struct cm_id {
 	uint8_t families;     /* CM_IP4, CM_IP6: the families in which its address and port are valid */
 	uint8_t tos;          /* LISTENING: TOS of its connections' packets */
 	bool routed;          /* ADDR_KNOWN: connect needs no resolve_route: the neighbour was known lately */
-	bool disconnected;    /* DISCONNECTED has been sent to the client */
+	bool disconnected;    /* DISCONNECTED has been sent to the client, or waits in `hold` */
 	bool udp;             /* RDMA_PS_UDP: cm_sidr.c */
 	struct rn_list joins; /* RDMA_PS_UDP: struct cm_join, its groups (cm_join.c) */
 	uint32_t n_joins;
@@ -111,7 +111,7 @@ struct cm_id {
 	struct cm_hold hold;
 	uint32_t cmds; /* listen commands under way */
 	bool broken;   /* a worker could not listen */
-	bool gone;     /* the id was destroyed while commands were under way */
+	bool gone;     /* being destroyed; or the client will not get to know the id (cm_end.c) */
 	bool answer;   /* the client waits for the answer to destroy */
 	/* ROUTE_WAIT, or RDMA_PS_UDP: until the next repetition */
 	struct loop_timer timer;

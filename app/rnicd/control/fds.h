@@ -74,7 +74,7 @@ void fds_stop(void);
 
 /* Allocates the job of fds_close() in advance, so that closing cannot fail later. NULL: no memory. free() undoes it. */
 struct fds_job *fds_closing(void);
-/* Has a helper close the last descriptor of a client's socket. Takes over both arguments. */
+/* Lets a helper close the last descriptor of a client's socket. Takes over closing and sock. */
 void fds_close(struct fds_job *closing, uid_t uid, int sock);
 
 /* Receives the next message of sock, with its descriptors. key: given back to `done`. False: no memory. */

@@ -26,7 +26,7 @@
 #include "control/fds.h"
 
 #define SPARE      2u /* idle helpers to keep */
-#define PATIENCE_S 10 /* time after which a blocked helper is terminated */
+#define PATIENCE_S 10 /* seconds after which a blocked helper is terminated */
 #define LOOK_MS    1000
 
 /* The state of a helper, in memory that the broker and all helpers share. */

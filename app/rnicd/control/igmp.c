@@ -153,7 +153,7 @@ static bool igmp_say(struct igmp *i, struct igmp_group *g, uint64_t now, struct 
 
 uint32_t igmp_out(struct igmp *i, uint64_t now, struct pkt_igmp_record r[IGMP_GROUPS])
 {
-	const uint32_t most = i->version < 3 ? 1 : IGMP_GROUPS; /* what a packet of the smallest MTU holds */
+	const uint32_t most = i->version < 3 ? 1 : IGMP_GROUPS; /* groups that a message can hold */
 	uint32_t n = 0;
 
 	speak(i, now);

@@ -4,9 +4,10 @@
  * such a version come (section 7.2). Switches with IGMP snooping send a group's frames only to ports where the group
  * was reported.
  *
- * When the port joins or leaves a group, this is reported at once and once more some time later. A query is answered at
- * a random time within the time that it allows. In version 3 a host sends its report even if another host has sent the
- * same one; here this is so in the older versions, too. 224.0.0.1 is not reported.
+ * When the port joins or leaves a group, this is reported at once and once more some time later (in version 2 leaving
+ * only once, in version 1 not at all). A query is answered at a random time within the time that it allows. In version
+ * 3 a host sends its report even if another host has sent the same one; here this is so in the older versions, too.
+ * 224.0.0.1 is not reported.
  *
  * The code depends only on its state, the calls and `now`: it reads no clock and allocates nothing. A struct igmp has
  * one owner. Times are ns.

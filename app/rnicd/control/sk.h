@@ -107,7 +107,7 @@ void sk_disarm(struct sk *s);
  * about the socket has changed. */
 void sk_settle(struct sk *s);
 struct sk *sk_of(uint64_t key);
-/* The first socket with a larger number than *number, which becomes its number. NULL: there is none. */
+/* The first socket whose number is larger than *number; sets *number to it. NULL: there is none. */
 const struct sk *sk_next(uint32_t *number);
 /* `done` of an allocated command whose answer nobody waits for: frees the command. */
 void sk_forget_cmd(struct cmd *cmd);
