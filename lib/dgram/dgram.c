@@ -24,7 +24,7 @@ struct qp *dgram_pop(struct dgram_ctx *d)
 	return qp;
 }
 
-/* Takes the QP off the list, since it goes away or is reset. */
+/* Takes a QP that is destroyed or reset off the list, and drops its messages. */
 static void unlist(struct dgram_ctx *d, struct qp *qp)
 {
 	if (qp->ready)
@@ -181,7 +181,7 @@ static enum qp_take take(struct qp_ctx *ctx, struct qp *qp, struct qp_send *s, e
 	return *why == QP_WC_SUCCESS ? QP_TAKE_OK : QP_TAKE_BAD;
 }
 
-/* The Q_Key that the receiver must have. */
+/* The Q_Key that the datagram carries. An answer carries the one that the reader's request asked for. */
 static uint32_t key_of(const struct qp *qp, const struct qp_send *s)
 {
 	const struct dgram_msgs *g = dgram_msgs_of(qp);
@@ -189,16 +189,16 @@ static uint32_t key_of(const struct qp *qp, const struct qp_send *s)
 	return (s->w.ud.qkey & QP_QKEY_OWN) != 0 && (g == NULL || !g->answering) ? qp->qkey : s->w.ud.qkey;
 }
 
-/* Octets of each segment of the message; what goes to a group fits the path. */
+/* Octets of each segment of the message. A segment to a group fits the path's MTU. */
 static uint32_t unit_of(const struct dgram_msgs *g, const struct qp_send *s)
 {
 	return (s->w.ud.qpn & UDPL_QPN_MAX) == UDPL_QPN_GROUP ? g->group_unit : g->unit;
 }
 
-/* The octets of the message that go next. */
+/* How many octets of the message the next segment carries. */
 static uint32_t bytes_next(const struct dgram_msgs *g, const struct qp_send *s)
 {
-	const uint32_t left = s->w.op == QP_WR_READ ? 0 : s->total - s->sent; /* a request has none of its own */
+	const uint32_t left = s->w.op == QP_WR_READ ? 0 : s->total - s->sent; /* a Read request carries no data */
 
 	return g != NULL ? rn_min_u32(left, unit_of(g, s)) : left;
 }
@@ -267,7 +267,7 @@ static uint32_t put_headers(const struct qp *qp, const struct qp_send *s, uint32
 struct fill {
 	const struct rn_iov *piece;
 	uint32_t at;
-	uint32_t sum; /* CRC32C of what lies there */
+	uint32_t sum; /* CRC32C of all bytes written so far */
 };
 
 static void fill_on(struct fill *f, const uint8_t *p, uint32_t len)
@@ -323,7 +323,7 @@ static void complete(struct dgram_ctx *d, struct qp *qp, const struct qp_send *s
 	};
 
 	qp->midway = false;
-	if (rn_unlikely(g != NULL && g->answering)) { /* an answer has no work request here */
+	if (rn_unlikely(g != NULL && g->answering)) { /* an answer has no work request, so no completion */
 		g->answering = false;
 		d->qp->stats.ud_refused += status != QP_WC_SUCCESS;
 	} else {
@@ -345,8 +345,8 @@ static bool begin_answer(struct qp *qp)
 }
 
 /*
- * Begins the next work request or answer, by turns when there are both. No message is midway. False: nothing can be
- * sent.
+ * Begins the next work request or answer, alternately if both wait. The previous message must have been sent whole.
+ * False: nothing can be sent.
  */
 static bool begin(struct dgram_ctx *d, struct qp *qp, struct qp_send *s)
 {
@@ -490,7 +490,10 @@ static void deliver(struct dgram_ctx *dg, struct qp *qp, const struct dgram_rx *
 		dgram_fail(dg, qp);
 }
 
-/* RFC 5041, 4.2: a message that is one segment, or one segment of many; RFC 5040, 4.3: a Send. */
+/*
+ * Whether the headers are those of a Send (RFC 5040, 4.3) that is one segment, or of one segment of a longer Send
+ * (RFC 5041, 4.2).
+ */
 static bool is_send(const struct qp *qp, const struct udpl_hdr *h, const struct ddp_hdr *d)
 {
 	if (d->opcode != RDMAP_SEND && d->opcode != RDMAP_SEND_SE)

@@ -4,8 +4,8 @@
  * segment in one UDP datagram of lib/udp. A QP that has a struct dgram_msgs also sends and receives longer messages, of
  * many segments with a datagram each, which may come in any order, and RDMA Write-Records: Writes whose target is told
  * which of their octets have arrived. The carrier uses a QP's queues and placement directly, without qp_msgs, since
- * messages between two QPs have no order. A Send completes when its last byte is in the caller's buffer. What cannot be
- * delivered is dropped and counted in qp_stats.ud_*.
+ * messages between two QPs have no order. A Send completes when its last byte is in the caller's packet buffer. A
+ * message that cannot be delivered is dropped and counted in qp_stats.ud_*.
  *
  * In a worker's turn:
  *	for each datagram	find its QP by udpl_parse(), dgram_in(d, qp, ...)
@@ -15,7 +15,7 @@
  *		while (there is room and (len = dgram_out(d, qp, buffer, to))) transmit;
  *		without room: dgram_put(d, qp)
  *
- * Threads: as a QP that belongs to one worker. Lengths are bytes.
+ * Threads: the worker that owns the QP, except where a function says otherwise. Lengths are bytes.
  */
 #ifndef DGRAM_H
 #define DGRAM_H
@@ -28,11 +28,13 @@
 #include "qp/qp_engine.h"
 #include "udp/udpl.h"
 
-#define DGRAM_GRH_LEN 40u /* bytes before each received message, as verbs has it */
+#define DGRAM_GRH_LEN 40u /* bytes of the GRH that verbs puts before each received message */
 /* Bytes of a UDP payload beside the message: the DDP header, and a datagram's header and trailer. */
 #define DGRAM_INNER    (DDP_UNTAGGED_HDR_LEN)
 #define DGRAM_OVERHEAD (UDPL_HDR_LEN + DGRAM_INNER + UDPL_CRC_LEN)
-/* The headers behind the datagram's in a segment of an RDMA Write-Record, the longest of all kinds. */
+/*
+ * Bytes of the headers between a datagram's header and its data in a segment of an RDMA Write-Record, the longest case.
+ */
 #define DGRAM_INNER_MAX (UDPL_RECORD_LEN + DDP_TAGGED_HDR_LEN)
 
 #define DGRAM_MSG_MAX (UINT32_C(1) << 20) /* bytes of a message of many segments, at most */
@@ -43,7 +45,7 @@ struct dgram_ctx {
 	struct rn_slist ready; /* QPs with something to send */
 	struct rn_list open;   /* struct dgram_msg, by link: incomplete messages, the longest waiting first */
 	uint64_t timeout;      /* ns that an incomplete message waits for its next segment */
-	uint64_t linger;       /* ns that a message is remembered after its end */
+	uint64_t linger;       /* ns for which the key of a message is remembered after the message's end */
 };
 
 /* An answer to a Read-Record request, which is yet to be sent. */
@@ -62,16 +64,16 @@ struct dgram_answer {
 struct dgram_bind {
 	uint8_t group[16]; /* the group's address */
 	uint32_t tag;
-	uint32_t stag; /* of the device's table; looked up for each segment */
-	uint64_t to;   /* tagged offset in the STag that the sender's offset 0 means */
-	uint64_t len;  /* octets from there on; 0: the tag is bound to nothing */
+	uint32_t stag; /* an STag of the member's device, looked up for each segment */
+	uint64_t to;   /* tagged offset in this STag that the sender's offset 0 stands for */
+	uint64_t len;  /* octets of bound memory from `to` on; 0: the tag is bound to nothing */
 };
 
 /* What a queue pair has beside its struct qp if its messages may have many segments. The caller's memory. */
 struct dgram_msgs {
 	struct qp *qp;
 	uint32_t unit;       /* octets of each segment that the queue pair sends */
-	uint32_t group_unit; /* the same of what goes to a group: the path's */
+	uint32_t group_unit; /* octets of each segment that the queue pair sends to a group: they fit the path's MTU */
 	struct qp_send send; /* while qp->midway: the message that is being sent */
 	struct dgram_track track;
 	/*
@@ -80,8 +82,8 @@ struct dgram_msgs {
 	 */
 	struct qp_recv recv[DGRAM_OPEN];
 	/*
-	 * struct qp_record_map, for records that end incomplete; slots NULL: each valid range has a completion of its
-	 * own instead.
+	 * A ring of struct qp_record_map, one for each record that ends incomplete. slots NULL: each valid range of
+	 * such a record has a completion of its own instead.
 	 */
 	struct spsc_prod maps;
 	/* Requests for Read-Records that are to be answered, oldest first. */
@@ -99,14 +101,17 @@ struct dgram_msgs {
  */
 void dgram_msgs_init(struct dgram_msgs *g, struct qp *qp, uint32_t unit, uint32_t group_unit);
 /*
- * Likewise, behind dgram_msgs_init: a record that ends incomplete is told of by one completion and a map in this ring,
- * whose slots have QP_MAP_SIZE bytes.
+ * Control thread, after dgram_msgs_init and before a worker knows the QP: each record that ends incomplete is reported
+ * by one completion, and by a map in this ring. The ring's slots have QP_MAP_SIZE bytes.
  */
 RN_NODISCARD enum spsc_verdict dgram_msgs_maps(struct dgram_msgs *g, const struct spsc_place *at);
 static inline struct dgram_msgs *dgram_msgs_of(const struct qp *qp) { return qp->beside; }
 static inline uint32_t dgram_max(uint32_t unit) { return rn_min_u32(unit * UDPL_SEGS_MAX, DGRAM_MSG_MAX); }
 
-/* Called by the worker that owns the QP. As qp_step and qp_forget; dgram_doorbell: the client has rung. */
+/*
+ * Called by the worker that owns the QP. dgram_modify does what qp_step does, dgram_destroy what qp_forget does.
+ * dgram_doorbell: the client has rung the QP's doorbell.
+ */
 enum qp_verdict dgram_modify(struct dgram_ctx *d, struct qp *qp, enum qp_state to);
 void dgram_destroy(struct dgram_ctx *d, struct qp *qp);
 void dgram_doorbell(struct dgram_ctx *d, struct qp *qp);
@@ -144,9 +149,9 @@ struct dgram_to {
  * in order, the first of which holds all headers.
  */
 uint32_t dgram_out_to(struct dgram_ctx *d, struct qp *qp, const struct rn_iov *room, struct dgram_to *to);
-/* The length that this will return, of a queue pair with a struct dgram_msgs. */
+/* The length that the next dgram_out_to() will return. Only for a queue pair with a struct dgram_msgs. */
 uint32_t dgram_next(struct dgram_ctx *d, struct qp *qp);
-/* The same into one buffer. */
+/* dgram_out_to() with one piece of memory. */
 static inline uint32_t dgram_out(struct dgram_ctx *d, struct qp *qp, uint8_t *buf, struct dgram_to *to)
 {
 	const struct rn_iov room = { .base = buf, .len = UINT32_MAX };
@@ -158,7 +163,7 @@ static inline uint32_t dgram_out(struct dgram_ctx *d, struct qp *qp, uint8_t *bu
 struct dgram_rx {
 	const uint8_t *p; /* UDP payload, contiguous */
 	uint32_t len;
-	bool summed;              /* its CRC has been looked at, and is good */
+	bool summed;              /* the caller has checked the datagram's CRC, and it is good */
 	const struct udpl_hdr *h; /* filled in by udpl_parse() */
 	uint8_t tos, hop_limit;
 	uint8_t src[16], dst[16];
@@ -175,13 +180,16 @@ void dgram_put_grh(uint8_t grh[DGRAM_GRH_LEN], const struct dgram_rx *rx);
 /* dgram_seg.c */
 /* Takes a segment of a longer message; CRC, headers and Q_Key are checked already. */
 void dgram_seg_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx, const struct ddp_hdr *h);
-/* Takes the receive for the next message: the one kept at this place, or at another, or one of the queue. */
+/*
+ * Takes the receive for the next message: one that an incomplete message has left at this place or at another, else
+ * one of the receive queue.
+ */
 enum qp_take dgram_recv_take(struct dgram_ctx *d, struct qp *qp, uint32_t place, struct qp_recv *r);
-/* Ends all messages, those being received and the one being sent; with completions if `told`. */
+/* Ends all messages, those being received and the one being sent. told: their work requests complete as flushed. */
 void dgram_msgs_drop(struct dgram_ctx *d, struct dgram_msgs *g, bool told);
 /*
- * Begins the message of a segment that belongs to no open message: lists it, with its key, unit and total set. NULL:
- * the message must not begin; that has been counted.
+ * Begins the message of a segment that belongs to no open message, and puts the message into d->open. Its key, unit
+ * and total are set. NULL: the message must not begin; the drop has been counted.
  */
 struct dgram_msg *dgram_msg_begin(struct dgram_ctx *d, struct dgram_msgs *g, const struct udpl_hdr *h,
 				  const struct dgram_key *k);
@@ -190,7 +198,7 @@ void dgram_msg_end(struct dgram_ctx *d, struct dgram_msgs *g, struct dgram_msg *
 void dgram_msg_placed(struct dgram_ctx *d, struct dgram_msg *m, uint32_t off, uint32_t len);
 
 /* dgram_read.c */
-/* Takes a request; header and CRC are checked already. */
+/* Takes a request for a Read-Record. The caller has checked the CRC and the datagram's header. */
 void dgram_read_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx);
 /* Whether an answer must be sent. */
 bool dgram_read_owed(const struct qp *qp);
@@ -200,9 +208,12 @@ void dgram_read_begin(struct dgram_msgs *g);
 bool dgram_read_allowed(const struct qp *qp, const struct qp_send *s, uint32_t bytes);
 
 /* dgram_record.c */
-/* Takes a segment of an RDMA Write-Record; header and CRC are checked already. */
+/* Takes a segment of an RDMA Write-Record. The caller has checked the CRC and the datagram's header. */
 void dgram_record_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx);
-/* Completions for what is valid of the record, as far as CQ and ring of maps have room; true: all is told. */
+/*
+ * Writes completions for the record's valid octets, as far as the CQ and the ring of maps have room. True: all valid
+ * octets have been reported.
+ */
 bool dgram_record_tell(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The table of messages of many segments that a datagram queue pair is receiving: which octets of each have arrived,
- * which message has waited too long, which one is over. Every segment carries its message's number, length and unit,
- * and its own offset, so segments may come in any order, and any of them may be the first to arrive.
+ * which message has waited too long, which message has ended. Every segment carries its message's number, length and
+ * unit, and its own offset, so segments may come in any order, and any of them may be the first to arrive.
  *
  * Bounded: DGRAM_OPEN messages are open at a time, DGRAM_PER_SOURCE of one sender, and DGRAM_OVER are remembered after
  * their end, so that a segment that comes late or twice does not begin its message again.
  *
- * Pure: `now` goes in. The worker that owns the queue pair. Lengths are octets, times nanoseconds.
+ * Pure: the caller passes the time `now`. Threads: the worker that owns the queue pair. Lengths are octets, times are
+ * nanoseconds.
  */
 #ifndef DGRAM_MSG_H
 #define DGRAM_MSG_H
@@ -21,9 +22,9 @@
 #define DGRAM_OPEN       32u
 #define DGRAM_PER_SOURCE 8u
 #define DGRAM_OVER       64u
-#define DGRAM_OVER_BY_ID 256u /* above DGRAM_OVER, so that a new id mostly finds nothing; a power of two */
+#define DGRAM_OVER_BY_ID 256u /* more than DGRAM_OVER, so that the counter of a new id is mostly 0; a power of two */
 
-/* Identifies a message. No padding: compared as bytes. */
+/* Identifies a message. */
 struct dgram_key {
 	uint8_t src[16]; /* address of the sender */
 	uint32_t src_qpn;
@@ -34,7 +35,7 @@ struct dgram_msg {
 	struct dgram_key key;
 	bool open;
 	bool holds;  /* the message holds a receive of the queue pair: the one at its place */
-	bool record; /* an RDMA Write-Record, not a Send; the fields below are for records */
+	bool record; /* an RDMA Write-Record, not a Send; the fields down to `to` are for records */
 	bool has_imm;
 	uint8_t imm[4];
 	uint32_t stag;
@@ -51,9 +52,9 @@ struct dgram_msg {
 struct dgram_track {
 	struct dgram_msg msg[DGRAM_OPEN];
 	uint32_t n_open;
-	uint32_t last;                        /* index of the message used last: mostly the next segment's */
+	uint32_t last;                        /* index of the message used last: most segments belong to it */
 	uint32_t next;                        /* index in over[] of the oldest entry, which is replaced next */
-	uint8_t over_by_id[DGRAM_OVER_BY_ID]; /* how many entries of over[] have an id with this remainder */
+	uint8_t over_by_id[DGRAM_OVER_BY_ID]; /* how many entries of over[] have this id % DGRAM_OVER_BY_ID */
 	struct dgram_over {
 		struct dgram_key key;
 		uint64_t at; /* when the message ended; 0: the entry is empty */
@@ -67,14 +68,15 @@ struct dgram_msg *dgram_track_find(struct dgram_track *t, const struct dgram_key
 bool dgram_track_over(const struct dgram_track *t, const struct dgram_key *k, uint64_t now, uint64_t linger);
 
 /*
- * The message that must end before this sender can begin another one: its oldest if it has DGRAM_PER_SOURCE, else NULL.
+ * The message that must end before the sender of this key can begin another one: the sender's oldest message if
+ * DGRAM_PER_SOURCE of its messages are open, else NULL.
  */
 struct dgram_msg *dgram_track_crowded(struct dgram_track *t, const struct dgram_key *k);
 
 /* Begins a message; udpl_parse() has checked total and unit. NULL: DGRAM_OPEN are open. */
 struct dgram_msg *dgram_track_open(struct dgram_track *t, const struct dgram_key *k, uint32_t unit, uint32_t total);
 
-/* Ends a message, or refuses one (no place: m NULL), and remembers it. */
+/* Ends message m and remembers its key. m NULL: remembers the key alone, of a request for a Read-Record. */
 void dgram_track_end(struct dgram_track *t, struct dgram_msg *m, const struct dgram_key *k, uint64_t now);
 
 /* Whether a segment of len octets at `off` fits the message: it has a unit's length, or is the rest at the end. */
@@ -96,7 +98,7 @@ static inline bool dgram_msg_has(const struct dgram_msg *m, uint32_t off)
  */
 uint32_t dgram_msg_valid(const struct dgram_msg *m, uint32_t *off);
 
-/* Records that the segment at `off`, which fits and had not come before, has been placed. */
+/* Records that the segment at `off` has been placed. The caller has checked that it fits and is not a duplicate. */
 static inline void dgram_msg_mark(struct dgram_msg *m, uint32_t off, uint32_t len)
 {
 	const uint32_t i = off / m->unit;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * RDMA Read-Record: a request in one datagram, and a Write-Record into the reader's memory as the answer. The reader
- * keeps no state for a request: completions tell of the answer, as of any record. A queue pair sends answers and its
- * own work requests by turns, and has a bounded number of answers to send; rights are checked when the request comes
- * and with each segment of the answer.
+ * keeps no state for a request: completions report the answer as they report any record. A queue pair sends answers and
+ * its own work requests alternately. It holds at most DGRAM_ANSWERS answers that are yet to be sent. Rights are checked
+ * when the request arrives, and again for each segment of the answer.
  */
 #include "dgram/dgram.h"
 

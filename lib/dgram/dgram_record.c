@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * RDMA Write-Record: a Write over datagrams. Each segment is placed when it arrives, and completions tell the target
- * which octets are valid: one completion when the record is whole, else one for each range after d->timeout. A record
- * consumes no receive. Memory, bounds and rights are checked with each segment, so that an STag that is invalidated in
- * the middle stops the rest. A queue pair with a ring of maps hears of an incomplete record by one completion, and by a
- * map that says which segments have come.
+ * which octets are valid: one completion when the record is whole; else, when no new segment has come for d->timeout,
+ * one completion for each valid range. A record consumes no receive. Memory, bounds and rights are checked with each
+ * segment, so an STag that is invalidated in the middle of a record stops the rest of the record. A queue pair with a
+ * ring of maps gets one completion for an incomplete record, and a map that says which segments have come.
  *
  * A record to a group names a tag in place of an STag, as the members share no STag. Each member has bound the tag to
  * memory of its own.
@@ -20,7 +20,10 @@ enum spsc_verdict dgram_msgs_maps(struct dgram_msgs *g, const struct spsc_place 
 	return spsc_prod_attach(&g->maps, at);
 }
 
-/* The map is the client's before the completion is: it is published at once, the completion at the turn's end. */
+/*
+ * Reports an incomplete record by a map and one completion. The client can see the map before the completion: the map
+ * is published at once, the completion at the turn's end.
+ */
 static bool tell_map(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m, struct qp_cqe *cqe)
 {
 	struct spsc_prod *ring = &dgram_msgs_of(qp)->maps;
@@ -116,7 +119,7 @@ static bool to_member(struct dgram_msgs *g, const struct dgram_rx *rx, struct dd
 	return true;
 }
 
-/* Whether the segment belongs to this record, and has not come before. */
+/* Whether the segment belongs to this record and is not a duplicate. */
 static bool is_wanted(struct dgram_ctx *d, const struct dgram_msg *m, const struct dgram_rx *rx,
 		      const struct udpl_record *r, const struct ddp_hdr *h)
 {
@@ -183,12 +186,12 @@ void dgram_record_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *
 	const struct rn_iov src = { .base = (uint8_t *)(uintptr_t)rx->p + UDPL_HDR_LEN + UDPL_RECORD_LEN + h.hdr_len,
 				    .len = h.payload_len };
 	a.last = m->valid + h.payload_len == m->total;
-	if (qp_place(d->qp, qp->dev, &a, &src, 1) != QP_MR_OK) { /* another thread has invalidated it just now */
+	if (qp_place(d->qp, qp->dev, &a, &src, 1) != QP_MR_OK) { /* another thread has just invalidated the STag */
 		d->qp->stats.ud_refused++;
 		return;
 	}
 	dgram_msg_placed(d, m, r.offset, h.payload_len);
-	/* The CQ has no room: dgram_timer() writes the completions later. */
+	/* If the CQ has no room, dgram_timer() writes the completions later. */
 	if (m->valid == m->total && dgram_record_tell(d, qp, m))
 		dgram_msg_end(d, g, m);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages of many segments. The first segment to come, whichever it is, takes the receive; each is placed in it as it
- * comes, and the receive completes with the last missing one. A message that gets no new segment for d->timeout ends
- * incomplete: it is counted, without a completion, and the next message uses its receive.
+ * Messages of many segments. The first segment of a message to arrive, whichever it is, takes a receive. Each segment
+ * is placed in the receive when it arrives, and the receive completes when no segment is missing. A message that gets
+ * no new segment for d->timeout ends incomplete: it is counted and has no completion, and a later message uses its
+ * receive.
  */
 #include "dgram/dgram.h"
 
@@ -49,7 +50,10 @@ void dgram_msg_end(struct dgram_ctx *d, struct dgram_msgs *g, struct dgram_msg *
 	dgram_track_end(&g->track, m, &m->key, d->qp->now);
 }
 
-/* Ends a message. False: a record stays, because the CQ has no room for its completions. */
+/*
+ * Ends a message whose time is over, or which must make room. False: the message is a record and stays open, because
+ * the CQ, or the ring of maps, has no room to report it; d->timeout begins anew.
+ */
 static bool end_incomplete(struct dgram_ctx *d, struct dgram_msgs *g, struct dgram_msg *m)
 {
 	if (m->record && !dgram_record_tell(d, g->qp, m)) {
@@ -230,7 +234,7 @@ void dgram_seg_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx,
 	const struct rn_iov src = { .base = (uint8_t *)(uintptr_t)rx->p + UDPL_HDR_LEN + h->hdr_len,
 				    .len = h->payload_len };
 	at.mo += DGRAM_GRH_LEN;
-	at.last = m->valid + h->payload_len == m->total; /* to come */
+	at.last = m->valid + h->payload_len == m->total; /* the last segment to arrive */
 	const enum qp_mr_verdict v = qp_rq_place(ctx, qp, &g->recv[m->place], &at, &src, 1);
 	if (rn_unlikely(v != QP_MR_OK)) { /* the memory of the receive has been deregistered */
 		qp_recv_cqe(ctx, qp, &g->recv[m->place], &(struct qp_cqe){ .status = (uint8_t)qp_mr_status(v) }, NULL);

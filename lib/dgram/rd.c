@@ -68,7 +68,7 @@ enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side, struct rd_manner 
 
 /* ---- which pair takes the next work request ---- */
 
-/* The destination of the work request at the queue's head. False: it is impossible. */
+/* Reads the work request at the queue's head and its destination. False: its length or destination is impossible. */
 static bool head_dest(struct qp *qp, struct qp_wqe_dest *to, struct qp_wqe *w)
 {
 	const uint32_t at = qp->sq_taken;
@@ -91,7 +91,7 @@ void rd_qp_error(struct rd_ctx *d, struct qp *qp)
 	qp_enter_error(d->qp, qp);
 }
 
-/* There is no free pair for this peer: the work request fails by itself. */
+/* Fails the work request alone, because there is no free pair for its peer. */
 static void no_place(struct rd_ctx *d, struct qp *qp, const struct qp_wqe *w)
 {
 	const struct qp_wr wr = {
@@ -105,8 +105,8 @@ static void no_place(struct rd_ctx *d, struct qp *qp, const struct qp_wqe *w)
 
 enum next {
 	NEXT_OK,
-	NEXT_BAD,  /* the work request's length is impossible, so the one behind cannot be found */
-	NEXT_LATER /* there is no working memory for its pair */
+	NEXT_BAD,  /* the work request is malformed, so the QP cannot go on */
+	NEXT_LATER /* there is no working memory for the work request's pair */
 };
 
 /* Gives the next work request to its pair. */
@@ -136,7 +136,7 @@ static enum next route_next(struct rd_ctx *d, struct qp *qp)
 	x->qkey = to.qkey & QP_QKEY_OWN ? qp->qkey : to.qkey;
 	if (rn_unlikely(t == QP_TAKE_NONE || t == QP_TAKE_BAD_RING)) {
 		rn_slist_push_back(&side->spare, &x->link);
-		rd_put(d, p); /* it may rest again */
+		rd_put(d, p); /* the pair may rest again */
 		return NEXT_BAD;
 	}
 	rn_slist_push_back(&p->k->sends, &x->link);
@@ -144,7 +144,7 @@ static enum next route_next(struct rd_ctx *d, struct qp *qp)
 	return d->qp->stats.bad_wqes == bad ? NEXT_OK : NEXT_BAD;
 }
 
-/* A work request has failed, on a QP that does not go on then (RNICDV_QP_STRICT). */
+/* Whether a work request has failed on a QP that goes to ERR then (RNICDV_QP_STRICT). */
 static bool stops(const struct qp *qp)
 {
 	return rn_unlikely(rd_side_of(qp)->failed) && rd_side_of(qp)->strict &&
@@ -175,8 +175,9 @@ void rd_route(struct rd_ctx *d, struct qp *qp)
 /* ---- verbs, time, the end of a flow ---- */
 
 /*
- * Looks at the first of the pairs that wait for a receive, which goes to the end of their list. only: if its QP is this
- * one; NULL: if its QP has a shared receive queue.
+ * Moves the first of the pairs that wait for a receive to the end of their list, and takes the pair's kept segments if
+ * there is a receive now. only: nothing is taken for pairs of other QPs; NULL: nothing is taken for pairs whose QP has
+ * no shared receive queue.
  */
 static void look_first(struct rd_ctx *d, const struct qp *only)
 {
@@ -196,7 +197,7 @@ void rd_doorbell(struct rd_ctx *d, struct qp *qp)
 		rd_qp_error(d, qp);
 		return;
 	}
-	if (rd_side_of(qp)->waiting > 0) /* pairs that end meanwhile leave the list: some are looked at twice then */
+	if (rd_side_of(qp)->waiting > 0) /* if pairs end and leave the list meanwhile, others are looked at twice */
 		for (uint32_t n = d->n_waits; n > 0 && d->n_waits > 0; n--)
 			look_first(d, qp);
 	if (qp->state != QP_S_ERR) {
@@ -271,7 +272,7 @@ void rd_lost(struct rd_ctx *d, const uint8_t addr[RD_ADDR_LEN])
 			rd_give_back(d, p);
 			continue;
 		}
-		rd_again(d, p->qp); /* not now: the loop's next pair could go */
+		rd_again(d, p->qp); /* rd_route() now might end the pair that comes next in this loop */
 		rd_end(d, p, RD_END_FAIL, false);
 	}
 }
@@ -298,7 +299,7 @@ static void note_sure(struct rd_work *k, uint64_t now)
 	k->mark_at = now;
 }
 
-/* Asks a silent peer whether it still knows the pair: the notice of the pair's end may have been lost. */
+/* Asks silent peers whether they still know their pairs: the REFUSED that told of a pair's end may have been lost. */
 static void probe(struct rd_ctx *d)
 {
 	if (d->probe_at > d->qp->now)
@@ -315,7 +316,7 @@ static void probe(struct rd_ctx *d)
 	d->probe_at = rn_list_empty(&d->busy) ? RN_NEVER : d->qp->now + rd_probe_ns(d);
 }
 
-/* A pair whose wait is over; NULL: there is none. Then d->wait_due is exact. */
+/* A pair whose wait for a receive has ended; NULL: there is none, and d->wait_due is exact now. */
 static struct rd_work *wait_ended(struct rd_ctx *d)
 {
 	uint64_t due = RN_NEVER;

@@ -2,42 +2,44 @@
 /*
  * The carrier of reliable datagrams: queue pairs without a connection, whose work requests each name a peer. The
  * messages to and from one peer QP are one sequence of messages of the engine (qp_engine.h): Send, Write, Read and
- * Atomics, of any size, in order. A packet of this room is what udpr.h carries: each arrives at most once, in any
- * order, and the sender hears when the flow is gone. The rules, for both ends, are in doc/datagram-iwarp.md.
+ * Atomics, of any size, in order. The flows of udpr.h carry the packets of this room: each packet arrives at most once,
+ * packets arrive in any order, and the sender is told when its flow is lost. doc/datagram-iwarp.md has the rules for
+ * both ends. Its terms: a *run* is the sequence of segments that one QP sends to another; a segment has its *turn* when
+ * the receiver checks, places and delivers it, and is *taken* from then on.
  *
  *	 0  kind (8 bits) | flags (8 bits) | patience (8 bits) | room (8 bits)
  *	 4  0 | destination QPN (24 bits)
  *	 8  0 | source QPN (24 bits)
- *	12  Q_Key of the destination (SEGMENT); of an answer to a Read or Atomic the MSN of the request; of a TAKEN with
- *	    RD_F_BACK how many segments of the run are sent
+ *	12  SEGMENT: Q_Key of the destination, or, in an answer to a Read or Atomic, the MSN of the request. TAKEN with
+ *	    RD_F_BACK: how many segments of the run have been sent
  *	16  run: the sender's number for this pair of QPs; a later run has a greater number (RFC 1982)
- *	20  the receiver's run, as far as the sender knows it; 0: not yet
+ *	20  the number of the receiver's run; 0: the sender does not know it yet
  *	24  SEGMENT: its number in the run, from 0. TAKEN: how many segments of the run were sent RD_SURE_NS ago
  *	28  how many segments of the receiver's run have had their turn
- *	32  with flag RD_F_MORE: which segments behind these have had their turn (64 bits)
+ *	32  with flag RD_F_MORE: which of the 64 segments behind the first missing one have had their turn (64 bits)
  *	    body: SEGMENT one DDP segment; REFUSED nothing, or what an RDMAP Terminate says (RFC 5040, 4.8)
  *
  * A pair of QPs is made on first use from a bounded table. A pair at rest is small: its working memory comes from a
- * bounded pool when a segment comes or a work request is taken, and goes back when nothing is under way. When the pool
- * is empty, a queue stands still, and a peer's segment is refused. At most RD_WIN segments of a run are on the way
- * unless the receiver promises more, so a receiver keeps no more than that for a pair whose next segment is missing, or
- * finds no receive. A work request is complete when the peer QP has taken all of its segments, or has answered. A
- * failure ends the pair: the work request at fault gets its status, later ones are flushed, and REFUSED tells the peer.
- * The QP and its other pairs go on; the next work request to that peer begins a new run. A success was delivered
- * exactly once, a failure at most once.
+ * bounded pool when a segment arrives or a work request is taken, and goes back when nothing is under way. When the
+ * pool is empty, a send queue stands still, and a peer's segment is refused. At most RD_WIN segments of a run are on
+ * the way unless the receiver promises more. So a receiver keeps at most RD_WIN segments for a pair whose next segment
+ * is missing or finds no receive. A work request is complete when the peer QP has taken all of its segments, or has
+ * answered. A failure ends the pair: the work request at fault gets the failure's status, later ones are flushed, and
+ * REFUSED tells the peer. The QP and its other pairs go on; the next work request to that peer begins a new run. A
+ * message whose completion says success was delivered exactly once, a failed message at most once.
  *
- * Of an ordered run more than RD_WIN segments may be on the way when the receiver allows it. Its sender asks
- * (RD_F_MUCH). The receiver promises memory for further segments, out of what is free, and tells the sum as `room`.
- * What is promised stays promised until that many segments have had their turn, or the sender gives it back
- * (RD_F_BACK), which it does when it has sent nothing for a while. Promises made before then are void: the sender
- * counts what comes with a greater `taken` only.
+ * More than RD_WIN segments of an ordered run may be on the way when the receiver allows it. The run's sender asks for
+ * this (RD_F_MUCH). The receiver promises to keep further segments, as far as it has free memory, and tells the sender
+ * the sum as `room`. A promise stands until that many segments have had their turn, or until the sender gives it back
+ * (RD_F_BACK) because it has sent nothing for a while. Promises made before the sender gives back are void: from then
+ * on the sender counts only promises that come with a greater `taken`.
  *
- * A run is ordered, or unordered: then its segments are chains, one for each message. A segment has its turn when those
- * before it in its chain have had theirs, so what is lost delays its own message alone, and work requests complete in
- * any order. An ordered run is a chain of its own.
+ * A run is ordered or unordered. An unordered run consists of chains of segments, one chain for each message. A segment
+ * has its turn when the segments before it in its chain have had theirs. So a lost segment delays its own message
+ * alone, and work requests complete in any order. An ordered run is a single chain.
  *
- * A work request whose pair is full waits beside the queue, so those behind it for other peers go on; RD_SENDS of a QP
- * wait at most, then the queue stands still.
+ * A work request whose pair is full leaves the send queue and waits in a list of its pair, so that work requests behind
+ * it for other peers go on. At most RD_SENDS work requests of a QP wait like this; then the queue stands still.
  *
  * In a worker's turn:
  *	for each DATA of a flow		udpr_rx_data(), rd_in(), send the answer
@@ -48,7 +50,7 @@
  *		while (p's flow has room and (len = rd_out(d, p, buffer))) give it to the flow;	(full: rd_park(p, list))
  *	a flow is gone			rd_lost(d, address)
  *
- * Pure. Memory is the caller's. Threads: as a QP that belongs to one worker. Lengths are bytes, times nanoseconds.
+ * Pure. Memory is the caller's. Threads: the worker that owns the QP. Lengths are bytes, times are nanoseconds.
  */
 #ifndef RD_H
 #define RD_H
@@ -61,39 +63,42 @@
 #define RD_MORE_LEN 8u
 #define RD_ADDR_LEN 16u
 #define RD_WIN      16u         /* segments of a run on the way, without a promise; a power of two */
-#define RD_WIDE     4096u       /* a number beyond what `room` can tell; a power of two */
-#define RD_ROOM_MAX 255u        /* of room, in units of RD_WIN segments */
-#define RD_SPAN     64u         /* of an unordered run: span of the numbers on the way; bits of a word */
+#define RD_WIDE     4096u       /* places for segments on the way with promises; a power of two */
+#define RD_ROOM_MAX 255u        /* greatest value of `room`, whose unit is RD_WIN segments */
+#define RD_SPAN     64u         /* numbers of an unordered run's segments on the way lie this close; bits of a word */
 #define RD_SENDS    64u         /* work requests of a QP that wait for their pairs, at most */
 #define RD_WRS      64u         /* work requests of a pair on the way at most; a power of two */
 #define RD_DEPTH    16u         /* Reads and Atomics of a pair under way at most, each way */
 #define RD_SEG_MAX  1360u       /* bytes of a DDP segment: a packet fits an MTU of 1500 over IPv6 */
 #define RD_TOLD     32u         /* ended runs whose errors are remembered, at most */
-#define RD_RNR_LAST 7u          /* of rnr: a sender with a larger value waits without end */
+#define RD_RNR_LAST 7u          /* rd_hdr.rnr: a sender with a larger value waits as long as the receiver does */
 #define RD_PROBE_NS RN_NS_PER_S /* how often a silent peer is asked whether it knows the pair */
-/* By then a flow has brought a segment, or is lost; a peer whose run is not known is not asked sooner. */
+/*
+ * After this time a flow has delivered a packet, or the flow is lost. A silent peer whose run is not known is not asked
+ * sooner.
+ */
 #define RD_SURE_NS    (8 * RN_NS_PER_S)
 #define RD_PACKET_MAX (RD_HDR_LEN + RD_SEG_MAX)
 #define RD_ANSWER_MAX (RD_HDR_LEN + RD_MORE_LEN + RDMAP_TERM_MAX_LEN)
 
 enum rd_kind {
 	RD_SEGMENT = 1,
-	RD_TAKEN,   /* no segment: says how many have had their turn; refused when the pair is unknown */
-	RD_REFUSED, /* the receiver's run is over; never answered */
+	RD_TAKEN,   /* has no segment; says how many segments have had their turn; refused when the pair is unknown */
+	RD_REFUSED, /* the run of the packet's receiver is over; never answered */
 };
 
 #define RD_F_LOOSE 0x01u /* SEGMENT: the run is unordered */
 #define RD_F_FIRST 0x02u /* SEGMENT: the first of a chain */
 #define RD_F_LAST  0x04u /* SEGMENT: the last of a chain */
 #define RD_F_MORE  0x08u /* `more` follows the header */
-#define RD_F_MUCH  0x10u /* SEGMENT: of an ordered run that has more to send than may be on the way */
-#define RD_F_BACK  0x20u /* TAKEN: the sender gives back what was promised; `qkey` */
+#define RD_F_MUCH  0x10u /* SEGMENT of an ordered run: the sender asks for promises */
+#define RD_F_BACK  0x20u /* TAKEN: the sender gives back all promises; rd_hdr.qkey: segments of the run sent so far */
 
 struct rd_hdr {
 	uint8_t kind;  /* enum rd_kind */
 	uint8_t flags; /* RD_F_*; rd_build() sets RD_F_MORE if more is not 0 */
-	uint8_t rnr;   /* SEGMENT: how often its message waits for a receive, plus 1; 0: as the receiver decides */
-	uint8_t room;  /* 0: no promise; else RD_WIN * room segments from `taken` on may be on the way */
+	uint8_t rnr;  /* SEGMENT: how many RNR times its message waits for a receive, plus 1; 0: the receiver decides */
+	uint8_t room; /* 0: no promise; else RD_WIN * room segments from `taken` on may be on the way */
 	uint32_t dst_qpn, src_qpn, qkey;
 	uint32_t run, peer_run, number, taken;
 	uint64_t more; /* bit i: segment taken + 1 + i has had its turn */
@@ -108,21 +113,21 @@ uint32_t rd_build(uint8_t *p, const struct rd_hdr *h);
 enum rd_state {
 	RD_FREE = 0, /* in the list of free pairs; first use moves on */
 	RD_UP,       /* in use; a failure, or the end of its QP, moves on */
-	RD_ENDED,    /* has let go of its QP; rd_out sends REFUSED and moves on to RD_FREE */
-	RD_GONE,     /* has ended and tells nobody; rd_pop or rd_unpark takes it off its list and moves on to RD_FREE */
+	RD_ENDED,    /* belongs to no QP any more; rd_out sends REFUSED and moves on to RD_FREE */
+	RD_GONE, /* has ended, sends nothing; rd_pop or rd_unpark takes the pair off its list, moves on to RD_FREE */
 };
 
 /* A segment that is kept because its turn has not come, or its message finds no receive. */
 struct rd_hold {
 	struct rn_slink link;
 	uint32_t len;
-	uint32_t asked; /* of an answer: the MSN of its request */
+	uint32_t asked; /* in an answer to a Read or Atomic: the MSN of the request */
 	uint8_t flags;  /* RD_F_* */
 	uint8_t rnr;    /* as in rd_hdr */
 	uint8_t seg[RD_SEG_MAX];
 };
 
-/* A chain of an unordered run that is not the engine's current one. */
+/* A chain of an unordered run that is not the engine's current chain: what of struct qp_msgs belongs to the chain. */
 struct rd_chain {
 	struct rn_slink link;
 	uint32_t at; /* the number of its next segment */
@@ -132,14 +137,14 @@ struct rd_chain {
 	struct qp_recv recv;
 };
 
-/* What a pair has beside its working memory while more than RD_WIN segments may be on the way. */
+/* Memory that a pair has beside its working memory while more than RD_WIN segments may be on the way. */
 struct rd_wide {
-	struct rn_slink link;          /* free */
-	struct rd_hold *held[RD_WIDE]; /* the kept segment with number % RD_WIDE of the peer's run */
+	struct rn_slink link;          /* in the list of free ones */
+	struct rd_hold *held[RD_WIDE]; /* kept segments of the peer's run, by number % RD_WIDE */
 	uint32_t wr_of[RD_WIDE];       /* argument of qp_acked() for segment number % RD_WIDE */
 };
 
-/* What a pair at rest keeps of the engine's sequence of messages (struct qp_msgs): the numbers that go on. */
+/* What a pair at rest keeps of the engine's sequence of messages (struct qp_msgs): the numbers that must continue. */
 struct rd_rest {
 	uint32_t msn_send, msn_read, msn_atomic; /* sending */
 	uint32_t uq_send, uq_read, uq_atomic;    /* receiving */
@@ -152,15 +157,15 @@ struct rd_rest {
  * the engine's sequence of messages, and what is on the way in both runs.
  */
 struct rd_work {
-	struct rn_slink link;   /* free */
+	struct rn_slink link;   /* in the list of free ones */
 	struct rn_link of_busy; /* the worker's pairs that are up and have such memory */
 	struct rd_pair *pair;
-	uint64_t used;       /* when a packet was last sent or taken */
-	uint32_t sure, mark; /* segments below `sure` were sent RD_SURE_NS ago; below `mark`, before mark_at */
+	uint64_t used;       /* when the pair last sent a packet, or a segment was last taken at either end */
+	uint32_t sure, mark; /* our segments below `sure` were sent RD_SURE_NS ago; below `mark`, before mark_at */
 	uint64_t mark_at;
-	uint32_t qkey;            /* of the peer, for the message that is being sent */
-	uint32_t acked;           /* of our segments, those that the peer has taken in order */
-	uint64_t had;             /* loose; bit i: the peer has taken segment acked + i */
+	uint32_t qkey;            /* the peer's Q_Key for the message that is being sent */
+	uint32_t acked;           /* number of our first segment that the peer has not taken */
+	uint64_t had;             /* loose; bit i: the peer has taken our segment acked + i */
 	uint32_t n_had;           /* number of bits set in `had` */
 	bool sender;              /* the pair has taken work requests */
 	bool waits;               /* segment wait_number waits for a receive until wait_end */
@@ -173,23 +178,23 @@ struct rd_work {
 	struct rn_slist chains;  /* struct rd_chain; at most RD_WIN */
 	uint32_t n_chains;
 	uint32_t holds;        /* how many segments are kept; at most RD_WIN + promised */
-	struct rd_wide *wide;  /* NULL: RD_WIN segments each way */
-	uint32_t promised;     /* the peer may have so many segments of its ordered run on the way beyond RD_WIN */
-	uint32_t more;         /* we may have so many on the way beyond RD_WIN */
-	uint32_t void_at;      /* a promise is void that came with this number as taken */
-	bool gives;            /* the peer has promised something that we have not given back */
-	bool back;             /* the next TAKEN gives it back, if nothing is on the way then */
+	struct rd_wide *wide;  /* NULL: at most RD_WIN segments are on the way in each direction */
+	uint32_t promised;     /* how many segments beyond RD_WIN the peer's ordered run may have on the way */
+	uint32_t more;         /* how many segments beyond RD_WIN our ordered run may have on the way */
+	uint32_t void_at;      /* a promise that came with this number as `taken` is void */
+	bool gives;            /* the peer has made a promise that we have not given back */
+	bool back;             /* the next TAKEN gives all promises back, if no segment of ours is on the way then */
 	struct rn_link of_due; /* the worker's pairs that keep segments whose turn has come */
 	struct qp_msgs m;
-	struct rd_hold *held[RD_SPAN]; /* as in struct rd_wide, by number % RD_SPAN; not used while there is `wide` */
-	uint32_t wr_of[RD_SPAN];       /* likewise */
+	struct rd_hold *held[RD_SPAN]; /* as in struct rd_wide, by number % RD_SPAN; not in use if `wide` is set */
+	uint32_t wr_of[RD_SPAN];       /* the same for wr_of */
 	uint32_t term_len;             /* RD_ENDED: octets of term */
 	uint8_t term[RDMAP_TERM_MAX_LEN];
 	struct qp_work work;
 	struct qp_wr wr[RD_WRS];
 };
 
-/* Two queue pairs and their runs. A pair at rest is this struct alone. */
+/* A queue pair of ours, one of a peer, and their runs. A pair at rest is this struct alone. */
 struct rd_pair {
 	struct rd_work *k; /* NULL: the pair rests */
 	struct qp *qp;     /* NULL: the pair has ended */
@@ -202,7 +207,7 @@ struct rd_pair {
 	uint8_t state; /* enum rd_state; written by rd_set_state() alone */
 	uint8_t tenant;
 	bool listed; /* in the worker's list of pairs with something to send, or in a list of rd_park() */
-	bool owes;   /* segments have had their turn, and no packet has told the peer yet */
+	bool owes;   /* the peer must get a report: of segments that had their turn, of promises, or as a probe */
 	bool loose;  /* our run is unordered */
 	bool peer_loose;
 	struct rn_slink link;    /* free list, or the worker's list of pairs with something to send */
@@ -230,7 +235,7 @@ struct rd_side {
 	struct rn_slist spare; /* the free elements of `send` */
 	uint32_t waiting;      /* pairs that wait for a receive */
 	struct qp *qp;
-	struct rn_link of_again; /* the worker's queues that are to be looked at again */
+	struct rn_link of_again; /* the worker's list of queues for which rd_look() shall call rd_route() again */
 	struct rd_send send[RD_SENDS];
 };
 
@@ -245,7 +250,7 @@ struct rd_stats {
 	uint64_t rnr_ends; /* runs that ended because no receive was posted in time */
 };
 
-/* The end of a peer's run: how far the run came, and the RDMAP Terminate that ended it. */
+/* A peer's run that has ended: how many of its segments had had their turn, and the RDMAP Terminate that ended it. */
 struct rd_told {
 	uint32_t qpn, peer_qpn, peer_run, len; /* len: octets of term; 0: the entry is not in use */
 	uint32_t taken;                        /* as in rd_hdr */
@@ -256,12 +261,12 @@ struct rd_told {
 
 /* What the queue pairs of one tenant (qp_attr) have of a worker's tables. */
 struct rd_tenant {
-	uint32_t pairs;       /* that are up */
-	uint32_t ended;       /* that have ended, and have not told their peers yet */
+	uint32_t pairs;       /* pairs that are up */
+	uint32_t ended;       /* pairs that have ended, and have not told their peers yet */
 	uint32_t works;       /* working memories, those of ended pairs included */
-	uint32_t senders;     /* of these, of pairs that send work requests */
-	uint32_t wides;       /* struct rd_wide */
-	uint32_t promised;    /* segments, for all of its pairs */
+	uint32_t senders;     /* how many of these belong to pairs that send work requests */
+	uint32_t wides;       /* struct rd_wide in use */
+	uint32_t promised;    /* segments that are promised to the peers of all its pairs */
 	struct rn_list rests; /* pairs at rest, by of_rests */
 };
 
@@ -271,7 +276,7 @@ struct rd_ctx {
 	uint32_t share;      /* pairs of one tenant at most */
 	uint32_t work_share; /* working memories of one tenant at most */
 	uint32_t run;        /* the run number that was given last */
-	uint64_t probed;     /* when rd_tick() has last looked at all busy pairs */
+	uint64_t probed;     /* when rd_tick() last looked at all busy pairs */
 	uint64_t probe_at;   /* when the next such look is due; RN_NEVER: nothing is under way */
 	struct rn_pool free, works, holds, chains, wides;
 	uint32_t n_works, works_used, senders;
@@ -281,10 +286,10 @@ struct rd_ctx {
 	struct rn_slist ready;
 	struct rn_list busy, waits, due; /* struct rd_work */
 	struct rn_list again;            /* struct rd_side: queues to be looked at when there is working memory */
-	bool fed; /* there may be some for a queue of `again`: memory has come back, or the queue is new */
+	bool fed; /* there may be memory for a queue of `again`: memory has come back, or the queue is new in `again` */
 	uint32_t n_waits;
 	uint64_t wait_due;       /* no wait in `waits` ends before this time */
-	uint32_t looks;          /* how many of `waits`, from the first on, must be looked at */
+	uint32_t looks;          /* how many pairs of `waits`, from the first on, rd_look() must look at */
 	struct rn_list *both;    /* pairs by their QP and peer: bucket_mask + 1 lists, a power of two */
 	struct rn_list *by_addr; /* pairs by the peer's device: likewise */
 	struct rn_list one[2];   /* the only buckets until rd_give_buckets */
@@ -302,18 +307,19 @@ struct rd_ctx {
  */
 void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t n_pairs, uint32_t run);
 /*
- * Working memory, and the segments and chains that pairs with such memory keep: RD_WIN of each for each work, so no
- * pair takes another's. All in zeroed memory. Before the first pair.
+ * Gives working memories, and memory for the segments and chains that pairs with working memory keep. hold and chain
+ * have RD_WIN elements for each working memory, so no pair takes another's. All memory is zeroed. Called before the
+ * first pair is made.
  */
 void rd_give_works(struct rd_ctx *d, struct rd_work *work, struct rd_hold *hold, struct rd_chain *chain, uint32_t n);
 /*
- * Memory for pairs with more than RD_WIN segments on the way, after rd_give_works(), to which `hold` was given with
- * further n_holds elements. wide: n of them, zeroed. Without this call no promise is made or used.
+ * Gives memory for pairs with more than RD_WIN segments on the way. Called after rd_give_works(), whose `hold` must
+ * have n_holds further elements. wide: n elements, zeroed. Without this call no promise is made or used.
  */
 void rd_give_wides(struct rd_ctx *d, struct rd_wide *wide, uint32_t n, uint32_t n_holds);
 /*
- * How many pairs and working memories the queue pairs of one tenant may have, and the same part of what is promised;
- * without this call: all.
+ * Limits how many pairs and working memories the queue pairs of one tenant may have. A tenant's part of the promises is
+ * its part of the working memories. Without this call a tenant may have all.
  */
 void rd_share(struct rd_ctx *d, uint32_t pairs, uint32_t works);
 /*
@@ -334,29 +340,35 @@ struct rd_manner {
 /* Gives `side` to a QP of qp_attr.many, after qp_init. BAD_ATTR: the QP is of another kind. */
 RN_NODISCARD enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side, struct rd_manner manner);
 
-/* Called by the worker that owns the QP. As qp_step and qp_forget; rd_doorbell: the client has rung. */
+/*
+ * Called by the worker that owns the QP. rd_modify does what qp_step does, rd_destroy what qp_forget does. rd_doorbell:
+ * the client has rung the QP's doorbell.
+ */
 enum qp_verdict rd_modify(struct rd_ctx *d, struct qp *qp, enum qp_state to);
 void rd_destroy(struct rd_ctx *d, struct qp *qp);
 void rd_doorbell(struct rd_ctx *d, struct qp *qp);
 /* The client has posted to a shared receive queue: rd_look() shall look at the pairs that wait. */
 void rd_recvs(struct rd_ctx *d);
 /*
- * Looks at one pair that keeps segments whose turn has come, at one waiting pair, whose message may find a receive now,
- * or at one queue that stands still and can go on. False: there is none to look at.
+ * Looks at one pair that keeps segments whose turn has come, or at one send queue that stands still and can go on, or
+ * at one waiting pair, whose message may find a receive now. False: there is nothing to look at.
  */
 bool rd_look(struct rd_ctx *d);
 
 /* The next pair for which rd_out must be called until it returns 0; NULL: there are no more. */
 struct rd_pair *rd_pop(struct rd_ctx *d);
-void rd_put(struct rd_ctx *d, struct rd_pair *p); /* nothing happens for a pair that has ended meanwhile */
+void rd_put(struct rd_ctx *d, struct rd_pair *p); /* rd_pop() shall return the pair; does nothing if the pair is free */
 /*
- * The pair, which rd_pop() has returned, waits in the caller's list until rd_unpark(). Nothing happens for a pair that
- * has ended meanwhile, or that rd_out() has made one for rd_pop() again.
+ * Puts the pair, which rd_pop() has returned, into the caller's list, where it waits until rd_unpark(). Does nothing if
+ * the pair is free meanwhile, or if rd_out() has put it into the list of rd_pop() again.
  */
 void rd_park(struct rd_pair *p, struct rn_slist *where);
-/* The first pair of the list is one for rd_pop() again. False: there is none. */
+/* Moves the first pair of the caller's list to the list of rd_pop(). False: the list is empty. */
 bool rd_unpark(struct rd_ctx *d, struct rn_slist *where);
-/* Writes the pair's next packet, to p->addr, of at most RD_PACKET_MAX bytes. 0: none now; the pair may have ended. */
+/*
+ * Writes the pair's next packet, of at most RD_PACKET_MAX bytes, whose destination is the device at p->addr. Returns
+ * the packet's length; 0: there is none now, and the pair may have ended.
+ */
 uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf);
 
 /* A received packet, in one piece, from the device at addr. */
@@ -367,8 +379,8 @@ struct rd_rx {
 	const uint8_t *addr;    /* RD_ADDR_LEN */
 };
 /*
- * Takes a packet. qp: the QP of h->dst_qpn; NULL: none. Returns the length of an answer to the same address, which MUST
- * be sent; 0: none.
+ * Takes a packet. qp: the QP with number h->dst_qpn; NULL: there is none. Returns the length of an answer, which the
+ * caller MUST send to the same address; 0: there is no answer.
  */
 uint32_t rd_in(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, uint8_t answer[RD_ANSWER_MAX]);
 

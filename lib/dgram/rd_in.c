@@ -10,7 +10,7 @@ static bool may_receive(const struct qp *qp)
 	return qp->state == QP_S_RTR || qp->state == QP_S_RTS || qp->state == QP_S_SQD;
 }
 
-/* The record of this packet's run, if the run has ended: a packet of it may still come late. NULL: none. */
+/* What is remembered of this packet's run, if the run has ended: packets of the run may come late. NULL: nothing. */
 static const struct rd_told *told(const struct rd_ctx *d, const struct rd_rx *rx)
 {
 	for (uint32_t i = 0; i < RD_TOLD; i++) {
@@ -43,7 +43,7 @@ static uint32_t refuse(struct rd_ctx *d, const struct rd_rx *rx, uint8_t *answer
 	return len + t->len;
 }
 
-/* Notes that the peer has taken segment `acked + i`. False: that was known. */
+/* Notes that the peer has taken our segment acked + i. False: this was known already. */
 static bool take_ack(struct rd_work *k, uint32_t i)
 {
 	const uint32_t wr = *rd_wr_of(k, k->acked + i);
@@ -57,7 +57,7 @@ static bool take_ack(struct rd_work *k, uint32_t i)
 	return true;
 }
 
-/* Whether what h->more reports was sent at all; else it is not believed. */
+/* h->more; 0 if it reports a segment that was not sent, since such a report is not believed. */
 static uint64_t more_of(const struct rd_pair *p, const struct rd_hdr *h)
 {
 	if (!p->loose || h->more == 0)
@@ -68,8 +68,8 @@ static uint64_t more_of(const struct rd_pair *p, const struct rd_hdr *h)
 }
 
 /*
- * Handles a report: our segments below h->taken, and those of h->more, have had their turn at the peer. False: the pair
- * has ended.
+ * Handles the report in a header: our segments below h->taken, and those of h->more, have had their turn at the peer.
+ * False: the pair has ended.
  */
 static bool take_acks(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *h)
 {
@@ -120,8 +120,8 @@ static void in_refused(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx)
 }
 
 /*
- * The pair that a segment belongs to, which is made if necessary. NULL: *refused says whether the peer must hear of it,
- * or the segment is of an earlier run.
+ * The pair that a segment belongs to, which is made if necessary. NULL: there is none. *refused then says whether the
+ * peer must be told; it must not be if the segment is of an earlier run.
  */
 static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, bool *refused)
 {
@@ -137,7 +137,7 @@ static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd
 		*refused = false;
 		if (rn_seq_lt(h->run, p->peer_run))
 			return NULL;
-		if (p->next > 0 || (p->k != NULL && p->k->map != 0)) { /* the peer has begun anew, our run is unknown */
+		if (p->next > 0 || (p->k != NULL && p->k->map != 0)) { /* the peer has begun anew: our run is void */
 			rd_end(d, p, RD_END_FAIL, false);
 			rd_route(d, qp);
 			p = rd_find(d, qp, rx->addr, h->src_qpn);
@@ -155,7 +155,10 @@ static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd
 	return p;
 }
 
-/* Whether the segment is an answer to a request of ours, which needs no Q_Key: the peer may not know ours. */
+/*
+ * Whether the segment is an answer to a Read or Atomic of ours. An answer carries no Q_Key, as the peer may not know
+ * our Q_Key.
+ */
 static bool is_answer(const uint8_t *seg, uint32_t len)
 {
 	struct ddp_hdr h;
@@ -229,7 +232,7 @@ static uint32_t in_segment(struct rd_ctx *d, struct qp *qp, const struct rd_rx *
 	return 0;
 }
 
-/* Whether TAKEN is about these two runs. A peer that knows no run of ours only asks whether its own is known. */
+/* Whether the TAKEN is about this pair's runs. A peer that knows no run of ours only asks whether its own is known. */
 static bool told_of(const struct rd_pair *p, const struct rd_hdr *h)
 {
 	if (h->peer_run == 0)
@@ -237,7 +240,10 @@ static bool told_of(const struct rd_pair *p, const struct rd_hdr *h)
 	return h->peer_run == p->run && (p->peer_run == 0 || p->peer_run == h->run);
 }
 
-/* Whether a segment below this number has not come. Its flow must have brought the segment: another pair took it. */
+/*
+ * Whether a segment of the peer's run below this number has not come. The flow must have delivered the segment by now,
+ * so an earlier pair, which has ended, took it.
+ */
 static bool lacks(const struct rd_pair *p, uint32_t below)
 {
 	struct rd_work *k = p->k;

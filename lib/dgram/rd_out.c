@@ -14,7 +14,6 @@ static void put_term(struct rd_work *k, struct iw_err e, const uint8_t *seg, uin
 	k->term_len = rdmap_term_build(k->term, e, len > 0 ? head : NULL, len);
 }
 
-/* Ends our run because of the engine's verdict. */
 void rd_fail(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len)
 {
 	struct qp *qp = p->qp;
@@ -52,7 +51,10 @@ static uint32_t out_refused(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 	return at + len;
 }
 
-/* Gives the engine the pair's next work request. False: there is none, or the engine is busy with earlier ones. */
+/*
+ * Gives the engine the pair's next work request. False: there is none, the engine is busy with earlier ones, or *v says
+ * that the work request has failed.
+ */
 static bool hand(struct rd_ctx *d, struct rd_pair *p, enum qp_pull *v)
 {
 	struct qp *qp = p->qp;
@@ -67,8 +69,8 @@ static bool hand(struct rd_ctx *d, struct rd_pair *p, enum qp_pull *v)
 }
 
 /*
- * Writes the engine's next segment behind the header. 0: none now; *gone: because the pair has ended. h: gets the
- * segment's flags.
+ * Writes the engine's next segment to `at`, behind the header. Returns its length; 0: there is none now; *gone: there
+ * is none because the pair has ended. h gets the segment's flags and Q_Key (or MSN of the request).
  */
 static uint32_t out_segment(struct rd_ctx *d, struct rd_pair *p, uint8_t *at, struct rd_hdr *h, bool *gone)
 {
@@ -81,12 +83,12 @@ static uint32_t out_segment(struct rd_ctx *d, struct rd_pair *p, uint8_t *at, st
 	enum qp_pull v = QP_PULL_NONE;
 	uint32_t len;
 
-	if (first) /* not before: hand() sets p->k->qkey, which an open message still needs */
+	if (first) /* not in the middle of a message: hand() sets p->k->qkey, which the message still needs */
 		(void)hand(d, p, &v);
 	do {
 		if (v != QP_PULL_FAILED)
 			v = qp_peek(d->qp, &p->k->m, max, &len);
-	} while (v == QP_PULL_NONE && hand(d, p, &v)); /* local work has been done; look again */
+	} while (v == QP_PULL_NONE && hand(d, p, &v)); /* look again: a request without segments may be done */
 	h->qkey = v == QP_PULL_OK && p->k->m.src == QP_SRC_RESP ? qp_asked(&p->k->m) : p->k->qkey;
 	if (v == QP_PULL_OK)
 		v = qp_pull(d->qp, &p->k->m, max, &seg);
@@ -97,7 +99,7 @@ static uint32_t out_segment(struct rd_ctx *d, struct rd_pair *p, uint8_t *at, st
 	if (*gone)
 		rd_fail(d, p, NULL, 0);
 	else
-		rd_route(d, qp); /* there may be room for work requests that wait in the queue */
+		rd_route(d, qp); /* side->spare may have an element for a work request that waits in the queue */
 	*gone |= p->state != RD_UP;
 	if (*gone || v != QP_PULL_OK)
 		return 0;
@@ -123,7 +125,7 @@ uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 	if (p->k == NULL)
 		return 0;
 	p->k->used = d->qp->now;
-	struct rd_hdr h = { .flags = 0 }; /* out_segment sets the segment's fields */
+	struct rd_hdr h = { .flags = 0 }; /* out_segment() sets flags and qkey */
 	const uint32_t at = RD_HDR_LEN + (p->k->map != 0 ? RD_MORE_LEN : 0);
 	if (rd_may_send(p))
 		len = out_segment(d, p, buf + at, &h, &gone);

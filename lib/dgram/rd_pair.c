@@ -45,7 +45,7 @@ static void rd_set_state(struct rd_pair *p, enum rd_state s) { p->state = (uint8
 
 /* ---- pairs with something to send ---- */
 
-/* A pair's link lies in one list: a pair that is listed stays where it is, and a free pair stays in the pool. */
+/* A pair's link can lie in one list only: a listed pair stays where it is, and a free pair stays in the pool. */
 static void put_into(struct rd_pair *p, struct rn_slist *list)
 {
 	if (p->listed || p->state == RD_FREE)
@@ -123,7 +123,9 @@ static bool work_free(const struct rd_ctx *d, uint8_t tenant)
 	return d->works_used < d->n_works && d->tenant[tenant].works < d->work_share;
 }
 
-/* Whether one more pair of this tenant may send: an eighth of the memory is left for pairs that only receive. */
+/*
+ * Whether one more pair of this tenant may send: an eighth of the working memories is left for pairs that only receive.
+ */
 static bool may_be_sender(const struct rd_ctx *d, uint8_t tenant)
 {
 	const uint32_t all = rn_max_u32(d->n_works / 8, 1), own = rn_max_u32(d->work_share / 8, 1);
@@ -132,7 +134,7 @@ static bool may_be_sender(const struct rd_ctx *d, uint8_t tenant)
 	       d->tenant[tenant].senders + own < rn_max_u32(d->work_share, own + 1);
 }
 
-/* Begins the engine's sequence of messages where it has rested. */
+/* Continues the engine's sequence of messages with the numbers that were stored when the pair began to rest. */
 static void go_on(const struct rd_pair *p, struct qp_msgs *m)
 {
 	const struct rd_rest *r = &p->rest;
@@ -196,7 +198,7 @@ bool rd_wake_to_send(struct rd_ctx *d, struct rd_pair *p)
 	return true;
 }
 
-/* Gives back the memory, of which nothing is kept any more. */
+/* Gives the pair's working memory back to the pool. Nothing in it is needed any more. */
 static void work_back(struct rd_ctx *d, struct rd_pair *p)
 {
 	rd_narrow(d, p);
@@ -289,7 +291,7 @@ void rd_drop_holds(struct rd_ctx *d, struct rd_work *k)
 		rd_drop_hold(d, k, i);
 }
 
-/* Flushes the receives of incomplete messages, unless no completions may follow. */
+/* Frees the chains. RD_END_FAIL: the receives of their incomplete messages complete as flushed. */
 static void drop_chains(struct rd_ctx *d, struct rd_work *k, struct qp *qp, enum rd_end how)
 {
 	struct rd_chain *c;
@@ -302,7 +304,10 @@ static void drop_chains(struct rd_ctx *d, struct rd_work *k, struct qp *qp, enum
 	k->n_chains = 0;
 }
 
-/* Keeps asking the client to ring while another pair of the QP waits, or another user of its shared receive queue. */
+/*
+ * Ends the pair's wait for a receive. The client is asked to ring after it posts receives as long as another pair of
+ * the QP, or another QP of the shared receive queue, waits.
+ */
 void rd_wait_over(struct rd_ctx *d, struct rd_pair *p)
 {
 	struct qp *qp = p->qp;
@@ -328,7 +333,7 @@ static bool blamed(const struct rd_work *k)
 	return false;
 }
 
-/* Remembers how the peer's run ended, to refuse later segments of the run with the same Terminate. */
+/* Remembers how the peer's run ended, so that later segments of the run are refused with the same Terminate. */
 static void remember(struct rd_ctx *d, const struct rd_pair *p)
 {
 	struct rd_told *t = &d->told[d->n_told++ % RD_TOLD];
@@ -343,7 +348,7 @@ static void remember(struct rd_ctx *d, const struct rd_pair *p)
 	memcpy(t->term, p->k->term, p->k->term_len);
 }
 
-/* Completes, or forgets, all that is under way. */
+/* Ends all work of the pair that is under way: with completions (RD_END_FAIL) or without. */
 static void end_work(struct rd_ctx *d, struct rd_pair *p, enum rd_end how)
 {
 	struct rd_side *side = rd_side_of(p->qp);
@@ -372,8 +377,8 @@ static void end_work(struct rd_ctx *d, struct rd_pair *p, enum rd_end how)
 }
 
 /*
- * Pairs of a tenant that have ended and wait to tell their peers, at most, without those that owe their peers a report:
- * other peers find out when they ask.
+ * When so many pairs of a tenant have ended and wait to send REFUSED, a further pair that ends sends none, unless the
+ * pair owes its peer a report. Its peer learns of the end when it asks.
  */
 #define ENDED_MAX 256u
 
@@ -404,7 +409,7 @@ void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 
 /* ---- the begin of a pair ---- */
 
-/* Ends the pair of the tenant that has rested longest, which fails nothing here. */
+/* Ends the tenant's pair that has rested longest. No work request fails here, as none of the pair is under way. */
 static void evict(struct rd_ctx *d, const struct rd_tenant *t, bool tell)
 {
 	struct rd_pair *p = rn_list_first(&t->rests, struct rd_pair, of_rests);
@@ -428,15 +433,15 @@ static const struct rd_tenant *largest(const struct rd_ctx *d)
 	return most;
 }
 
-/* Whether the tenant has its share; pairs that have ended count as far as they are more than ENDED_MAX. */
+/* Whether the tenant has its share of pairs. Pairs that have ended count only beyond ENDED_MAX. */
 static bool has_share(const struct rd_ctx *d, const struct rd_tenant *t)
 {
 	return t->pairs >= d->share || (uint64_t)t->pairs + t->ended >= (uint64_t)d->share + ENDED_MAX;
 }
 
 /*
- * Takes a free pair. When that was the last one, a pair at rest is ended ahead of need, and rd_out tells its peer. When
- * none is free, a pair at rest is ended at once, and its peer finds out later: what it has sent meanwhile is refused.
+ * Takes a free pair. When the last free pair is taken, a pair at rest is ended in advance, and rd_out tells its peer.
+ * When none is free, a pair at rest is ended at once. Its peer is not told: packets that it sends later are refused.
  */
 static struct rd_pair *take_free(struct rd_ctx *d, uint8_t tenant)
 {

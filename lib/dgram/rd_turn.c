@@ -4,7 +4,7 @@
 
 #include "dgram/rd_int.h"
 
-/* ---- the chains of an unordered run: the engine has a current one, the others lie in k->chains ---- */
+/* ---- the chains of an unordered run: the engine has one current chain, the others lie in k->chains ---- */
 
 static struct iw_err chain_err(void)
 {
@@ -54,7 +54,7 @@ static bool chain_aside(struct rd_ctx *d, struct rd_work *k)
 /* Makes a chain of k->chains the engine's current one. */
 static void chain_resume(struct rd_ctx *d, struct rd_work *k, struct rd_chain *c)
 {
-	const struct rd_chain one = *c; /* its place may be used for the other chain */
+	const struct rd_chain one = *c; /* a copy: chain_aside() may store the other chain at *c */
 	struct qp_msgs *m = &k->m;
 
 	(void)rn_slist_remove(&k->chains, &c->link);
@@ -83,8 +83,8 @@ static void chain_begin(struct rd_work *k, uint32_t number)
 }
 
 /*
- * Makes the segment's chain the engine's current one. NEXT, EARLY, or ENDED: the peer's chains are impossible;
- * k->m.err.
+ * Makes the segment's chain the engine's current one. Returns RD_TURN_NEXT, RD_TURN_EARLY, or RD_TURN_ENDED: the peer's
+ * chains are impossible, and k->m.err has the error.
  */
 static enum rd_turn chain_turn(struct rd_ctx *d, struct rd_work *k, const struct rd_seg *s)
 {
@@ -96,7 +96,7 @@ static enum rd_turn chain_turn(struct rd_ctx *d, struct rd_work *k, const struct
 	if (!first && c == NULL)
 		return RD_TURN_EARLY;
 	k->m.err = chain_err();
-	if (first && (here || c != NULL)) /* another chain is to go on with this number */
+	if (first && (here || c != NULL)) /* the segment begins a chain, but another chain needs its number */
 		return RD_TURN_ENDED;
 	if (c != NULL)
 		chain_resume(d, k, c);
@@ -107,7 +107,7 @@ static enum rd_turn chain_turn(struct rd_ctx *d, struct rd_work *k, const struct
 	return RD_TURN_NEXT;
 }
 
-/* The segment has had its turn in its chain. False: the chain cannot go on this way; p->k->m.err. */
+/* Notes that the segment has had its turn in its chain. False: the peer's chain is impossible; p->k->m.err. */
 static bool chain_went_on(struct rd_pair *p, const struct rd_seg *s)
 {
 	struct rd_work *k = p->k;
@@ -120,7 +120,10 @@ static bool chain_went_on(struct rd_pair *p, const struct rd_seg *s)
 
 /* ---- a segment's turn ---- */
 
-/* In an unordered run the order of messages in a queue is not checked, nor that of answers. */
+/*
+ * Sets the MSNs that the engine expects to those of the segment: in an unordered run the order of messages in a queue,
+ * and of answers, is not checked. False: the segment answers no request of ours.
+ */
 static bool align(struct rd_pair *p, const struct ddp_hdr *h, uint32_t asked)
 {
 	struct qp_msgs *m = &p->k->m;
@@ -193,7 +196,9 @@ enum rd_turn rd_take_turn(struct rd_ctx *d, struct rd_pair *p, const struct rd_s
 
 /* ---- segments that are kept ---- */
 
-/* How long a message waits for a receive: as the QP allows, and at most as often as its sender says. */
+/*
+ * How many ns a message waits for a receive: as long as the QP allows, but not more RNR times than the sender allows.
+ */
 static uint64_t wait_of(const struct qp *qp, uint8_t rnr)
 {
 	if (rnr == 0 || rnr > RD_RNR_LAST)
@@ -201,7 +206,7 @@ static uint64_t wait_of(const struct qp *qp, uint8_t rnr)
 	return rn_min_u64(qp->rnr_ns, (rnr - 1) * qp->rnr_unit_ns);
 }
 
-/* Of all segments that wait for a receive, the first one decides how long the pair waits. */
+/* Begins the wait of a pair for a receive. If several segments wait, the first one decides how long the pair waits. */
 static void begin_wait(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s)
 {
 	const uint64_t ns = wait_of(p->qp, s->rnr);
@@ -246,7 +251,7 @@ static struct rd_seg seg_of(const struct rd_hold *x, uint32_t number)
 	};
 }
 
-/* Of an ordered run. */
+/* rd_take_held() for an ordered run. */
 static bool take_in_order(struct rd_ctx *d, struct rd_pair *p)
 {
 	struct rd_work *k = p->k;

@@ -2,7 +2,7 @@
 /* Reliable datagrams: windows of more than RD_WIN segments, and the memory that they are promised. */
 #include "dgram/rd_int.h"
 
-#define HURRY_NS    RN_NS_PER_MS
+#define HURRY_NS    RN_NS_PER_MS                 /* time between looks at all busy pairs while memory is wanted */
 #define PROMISE_MAX ((RD_ROOM_MAX - 1) * RD_WIN) /* segments beyond RD_WIN */
 _Static_assert(RD_ROOM_MAX *RD_WIN < RD_WIDE, "each segment on the way has a place of its own");
 
@@ -16,7 +16,10 @@ void rd_give_wides(struct rd_ctx *d, struct rd_wide *wide, uint32_t n, uint32_t 
 
 /* ---- memory ---- */
 
-/* A tenant takes no more than are free, so others find some (dynamic thresholds, as in Choudhury and Hahne 1998). */
+/*
+ * A tenant's pairs have no more of these than are free, so other tenants find some (dynamic thresholds, as in Choudhury
+ * and Hahne 1998).
+ */
 bool rd_widen(struct rd_ctx *d, struct rd_pair *p)
 {
 	struct rd_tenant *t = &d->tenant[p->tenant];
@@ -55,7 +58,7 @@ void rd_narrow(struct rd_ctx *d, struct rd_pair *p)
 
 /* ---- the peer's run ---- */
 
-/* How many segments can still be promised to pairs of the tenant, whose share is that of the working memories. */
+/* How many segments can still be promised to pairs of the tenant. Its share is that of the working memories. */
 static uint32_t left(const struct rd_ctx *d, const struct rd_tenant *t)
 {
 	const uint64_t works = rn_min_u32(d->work_share, d->n_works);
@@ -64,7 +67,7 @@ static uint32_t left(const struct rd_ctx *d, const struct rd_tenant *t)
 	return rn_min_u32(d->n_promises - d->promised, share - rn_min_u32(share, t->promised));
 }
 
-/* A pair has no more than are free afterwards. */
+/* A pair is promised no more segments than can still be promised to other pairs afterwards. */
 void rd_promise(struct rd_ctx *d, struct rd_pair *p)
 {
 	struct rd_tenant *t = &d->tenant[p->tenant];
@@ -90,11 +93,14 @@ void rd_unpromise(struct rd_ctx *d, struct rd_pair *p, uint32_t n)
 
 uint8_t rd_room(const struct rd_pair *p)
 {
-	/* not 0 for a few segments either: the peer shall give them back */
+	/* Not 0 even if the promise is smaller than RD_WIN, so that the peer gives the promise back. */
 	return p->k != NULL && p->k->promised > 0 ? (uint8_t)((RD_WIN + p->k->promised) / RD_WIN) : 0;
 }
 
-/* The number tells whether a segment has come since the peer sent this: then the peer uses the promise again. */
+/*
+ * h->qkey says how many segments the peer had sent. If we have taken more, the peer has begun to use the promise again,
+ * and the promise stays.
+ */
 void rd_take_back(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *h)
 {
 	if (p->k == NULL || h->qkey != p->next || p->k->holds > 0)
