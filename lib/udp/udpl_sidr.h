@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Service id resolution, InfiniBand's SIDR (IBTA volume 1, 12.11) in our own form: a program asks which queue pair
- * serves a port of the peer's connection manager, and gets the QPN and Q_Key. A request is repeated until the reply
- * arrives; the answering side remembers its replies, so that a repeated request gets the same reply.
+ * Service id resolution, InfiniBand's SIDR (IBTA volume 1, 12.11) in a format of our own: a program asks which queue
+ * pair serves a port of the peer's connection manager, and gets the QPN and Q_Key. A request is repeated until the
+ * reply arrives; the answering side remembers its replies, so that a repeated request gets the same reply.
  *
  *	 0  request id, the asking side's choice; the reply repeats it
  *	 8  request: 0 | reply: status (enum udpl_sidr_status)
@@ -10,7 +10,7 @@
  *	10  service port; the reply repeats it
  *	12  request: source port | reply: QPN
  *	16  request: 0 | reply: Q_Key
- *	20  private data, all that is left
+ *	20  private data, up to the end of the body
  */
 #ifndef UDPL_SIDR_H
 #define UDPL_SIDR_H

@@ -2,7 +2,8 @@
 /*
  * The reliable transport of datagrams. A flow carries packets one way, from a worker of one device to a worker of
  * another; all queue pairs of both workers share the flow. Each packet is delivered at most once; each packet that the
- * sender calls delivered was delivered exactly once. The transport does not order: the packet's number tells its place.
+ * sender's end reports as delivered was delivered exactly once. The transport delivers packets in any order; a packet's
+ * number tells its place in the order of sending.
  *
  *	 0  version 1 (high nibble), 0 | kind | flags | SACK ranges (of an ACK)
  *	 4  source worker (16 bits) | destination worker (16 bits)
@@ -11,16 +12,16 @@
  *	16  number of the packet (DATA), or the lowest number that has not come (ACK)
  *	20  time stamp of the sender (HELLO, DATA), or its echo (COOKIE, ACK); microseconds
  *	24  time between the echoed packet and this ACK; microseconds
- *	28  body: HELLO 16 octets of 0; COOKIE 16 octets; DATA the cookie when a flag says so, then what is carried;
- *	    ACK its ranges of numbers that have come: first (32 bits), behind the last (32 bits)
+ *	28  body: HELLO 16 octets of 0; COOKIE 16 octets; DATA the cookie if UDPR_F_COOKIE is set, then the payload;
+ *	    ACK its ranges of numbers that have come: first (32 bits), last plus one (32 bits)
  *	 n  CRC32C as in udpl.h
  *
- * Each ACK tells the receiver's window, from the number that it tells on: it has a wider one for a sender with much to
- * send, as long as its caller has memory for that.
+ * Each ACK tells how wide the receiver's window is. The window begins at the lowest number that has not come. The
+ * receiver has a wider window for a sender with much to send, as long as the receiver's caller has memory for it.
  *
- * A HELLO is answered by a COOKIE. The receiver keeps nothing for a HELLO, and its answer is as long as the question.
- * DATA carries the cookie until an ACK has come. A receiver that knows no such flow answers with UNKNOWN. The kinds lie
- * beyond those of udpl.h, so one UDP port serves both.
+ * A HELLO is answered by a COOKIE. The receiver stores nothing for a HELLO, and the COOKIE is as long as the HELLO, so
+ * forged HELLOs gain nothing. DATA carries the cookie until an ACK has come. A receiver answers DATA of an unknown flow
+ * with UNKNOWN. The values of the kinds lie beyond those of udpl.h, so one UDP port serves both.
  *
  * Loss detection: RACK-TLP (RFC 8985) over packets. Congestion control: Swift (Kumar et al., SIGCOMM 2020), whose
  * target delay is the least round trip plus `target`; topology and flow scaling are left out. What is added to it is in
@@ -39,13 +40,13 @@
 #define UDPR_HDR_LEN    28u
 #define UDPR_COOKIE_LEN 16u
 #define UDPR_SACKS      4u    /* ranges in an ACK at most, for a sender that has not set UDPR_F_MUCH */
-#define UDPR_SACKS_MUCH 16u   /* for one that has */
-#define UDPR_WINDOW     256u  /* a receiver takes packets up to this many behind the lowest missing one */
+#define UDPR_SACKS_MUCH 16u   /* the same for a sender that has set UDPR_F_MUCH */
+#define UDPR_WINDOW     256u  /* a receiver takes this many numbers, from the lowest missing one on */
 #define UDPR_WIDE       4096u /* the same with the memory of udpr_rx_widen() */
 #define UDPR_ACK_LEN    (UDPR_HDR_LEN + 8u * UDPR_SACKS_MUCH)
-#define UDPR_COOKIE_NS  (4 * RN_NS_PER_S) /* for how long after its making a cookie opens a flow */
+#define UDPR_COOKIE_NS  (4 * RN_NS_PER_S) /* a cookie opens a flow for this long after it was made */
 #define UDPR_IDLE_MIN \
-	(2 * UDPR_COOKIE_NS + 1u) /* a receiver's least idle time: a forgotten flow has no valid cookie left */
+	(2 * UDPR_COOKIE_NS + 1u) /* least time before an idle flow is forgotten: its cookies have expired then */
 
 enum udpr_kind {
 	UDPR_HELLO = 0x20,
@@ -61,7 +62,7 @@ enum udpr_kind {
 #define UDPR_F_MUCH \
 	0x08u           /* DATA: there is much to send; the sender takes ACKs of UDPR_SACKS_MUCH ranges in any order */
 #define UDPR_F_WINDOW 4 /* ACK: the window is UDPR_WINDOW << (flags >> UDPR_F_WINDOW) */
-#define UDPR_F_LATE   0x04u /* ACK: the receiver had not run when its packets came; its delay is not the network's */
+#define UDPR_F_LATE   0x04u /* ACK: the receiver did not run when the packets came, so the delay is not the network's */
 
 enum udpr_verdict {
 	UDPR_OK = 0,
@@ -70,9 +71,9 @@ enum udpr_verdict {
 	UDPR_BAD_KIND,
 	UDPR_BAD_BODY,   /* the body's length does not fit the kind and the flags */
 	UDPR_BAD_COOKIE, /* forged, too old, or for another flow */
-	UDPR_STRANGE,    /* for another flow than this one */
+	UDPR_STRANGE,    /* for a flow other than this one */
 	UDPR_TWICE,      /* the packet had come before */
-	UDPR_FAR,        /* the number lies outside the window */
+	UDPR_FAR,        /* a number lies outside the window, or an ACK reports numbers that were not sent */
 	UDPR_VERDICTS
 };
 
@@ -86,53 +87,53 @@ struct udpr_hdr {
 	struct {
 		uint32_t from, to;
 	} sack[UDPR_SACKS_MUCH];
-	uint32_t body;     /* parsed only: octets from the header's begin to what DATA carries */
-	uint32_t body_len; /* parsed only */
+	uint32_t body;     /* parsed only: octets from the begin of the header to the payload of DATA */
+	uint32_t body_len; /* parsed only: octets of the payload */
 };
 
-/* The destination worker in a datagram of UDPR_HDR_LEN octets or more; any bits may stand there. */
+/* The destination worker in a datagram of UDPR_HDR_LEN octets or more. The number is not checked. */
 static inline uint32_t udpr_dst_worker(const uint8_t *p) { return (uint32_t)p[6] << 8 | p[7]; }
 
-/* Reads a datagram of len octets, its CRC included. The CRC is checked with udpl_crc_good(). */
+/* Reads a datagram of len octets, its CRC included. The caller checks the CRC with udpl_crc_good(). */
 RN_NODISCARD enum udpr_verdict udpr_parse(const uint8_t *p, uint32_t len, struct udpr_hdr *h);
 
 /*
- * Writes the header and all octets of the body that the transport itself makes. Returns how many octets: UDPR_ACK_LEN
- * at most.
+ * Writes the header, and the cookie or the ranges behind it. Returns how many octets: UDPR_ACK_LEN at most.
  */
 uint32_t udpr_build(uint8_t *p, const struct udpr_hdr *h);
 
 /* ---- the receiver's end ---- */
 
 /*
- * Answers a HELLO. peer: the sender's address as the caller knows it, of peer_len octets; key: secret, drawn at start.
+ * Makes the COOKIE that answers a HELLO. peer: the sender's address of peer_len octets, in the caller's form; key: a
+ * random secret, the same for all cookies.
  */
 void udpr_cookie_make(const uint64_t key[2], const void *peer, uint32_t peer_len, const struct udpr_hdr *hello,
 		      uint64_t now, struct udpr_hdr *out);
 
 /* A receiver's flow, 88 octets. Zeroed memory is no flow. */
 struct udpr_rx {
-	uint64_t heard;  /* when its last DATA came; UDPR_IDLE_MIN later, or still later, the caller forgets the flow */
+	uint64_t heard;  /* when the last DATA came; the caller forgets the flow UDPR_IDLE_MIN after that, or later */
 	uint64_t issued; /* when the flow's cookie was made: a flow of the same peer with an older cookie is refused */
-	uint64_t *wide;  /* of udpr_rx_widen(), instead of `bits`; NULL: none */
-	uint64_t bits[UDPR_WINDOW / 64]; /* bit (number % window): the number has come, is `next` or behind it */
+	uint64_t *wide;  /* memory of udpr_rx_widen(), in use instead of `bits`; NULL: none */
+	uint64_t bits[UDPR_WINDOW / 64]; /* bit (number % window): a number above `next` has come */
 	uint32_t next;                   /* the lowest number that has not come */
-	uint32_t turn;                   /* where the ranges of the next ACK begin, if there are more than it tells */
+	uint32_t turn;                   /* number where the ranges of the next ACK begin, if one ACK cannot tell all */
 	uint32_t flow, token;
 	uint32_t stamp; /* the latest packet's time stamp */
 	uint16_t src_worker, dst_worker;
-	uint8_t owed;  /* packets that no ACK has reported */
-	bool at_once;  /* the next ACK must not wait: there is a hole, or a packet came twice */
+	uint8_t owed;  /* how many packets no ACK has reported */
+	bool at_once;  /* the next ACK must not wait: a number is missing, or a packet came twice */
 	uint8_t flags; /* UDPR_F_* of the next ACK */
 	bool open;
-	bool takes; /* the sender has set UDPR_F_MUCH */
-	bool much;  /* it did so in its last packet */
+	bool takes; /* the sender has set UDPR_F_MUCH at least once */
+	bool much;  /* the sender set UDPR_F_MUCH in its last packet */
 };
 
 /*
- * Opens a flow, or replaces the one that rx holds, when the cookie of DATA is good: UDPR_OK. From then on
- * udpr_rx_data() takes the packet. The call changes nothing when rx holds this flow already. On another verdict the
- * caller answers with udpr_unknown().
+ * Opens a flow, or replaces the flow that rx holds, if DATA carries a good cookie. UDPR_OK: the caller passes the
+ * packet to udpr_rx_data(). The call changes nothing if rx holds this flow already. On another verdict the caller
+ * answers with udpr_unknown().
  */
 RN_NODISCARD enum udpr_verdict udpr_rx_open(struct udpr_rx *rx, const uint64_t key[2], const void *peer,
 					    uint32_t peer_len, const struct udpr_hdr *h, uint64_t now);
@@ -141,14 +142,19 @@ RN_NODISCARD enum udpr_verdict udpr_rx_open(struct udpr_rx *rx, const uint64_t k
 RN_NODISCARD enum udpr_verdict udpr_rx_data(struct udpr_rx *rx, const struct udpr_hdr *h, uint64_t now);
 
 /*
- * Gives the flow a window of UDPR_WIDE; bits: UDPR_WIDE / 64 zeroed words. The caller does so while rx->much, if it
- * likes.
+ * Gives the flow a window of UDPR_WIDE. bits: UDPR_WIDE / 64 zeroed words. The caller may do so while rx->much is set.
  */
 void udpr_rx_widen(struct udpr_rx *rx, uint64_t *bits);
-/* The flow has the window UDPR_WINDOW again. Returns the words, which are zero again; NULL: it still needs them. */
+/*
+ * Gives the flow the window UDPR_WINDOW again. Returns the words, which are zero again. NULL: the flow has none, or
+ * still needs them.
+ */
 uint64_t *udpr_rx_narrow(struct udpr_rx *rx);
 
-/* Packets that are read now may have waited because this worker did not run: the next ACK says so. */
+/*
+ * Makes the next ACK say that its packets may have waited because this worker did not run. Called when such packets are
+ * read.
+ */
 static inline void udpr_rx_late(struct udpr_rx *rx) { rx->flags |= UDPR_F_LATE; }
 
 /* When an ACK is due: at once (0), at a time, or RN_NEVER. delay: how long an ACK may wait for more packets. */
@@ -164,7 +170,7 @@ void udpr_unknown(const struct udpr_hdr *data, struct udpr_hdr *out);
 
 struct udpr_cfg {
 	uint64_t target;    /* delay above the least round trip that does not count as congestion; ns */
-	uint64_t patience;  /* a peer that answers nothing for this long while packets wait counts as gone; ns */
+	uint64_t patience;  /* a peer that answers nothing for this long while packets wait is taken as gone; ns */
 	uint64_t ack_delay; /* how long receivers delay an ACK, as in udpr_rx_due(); ns */
 };
 
@@ -173,15 +179,15 @@ enum udpr_state {
 	UDPR_ASKING,     /* waits for the receiver's COOKIE; COOKIE or patience moves on */
 	UDPR_OPENING,    /* DATA carries the cookie; the first ACK moves on, or patience */
 	UDPR_OPEN,       /* DATA carries no cookie; UNKNOWN, patience or UDPR_TX_IDLE moves on */
-	UDPR_LOST,       /* the receiver has forgotten or is silent: every packet fails; udpr_tx_open() moves on */
+	UDPR_LOST,       /* the receiver has forgotten the flow, or is silent: packets fail; udpr_tx_open() moves on */
 };
 
 enum udpr_pkt_state {
 	UDPR_PKT_NEW = 0, /* waits for its first sending */
 	UDPR_PKT_FLIGHT,  /* waits for an ACK; the ACK or the rules of loss move on */
 	UDPR_PKT_GONE,    /* waits to be sent again */
-	UDPR_PKT_HAD,     /* the receiver has it; udpr_tx_done() has not said so */
-	UDPR_PKT_TOLD,    /* udpr_tx_done() has said so; waits until all before it are told */
+	UDPR_PKT_HAD,     /* the receiver has the packet; udpr_tx_done() moves on */
+	UDPR_PKT_TOLD,    /* udpr_tx_done() has returned the packet; waits until all packets before it are TOLD */
 };
 
 #define UDPR_TX_IDLE UDPR_COOKIE_NS /* a flow unused for this long ends, before the receiver forgets it */
@@ -189,13 +195,13 @@ enum udpr_pkt_state {
 struct udpr_pkt {
 	uint64_t user;       /* the caller's value, for udpr_tx_done() */
 	uint64_t sent;       /* when the packet was last sent; ns */
-	uint16_t next, prev; /* in the list of its state: low halves of numbers */
-	uint16_t run;        /* HAD, TOLD: as many packets from this one on have come, at least */
+	uint16_t next, prev; /* neighbours in the list of its state: low 16 bits of their numbers */
+	uint16_t run;        /* HAD, TOLD: at least this many packets, from this one on, have come */
 	uint8_t state;       /* enum udpr_pkt_state */
 	uint8_t again;       /* sent more than once */
 };
 
-/* Packets of one state; the low halves of their numbers. */
+/* The list of the packets of one state; first, last: the low 16 bits of their numbers. */
 struct udpr_list {
 	uint32_t n;
 	uint16_t first, last;
@@ -205,26 +211,26 @@ struct udpr_list {
 struct udpr_tx {
 	const struct udpr_cfg *cfg;
 	struct udpr_pkt *ring;
-	uint64_t heard;     /* when the last answer came, or the wait for one began */
-	uint64_t last_sent; /* when a packet was last sent */
-	uint64_t pace;      /* no new packet is sent before this time */
-	uint64_t round;     /* when the round of `low` began */
-	uint64_t cut;       /* when delay or loss last made the window smaller */
-	uint64_t rack_sent; /* when the packet was sent that was sent last among those that have come (RACK.xmit_ts) */
-	uint64_t reo_due;   /* when the next packet counts as lost by RACK's rule; RN_NEVER: none waits for that */
-	uint32_t mask;      /* the ring's length - 1 */
-	uint32_t una;       /* the lowest number that udpr_tx_done() has not returned */
-	uint32_t nxt;       /* the next new number to be sent */
-	uint32_t end;       /* one more than the last number that was given */
-	uint32_t rack_num;  /* the number of the packet of rack_sent */
-	uint32_t window;    /* the receiver takes packets up to this many behind the lowest missing one */
+	uint64_t heard;          /* when the last answer came, or the wait for one began */
+	uint64_t last_sent;      /* when a packet was last sent */
+	uint64_t pace;           /* no new packet is sent before this time */
+	uint64_t round;          /* when the measuring of `low` began */
+	uint64_t cut;            /* when delay or loss last made the window smaller */
+	uint64_t rack_sent;      /* the latest time of sending of all packets that have come (RACK.xmit_ts) */
+	uint64_t reo_due;        /* when the next packet counts as lost by RACK's rule; RN_NEVER: none waits for that */
+	uint32_t mask;           /* the ring's length - 1 */
+	uint32_t una;            /* the lowest number that udpr_tx_done() has not returned */
+	uint32_t nxt;            /* the next new number to be sent */
+	uint32_t end;            /* one more than the last number that was given */
+	uint32_t rack_num;       /* the number of the packet of rack_sent */
+	uint32_t window;         /* the receiver takes this many numbers, from the lowest missing one on */
 	struct udpr_list flight; /* packets that are UDPR_PKT_FLIGHT, in the order of their last sending */
-	struct udpr_list gone;   /* UDPR_PKT_GONE, in the order in which they were found */
+	struct udpr_list gone;   /* UDPR_PKT_GONE, in the order in which they were found lost */
 	struct udpr_list had;    /* UDPR_PKT_HAD */
 	uint32_t cwnd;           /* Swift's window; packets * 65536 */
-	uint32_t came;           /* how many of the latest packets ACKs have reported */
-	uint32_t lost;           /* how often a packet counted as lost meanwhile */
-	uint32_t low, lows;      /* the least round trip of this round, ns, out of so many */
+	uint32_t came;           /* how many of the latest packets (LATEST) ACKs have reported */
+	uint32_t lost;           /* how many of the latest packets counted as lost */
+	uint32_t low, lows;      /* the least round trip measured since `round`, ns, and how many were measured */
 	uint32_t srtt, min_rtt, rttvar, rack_rtt; /* ns; 0: none measured */
 	uint32_t flow, token;
 	uint16_t src_worker, dst_worker;
@@ -236,7 +242,7 @@ struct udpr_tx {
 	uint8_t cookie[UDPR_COOKIE_LEN];
 };
 
-/* The sizes of a flow's state: both ways without packets in flight, and the receiver's alone. */
+/* The sizes of a flow's state: of both ends without packets in flight, and of the receiver's end alone. */
 _Static_assert(sizeof(struct udpr_tx) + sizeof(struct udpr_rx) <= 1024, "an active peer's state has grown");
 _Static_assert(sizeof(struct udpr_rx) == 88, "an idle peer's state has grown");
 _Static_assert(sizeof(struct udpr_pkt) <= 24, "a packet in flight costs three words");
@@ -247,7 +253,7 @@ _Static_assert(sizeof(struct udpr_pkt) <= 24, "a packet in flight costs three wo
  */
 void udpr_tx_open(struct udpr_tx *t, const struct udpr_cfg *cfg, struct udpr_pkt *ring, uint32_t len, uint32_t flow);
 
-/* Moves the flow's packets to another ring, in which there is room for them. The old one is the caller's again. */
+/* Moves the flow's packets to another ring, which must have room for them. The old ring is the caller's again. */
 void udpr_tx_ring(struct udpr_tx *t, struct udpr_pkt *ring, uint32_t len);
 /* The packet with this number, which the flow has. */
 static inline struct udpr_pkt *udpr_tx_pkt(const struct udpr_tx *t, uint32_t n) { return &t->ring[n & t->mask]; }
@@ -260,8 +266,9 @@ static inline struct udpr_pkt *udpr_tx_pkt(const struct udpr_tx *t, uint32_t n) 
 RN_NODISCARD bool udpr_tx_send(struct udpr_tx *t, uint64_t user, uint64_t now);
 
 /*
- * Takes back a packet, when none of the flow's packets has been sent yet: the caller gives it to another flow. *user:
- * the packet's. False: there is none left, and the flow is closed; or a packet has been sent.
+ * Takes back a packet that the flow was given, so that the caller can give the packet to another flow. *user: the
+ * packet's. False: none is left, and the flow is closed now; or one of the flow's packets has been sent already, and no
+ * packet is taken back.
  */
 RN_NODISCARD bool udpr_tx_back(struct udpr_tx *t, uint64_t *user);
 
@@ -288,8 +295,8 @@ static inline bool udpr_tx_busy(const struct udpr_tx *t) { return t->una != t->e
 
 /*
  * How many more packets the flow takes (a closed flow: once it is opened anew). len: length of the ring, as in
- * udpr_tx_open(). A number stays in use until udpr_tx_done() has returned all before it, so fewer than the returned
- * ones may be free.
+ * udpr_tx_open(). A packet's number stays in use until udpr_tx_done() has returned all packets before it. So the room
+ * may grow by less than the number of packets that udpr_tx_done() returns.
  */
 static inline uint32_t udpr_tx_room(const struct udpr_tx *t, uint32_t len)
 {
@@ -304,8 +311,8 @@ static inline uint32_t udpr_tx_room(const struct udpr_tx *t, uint32_t len)
 /* ---- both ends ---- */
 
 /*
- * When a worker may forget the flows to and from another, if nothing more is carried: `idle` ns after the last packet,
- * and UDPR_IDLE_MIN after it at least. RN_NEVER: the fate of a packet is not known yet, or an ACK is owed.
+ * When a worker may forget the flows to and from another worker, if they carry nothing more: `idle` ns after the last
+ * packet, but not less than UDPR_IDLE_MIN after it. RN_NEVER: a packet's fate is not known yet, or an ACK is owed.
  */
 uint64_t udpr_rest_due(const struct udpr_tx *t, const struct udpr_rx *rx, uint64_t idle);
 
@@ -315,15 +322,16 @@ void udpr_cc_start(struct udpr_tx *t);
 /* The longest time that a flow with packets waits before it sends one; ns. */
 static inline uint64_t udpr_cc_longest(const struct udpr_tx *t) { return t->cfg->patience / 16; }
 /*
- * A round trip of rtt ns was measured; acked: packets that the ACK reports. late: an end had not run meanwhile, so a
- * long round trip is no sign of congestion, and only loss makes the window smaller.
+ * A round trip of rtt ns was measured. acked: how many packets the ACK reports for the first time. late: the receiver
+ * did not run meanwhile, so a long round trip is no sign of congestion and does not make the window smaller.
  */
 void udpr_cc_ack(struct udpr_tx *t, uint64_t rtt, bool late, uint32_t acked, uint64_t now);
 /* `lost` packets count as lost now. */
 void udpr_cc_loss(struct udpr_tx *t, uint32_t lost, uint64_t now);
 void udpr_cc_timeout(struct udpr_tx *t, uint64_t now);
-/* Whether the window has room for one more packet; if so, charges the pace for it. */
+/* Whether the window and the pace allow one more packet now. */
 bool udpr_cc_room(const struct udpr_tx *t, uint64_t now);
+/* A packet is sent now: sets t->pace, the time before which no further packet is sent. */
 void udpr_cc_sent(struct udpr_tx *t, uint64_t now);
 
 #endif

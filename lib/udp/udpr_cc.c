@@ -2,32 +2,33 @@
 /*
  * Swift (Kumar et al., SIGCOMM 2020, algorithm 1): a window in packets, fractions included. A delay below the target
  * makes the window larger by one packet a round trip; a delay above it makes the window smaller in proportion to the
- * excess, once a round trip; a window below one packet is a pace. Swift separates the ends' delay from the network's by
- * time stamps of the adapter; here the ends report when they have not run.
+ * excess, once a round trip; a window below one packet is a pause between packets. Swift separates the delay at the
+ * ends from the network's delay by time stamps of the adapter; here a receiver reports when it did not run
+ * (UDPR_F_LATE).
  *
  * Four rules are not Swift's. A new flow doubles its window every round trip until the first cut (slow start, RFC 5681,
- * 3.1). What counts as too much delay is the least of the round trips that are measured in one round trip, LOWS at
- * least: a queue delays all packets, while a packet that is late alone met a busy end (RFC 9406, 4.2, does so in slow
- * start). When there was no cut for QUIET round trips, the window grows by a further FASTER-th each round trip, as far
- * as the delay is below its target: one packet a round trip fills a long path too slowly. And a loss makes the window
- * smaller only if more than LOSS_PCT percent of the latest packets were lost, as in BBR of version 2 and later
- * (BBRLossThresh of draft-cardwell-iccrg-bbr-congestion-control): a queue that overflows delays its packets first,
- * while a wire that loses a few frames at random does not.
+ * 3.1). The delay that is compared with the target is the least of at least LOWS round trips that are measured during
+ * one round trip: a queue delays all packets, while a single late packet met a busy end (RFC 9406, 4.2, does so in slow
+ * start). When there was no cut for QUIET round trips, the window grows each round trip by up to one FASTER-th more, in
+ * proportion to how far the delay is below the target: one packet a round trip fills a long path too slowly. And a loss
+ * makes the window smaller only if more than LOSS_PCT percent of the latest packets were lost, as in BBR of version 2
+ * and later (BBRLossThresh of draft-cardwell-iccrg-bbr-congestion-control): a queue that overflows delays its packets
+ * first, while a wire that loses a few frames at random does not.
  */
 #include "udp/udpr.h"
 
 #define ONE       65536u      /* one packet of window */
 #define CWND_MIN  (ONE / 16)  /* one packet in 16 round trips */
 #define CWND_INIT (10u * ONE) /* as TCP's (RFC 6928) */
-#define BETA_PCT  80u         /* percent of the excess */
-#define CUT_PCT   50u         /* percent of the window: the largest cut */
+#define BETA_PCT  80u         /* Swift's beta: the cut, as a percentage of the delay's excess */
+#define CUT_PCT   50u         /* the largest cut, in percent of the window */
 #define LOWS      4u
 #define QUIET     8u
 #define FASTER    16u
 #define LOSS_PCT  2u                  /* percent of the latest packets that may be lost without a cut */
-#define LOSS_FEW  2u                  /* losses that are never more than that: a percentage of few packets is chance */
-#define LATEST    512u                /* "the latest packets" are this many to twice as many */
-#define BURST_NS  (50 * RN_NS_PER_US) /* how late a sender may come and still make up for it at once */
+#define LOSS_FEW  2u                  /* so many losses never cause a cut: a percentage of few packets is chance */
+#define LATEST    512u                /* "the latest packets" are LATEST to 2 * LATEST packets */
+#define BURST_NS  (50 * RN_NS_PER_US) /* a sender that sends late by up to this much makes up for the delay at once */
 
 void udpr_cc_start(struct udpr_tx *t)
 {
@@ -41,12 +42,12 @@ static void cut_by(struct udpr_tx *t, uint32_t percent, uint64_t now)
 	if (t->cut != 0 && now - t->cut < t->srtt)
 		return;
 	t->cut = now;
-	t->round = now + t->srtt; /* what comes until then was sent before the cut */
+	t->round = now + t->srtt; /* ACKs until then are of packets that were sent before the cut */
 	t->lows = 0;
 	t->cwnd = rn_max_u32(CWND_MIN, (uint32_t)((uint64_t)t->cwnd * (100 - percent) / 100));
 }
 
-/* The least round trip of a round that is over; 0: it is not. */
+/* Counts a round trip of rtt ns. Returns the least round trip of the measuring round if this ends it, else 0. */
 static uint32_t round_low(struct udpr_tx *t, uint32_t rtt, uint64_t now)
 {
 	if (now < t->round)
@@ -59,7 +60,7 @@ static uint32_t round_low(struct udpr_tx *t, uint32_t rtt, uint64_t now)
 	return t->low;
 }
 
-/* below: by how much the delay is below its target; ns. */
+/* Makes the window larger. below: by how many ns the delay is below its target. */
 static void grow(struct udpr_tx *t, uint32_t acked, uint64_t below, uint64_t now)
 {
 	uint64_t more = (uint64_t)acked * ONE;
@@ -118,7 +119,7 @@ bool udpr_cc_room(const struct udpr_tx *t, uint64_t now)
 	return t->cwnd < ONE ? t->flight.n == 0 : (uint64_t)(t->flight.n + 1) * ONE <= t->cwnd;
 }
 
-/* A window of one packet or more is paced at twice its rate, so that the pace is never the limit. */
+/* A window of one packet or more is paced at twice the window's rate, so that the window is the limit, not the pace. */
 void udpr_cc_sent(struct udpr_tx *t, uint64_t now)
 {
 	uint64_t gap = (uint64_t)t->srtt * ONE / t->cwnd;

@@ -8,8 +8,8 @@
 #include "base/rn_seq.h"
 #include "base/rn_sip.h"
 
-#define ACK_EVERY 8u /* packets that wait for one ACK at most */
-#define WIDE      4u /* of UDPR_F_WINDOW */
+#define ACK_EVERY 8u /* at most this many packets wait for an ACK */
+#define WIDE      4u /* the value at UDPR_F_WINDOW that tells the window UDPR_WIDE */
 _Static_assert(UDPR_WINDOW << WIDE == UDPR_WIDE, "an ACK can tell the window");
 
 /*
@@ -68,7 +68,7 @@ enum udpr_verdict udpr_rx_open(struct udpr_rx *rx, const uint64_t key[2], const 
 	if (issued > now || now - issued > UDPR_COOKIE_NS || h->token != (uint32_t)hash ||
 	    hash != cookie_hash(key, peer, peer_len, h, issued))
 		return UDPR_BAD_COOKIE;
-	/* a flow that has been replaced stays refused: its packets may have been delivered */
+	/* A flow that has been replaced is not opened again: its packets may have been delivered already. */
 	if (rx->open && issued <= rx->issued)
 		return UDPR_BAD_COOKIE;
 	uint64_t *wide = rx->wide;
@@ -170,7 +170,10 @@ static uint32_t seek(struct udpr_rx *rx, uint32_t n, uint32_t end, bool set)
 	return end;
 }
 
-/* The ranges that have come from n on, lowest first. Returns the number behind the last one. */
+/*
+ * Adds the ranges of numbers between n and `end` that have come, lowest first, as many as the ACK has room for. Returns
+ * the number after the last range; `end`: all are told.
+ */
 static uint32_t put_ranges(struct udpr_rx *rx, struct udpr_hdr *out, uint32_t n, uint32_t end)
 {
 	const uint32_t most = rx->takes ? UDPR_SACKS_MUCH : UDPR_SACKS;
@@ -184,8 +187,8 @@ static uint32_t put_ranges(struct udpr_rx *rx, struct udpr_hdr *out, uint32_t n,
 }
 
 /*
- * An ACK of few ranges tells the lowest ones: the sender wants the fate of its oldest packets most. Those of many
- * ranges tell all of them in turns, as every range tells of losses below it.
+ * Writes the ACK's ranges. An ACK of few ranges tells the lowest ranges, as the sender needs the fate of its oldest
+ * packets most. ACKs of many ranges tell all ranges, each ACK the next ones, as every range tells of losses below it.
  */
 static void put_all_ranges(struct udpr_rx *rx, struct udpr_hdr *out)
 {
@@ -195,7 +198,7 @@ static void put_all_ranges(struct udpr_rx *rx, struct udpr_hdr *out)
 	if (rx->takes && rx->turn - first < end - first)
 		from = rx->turn;
 	rx->turn = put_ranges(rx, out, from, end);
-	if (rx->turn == end) /* all above `from` are told */
+	if (rx->turn == end) /* all ranges above `from` are told: those below it follow */
 		rx->turn = put_ranges(rx, out, first, from);
 }
 

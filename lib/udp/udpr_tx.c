@@ -7,10 +7,10 @@
 #include "base/rn_seq.h"
 
 #define PTO_FIRST   (10 * RN_NS_PER_MS)  /* timeout while no round trip has been measured */
-#define PTO_FLOOR   (100 * RN_NS_PER_US) /* time beyond the round trip: the receiver's worker has other work too */
+#define PTO_FLOOR   (100 * RN_NS_PER_US) /* added to the timeout: the receiver's worker has other work too */
 #define BACKOFF_MAX 8u                   /* doublings of the timeout */
-#define RTT_MAX_US  (60u * 1000 * 1000)  /* echoes that say more are not believed */
-#define REO_MAX     16u                  /* quarters of the least round trip */
+#define RTT_MAX_US  (60u * 1000 * 1000)  /* an echo that gives a longer round trip is not believed */
+#define REO_MAX     16u                  /* the largest reordering window, in quarters of the least round trip */
 #define MUCH        64u                  /* a sender with this many packets or more has much to send */
 
 /* The one writer of a flow's state. */
@@ -20,7 +20,7 @@ static struct udpr_pkt *pkt(const struct udpr_tx *t, uint32_t n) { return udpr_t
 
 /* ---- lists of packets ---- */
 
-/* The number of which this is the low half. */
+/* The number in the ring whose low 16 bits are `half`. */
 static uint32_t number_of(const struct udpr_tx *t, uint16_t half) { return t->una + (uint16_t)(half - t->una); }
 
 static void put_last(const struct udpr_tx *t, struct udpr_list *l, uint32_t n)
@@ -156,7 +156,7 @@ static void put_data(struct udpr_tx *t, uint32_t n, uint64_t now, struct udpr_hd
 	udpr_cc_sent(t, now);
 }
 
-/* Whether there is a packet that the receiver's window has room for, and was not sent yet. */
+/* Whether there is a packet that was not sent yet and for which the receiver's window has room. */
 static bool may_be_new(const struct udpr_tx *t) { return t->nxt != t->end && t->nxt - t->una < t->window; }
 
 /* The packet to send now. A probe is the last packet in flight (RFC 8985, 7.3), and ignores the window. */
@@ -206,8 +206,8 @@ bool udpr_tx_next(struct udpr_tx *t, uint64_t now, struct udpr_hdr *out, uint64_
 static uint64_t reo_window(const struct udpr_tx *t) { return rn_min_u64((uint64_t)t->min_rtt * t->reo / 4, t->srtt); }
 
 /*
- * RACK (RFC 8985, 6.2): lost is what was sent before a packet that has come, when a round trip and the reordering
- * window have passed since. For the others reo_due says when to look again.
+ * RACK (RFC 8985, 6.2): a packet counts as lost if a packet that was sent later has come, and a round trip plus the
+ * reordering window have passed since the packet was sent. If packets will count as lost later, reo_due says when.
  */
 static void find_lost(struct udpr_tx *t, uint64_t now)
 {
@@ -256,7 +256,7 @@ static uint32_t take_range(struct udpr_tx *t, uint32_t from, uint32_t to, uint64
 		p->state = UDPR_PKT_HAD;
 		p->run = 1;
 		news++;
-		/* sooner than the least round trip: an answer to an earlier sending (RFC 8985, 6.2, step 2) */
+		/* an ACK sooner than the least round trip is of an earlier sending (RFC 8985, 6.2, step 2) */
 		if (p->sent >= t->rack_sent && !(p->again && now - p->sent < t->min_rtt)) {
 			t->rack_sent = p->sent;
 			t->rack_num = n;
@@ -264,7 +264,7 @@ static uint32_t take_range(struct udpr_tx *t, uint32_t from, uint32_t to, uint64
 		}
 		n++;
 	}
-	if (rn_seq_lt(first, n)) /* the next ACK has the same range, or a longer one */
+	if (rn_seq_lt(first, n)) /* the next ACK tells the same range or a longer one: skip it quickly then */
 		pkt(t, first)->run = (uint16_t)rn_min_u32(n - first, UINT16_MAX);
 	return news;
 }
@@ -310,7 +310,7 @@ static enum udpr_verdict take_ack(struct udpr_tx *t, const struct udpr_hdr *h, u
 	if (t->state == UDPR_OPENING)
 		set_state(t, UDPR_OPEN);
 	t->window = rn_min_u32(UDPR_WINDOW << (h->flags >> UDPR_F_WINDOW), UDPR_WIDE);
-	/* a needless retransmission: the path reorders more than was assumed (RFC 8985, 6.2, step 4) */
+	/* A needless retransmission means that the path reorders more than was assumed (RFC 8985, 6.2, step 4). */
 	if (h->flags & UDPR_F_TWICE && t->reo < REO_MAX)
 		t->reo++;
 	news = take_range(t, t->una, h->number, now);
@@ -321,7 +321,7 @@ static enum udpr_verdict take_ack(struct udpr_tx *t, const struct udpr_hdr *h, u
 	t->heard = now;
 	t->probes = 0;
 	t->probe = false;
-	/* a packet that came twice may echo a copy that was long on the way */
+	/* If a packet came twice, the echo may be of the copy that was long on the way. */
 	rtt = h->flags & UDPR_F_TWICE ? 0 : measure(t, h, now);
 	if (rtt != 0)
 		udpr_cc_ack(t, rtt, (h->flags & UDPR_F_LATE) != 0, news, now);
@@ -361,7 +361,7 @@ static uint64_t probe_due(const struct udpr_tx *t)
 		return RN_NEVER;
 	if (t->srtt != 0)
 		pto = rn_max_u64(2ull * t->srtt, t->srtt + 4ull * t->rttvar) + t->cfg->ack_delay + PTO_FLOOR;
-	/* a peer is probed several times within `patience`, whatever round trip was measured */
+	/* udpr_cc_longest(): a peer is probed several times within `patience`, whatever round trip was measured. */
 	return t->last_sent + rn_min_u64(pto << rn_min_u32(t->probes, BACKOFF_MAX), udpr_cc_longest(t));
 }
 
@@ -379,7 +379,7 @@ uint64_t udpr_tx_timer(const struct udpr_tx *t, uint64_t now)
 	return due;
 }
 
-/* The second timeout in a row takes everything in flight as lost (RFC 6298, 5.4 to 5.6); the first one only probes. */
+/* The first timeout only probes; the second in a row counts all packets in flight as lost (RFC 6298, 5.4 to 5.6). */
 void udpr_tx_tick(struct udpr_tx *t, uint64_t now)
 {
 	if (!alive(t) || !udpr_tx_busy(t))
@@ -409,6 +409,7 @@ void udpr_tx_tick(struct udpr_tx *t, uint64_t now)
 	udpr_cc_timeout(t, now);
 }
 
+/* Returns packet n to the caller of udpr_tx_done(), and frees the numbers up to the first packet not returned. */
 static void tell(struct udpr_tx *t, uint32_t n, uint64_t *user, bool *delivered)
 {
 	struct udpr_pkt *p = pkt(t, n);

@@ -7,7 +7,7 @@
 #include "base/rn_sip.h"
 #include "crc32c/crc32c.h"
 
-#define WANTS    2u /* questions for slots after the last long datagram, plus one */
+#define WANTS    2u /* one more than the number of questions that ask for slots after the last long datagram */
 #define BODY_LEN (UDPS_LEN - UDPL_HDR_LEN - UDPL_CRC_LEN)
 
 _Static_assert(sizeof(struct udps_key) == 24, "compared as bytes");
@@ -88,7 +88,7 @@ static void turn_to(struct udps_peer *p, enum udps_state to, uint64_t at)
 		p->tries = 0;
 }
 
-/* Asks once more; false: all tries are used, and the peer counts as silent. */
+/* Notes that the peer is asked once more. False: all tries are used, and the peer counts as silent. */
 static bool ask_again(struct udps_table *t, struct udps_peer *p, uint64_t now)
 {
 	if (p->tries == UDPS_TRIES) {
@@ -124,7 +124,7 @@ struct udps_peer *udps_way(struct udps_table *t, const struct udps_key *k, uint6
 	return p;
 }
 
-/* An unasked message: its Q_Key must be one that only the peer knows. */
+/* Takes an unasked message. Its Q_Key must be the one that the peer gave us, so that nobody else can send one. */
 static bool hear_unasked(struct udps_peer *p, const struct udps_msg *m, uint64_t now)
 {
 	if (p->state != UDPS_SPEAKS || m->qkey != p->qkey)
