@@ -99,7 +99,7 @@ int ipc_peek(int sock, bool *fds)
 	if (n <= 0)
 		return n == 0 || errno == ECONNRESET ? -EPIPE : -errno;
 	*fds = (mh.msg_flags & MSG_CTRUNC) !=
-	       0; /* without room for control messages, their being there is all that is told */
+	       0; /* without a buffer for control messages, this flag tells that there are some */
 	return 0;
 }
 
@@ -131,7 +131,7 @@ int ipc_recv(int sock, struct ipc_msg *m, int *fds, unsigned *nfds)
 		close_all(got, k);
 		return -EPIPE;
 	}
-	/* Fewer descriptors than fit, and not all: the process or the system has no free descriptor number. */
+	/* Truncated although there was room for more: the process or the system has no free descriptor number. */
 	bool none_left = (mh.msg_flags & MSG_CTRUNC) != 0 && k < IPC_MAX_FDS && room > 0;
 	if ((mh.msg_flags & MSG_TRUNC) != 0 || ((mh.msg_flags & MSG_CTRUNC) != 0 && !none_left) || too_many ||
 	    k > room || (size_t)n < IPC_MSG_HDR || m->len != n) {

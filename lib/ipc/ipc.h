@@ -2,12 +2,13 @@
 /*
  * Control messages between librnic and rnicd: one SOCK_SEQPACKET UNIX socket per client process. The client sends a
  * request and waits for the answer with the same type and seq; the daemon sends nothing of its own accord (events go
- * through the queues of ipc_shm.h). Closing the socket is the only death notice: the daemon then moves the client's QPs
- * to ERROR, tells the peers, and releases everything that belonged to the client.
+ * through the queues of ipc_shm.h). A client has ended when its socket is closed; nothing else tells the daemon so. The
+ * daemon then moves the client's QPs to ERROR, tells the peers, and releases everything that belonged to the client.
  *
- * An answer carries status 0 or an errno, and on error one sentence in text that says what to do about it. A message of
- * wrong length or type, a number that is not the client's, an offset outside a region: EINVAL with a sentence, counted,
- * nothing done. Every handle is a small number that is valid for this client alone.
+ * An answer carries status 0 or an errno, and on error one sentence in text that says what to do about the error. A
+ * message of wrong length or type, a number that is not the client's, or an offset outside a region is answered with
+ * EINVAL and a sentence; it is counted, and has no effect. Every handle is a small number that is valid for one client
+ * alone.
  */
 #ifndef IPC_H
 #define IPC_H
@@ -44,13 +45,12 @@ enum ipc_type {
 	IPC_CM_RESOLVE_ADDR,  /* event ADDR_RESOLVED or ADDR_ERROR */
 	IPC_CM_RESOLVE_ROUTE, /* event ROUTE_RESOLVED or ROUTE_ERROR */
 	IPC_CM_LISTEN,
-	IPC_CM_CONNECT, /* event ESTABLISHED, REJECTED, UNREACHABLE, CONNECT_ERROR (or CONNECT_RESPONSE when qpn == 0)
-			 */
+	IPC_CM_CONNECT, /* event ESTABLISHED, REJECTED, UNREACHABLE, CONNECT_ERROR, or (qp 0) CONNECT_RESPONSE */
 	IPC_CM_ACCEPT,  /* event ESTABLISHED or CONNECT_ERROR */
 	IPC_CM_REJECT,
 	IPC_CM_DISCONNECT, /* event DISCONNECTED, on both sides */
 	IPC_CM_MIGRATE,
-	IPC_CM_SOCKET, /* a connected socket of the client's is to carry the id's connection; passive: event
+	IPC_CM_SOCKET, /* a connected socket of the client shall carry the id's connection; passive: event
 			  CONNECT_REQUEST or CONNECT_ERROR, about the id itself */
 	IPC_RESIZE_CQ,
 	IPC_CREATE_SRQ,
@@ -58,26 +58,26 @@ enum ipc_type {
 	IPC_QUERY_SRQ,
 	IPC_DESTROY_SRQ,
 	IPC_IMPORT, /* fds: none, or the file; the answer's handle is the number of a region */
-	IPC_FORGET, /* the import of a region; EBUSY while a memory region lies in it */
+	IPC_FORGET, /* ends an import; EBUSY while a memory region lies in the import */
 	IPC_ALLOC_MW,
 	IPC_DEALLOC_MW,
 	IPC_TOKEN,     /* fds: the token. handle: of the ASYNC channel of the context that the token will stand for */
 	IPC_TOKEN_DEV, /* fds: a token of any process. The answer's handle is the device */
-	IPC_TOKEN_PD,  /* the same; handle: the other client's PD. The answer's handle is the PD that stands for it */
+	IPC_TOKEN_PD,  /* fds: the same; handle: a PD of the token's client. The answer's handle stands for this PD */
 	/*
-	 * fds: the token; handle: index (STag >> 8) of a memory region in a PD of that client, whichever process made
-	 * it
+	 * fds: the token; handle: index (STag >> 8) of a memory region in a PD of the token's client. Any process may
+	 * have registered the region.
 	 */
 	IPC_TOKEN_MR,
-	IPC_REACH,      /* asks for the neighbour on the way to an address: EHOSTUNREACH, ENETUNREACH */
+	IPC_REACH,      /* resolves the neighbour on the way to an address: EHOSTUNREACH, ENETUNREACH */
 	IPC_ATTACH,     /* a datagram queue pair receives datagrams to a group; attaching it again is no error */
 	IPC_DETACH,     /* EINVAL: the queue pair is not attached */
 	IPC_GROUP_BIND, /* binds a group's tag, to which Write-Records go, to memory of the queue pair */
 	IPC_CM_JOIN,    /* event MULTICAST_JOIN or MULTICAST_ERROR; the queue pair is attached by IPC_ATTACH */
 	IPC_CM_LEAVE,
 	IPC_OPEN_XRCD,    /* fds: none, or a file, by which processes of one user find the same domain */
-	IPC_CLOSE_XRCD,   /* EBUSY while it has queues that were made with this handle */
-	IPC_OPEN_QP,      /* a target of the domain, by its QPN; answered with create_qp_ok */
+	IPC_CLOSE_XRCD,   /* EBUSY while the domain has queues that were made with this handle */
+	IPC_OPEN_QP,      /* opens a target queue pair of the domain by its QPN; answered with create_qp_ok */
 	IPC_INJECT,       /* in place of HELLO: orders of rnicctl inject for a process of this user (any for root) */
 	IPC_SOCK_JOIN,    /* in place of HELLO: a client for sockets, which may send only the requests below */
 	IPC_SOCK_BIND,    /* a new socket; the answer's fd: its descriptor */
@@ -87,15 +87,15 @@ enum ipc_type {
 	IPC_SOCK_GRAM,    /* a new datagram socket; fds of the answer: its descriptor, its memory */
 	IPC_SOCK_PEER,    /* the peer of a datagram socket, or none */
 	/*
-	 * Finds the socket of a descriptor, which is the permission to use the socket. fds: the descriptor. EBADF: it
-	 * is none of rnicd's. fds of the answer: the doorbells' memory, the wake eventfd, and of a stream or a datagram
-	 * socket its memory
+	 * Finds the socket of a descriptor. A process that has the descriptor may use the socket. fds: the descriptor.
+	 * EBADF: the descriptor is not of a socket of rnicd. fds of the answer: the doorbells' memory, the wake
+	 * eventfd, and the memory of the socket if it is a stream or a datagram socket.
 	 */
 	IPC_SOCK_FIND,
-	IPC_SOCK_LIST, /* in place of HELLO: the sockets that the client's user may see */
+	IPC_SOCK_LIST, /* in place of HELLO: asks for the list of sockets that the client's user may see */
 	/*
-	 * CM_CREATE_ID and CM_RESOLVE_ADDR in one request, and the answer stands for the event, which does not come.
-	 * Only where the answer to HELLO has IPC_CAN_OPEN. After an error there is no id.
+	 * CM_CREATE_ID and CM_RESOLVE_ADDR in one request. The answer takes the place of the event, which does not
+	 * follow. Allowed only if the answer to HELLO has IPC_CAN_OPEN. After an error there is no id.
 	 */
 	IPC_CM_OPEN,
 	IPC_TYPES
@@ -109,7 +109,7 @@ enum ipc_channel_kind {
 };
 
 struct ipc_hello {
-	uint32_t version; /* stays first in both messages, so that a side of another version can be told that */
+	uint32_t version; /* first in both messages in every version, so that a side can tell that the other differs */
 	uint32_t pid;     /* for messages only; the daemon trusts SO_PEERCRED */
 	uint64_t size[IPC_REGIONS]; /* bytes; 0: region absent */
 };
@@ -129,17 +129,17 @@ struct ipc_dev_info {
 	uint8_t prefix_len;
 	uint8_t ip[16];
 	uint32_t mtu;    /* bytes of IP packet */
-	uint32_t ud_mtu; /* bytes of a datagram's message at most, one of verbs' MTUs; 0: no datagrams */
+	uint32_t ud_mtu; /* greatest length of a message in one datagram, bytes, one of verbs' MTUs; 0: no datagrams */
 	uint32_t max_qp; /* the same number of SRQs */
 	uint32_t max_cq, max_mr, max_pd, max_cqe, max_wr, max_sge, max_inline, max_rd_atomic;
 	uint64_t max_mr_size;
 	uint32_t roce;      /* 1: the device behaves as a RoCE channel adapter does, the wire is the same */
 	uint32_t rate_mbps; /* line rate, 0: unlimited */
 	uint32_t max_groups, max_group_qps; /* multicast: groups of the device, queue pairs in one; 0: no datagrams */
-	uint32_t rnr_waits;                 /* 1: messages may wait for a receive, so posting one may have to ring */
-	uint32_t xrc;    /* 1: there are XRC domains, since queue pairs connect without connection manager */
-	uint32_t ud_max; /* bytes of a message of several datagrams at most (IPC_UD_LONG); 0: no datagrams */
-	uint32_t efa;    /* 1, with roce: an Elastic Fabric Adapter, with efadv's calls */
+	uint32_t rnr_waits; /* 1: messages may wait for a receive, so posting a receive may have to ring the doorbell */
+	uint32_t xrc;       /* 1: there are XRC domains, since queue pairs connect without connection manager */
+	uint32_t ud_max;    /* bytes of a message of several datagrams at most (IPC_UD_LONG); 0: no datagrams */
+	uint32_t efa;       /* 1, with roce: the device is shown as an Elastic Fabric Adapter, with efadv's calls */
 };
 
 struct ipc_create_channel {
@@ -153,7 +153,7 @@ struct ipc_create_channel {
 struct ipc_handle {
 	uint32_t handle;
 	uint32_t rsv;
-}; /* argument of each destroy, answer of each create */
+}; /* argument of each destroy request, answer to each create request */
 
 struct ipc_alloc_pd {
 	uint32_t dev;
@@ -167,21 +167,22 @@ struct ipc_reg_mr {
 	uint64_t len;        /* bytes; equals the sum of the pieces. 0, and all below 0: a null region (access 1) */
 	uint64_t pieces_off; /* struct ipc_piece[npieces] in IPC_REGION_QUEUES */
 	uint32_t npieces;
-	uint32_t mr; /* the region that this one replaces under the same STag, if the answer is good; 0: none */
+	uint32_t mr; /* if the request succeeds, the new region replaces this one under the same STag; 0: none */
 };
 struct ipc_reg_mr_ok {
 	uint32_t handle, stag;
-}; /* stag is lkey and rkey; of a window, its first rkey */
+}; /* stag is lkey and rkey; for a memory window, its first rkey */
 
 /*
  * A token is an unconnected socket that the client has made. The kernel's number of the socket (SO_COOKIE) cannot be
- * forged, so a process that has a descriptor of the token has got it from the owner. The token stands for a context, as
- * ibv_context.cmd_fd. EINVAL: no token; EPERM: of another user's client; ENODEV: that client's process has ended.
+ * forged, so a process that has a descriptor of the token has got it from the token's client. The token stands for a
+ * context, as ibv_context.cmd_fd. EINVAL: the descriptor is no token; EPERM: the token is of another user's client;
+ * ENODEV: the process of the token's client has ended.
  *
- * A PD that stands for another client's PD is equivalent to it: QPs in either use the regions in both. Regions and
- * memory of a client that dies live on while other clients have the PD (of dead importers: 32 at most). When the owner
- * deallocates the PD (EBUSY while living clients have anything in it), the regions go, and nothing more can be made in
- * it.
+ * A PD that stands for another client's PD is equivalent to it: QPs in either use the regions in both. When a client
+ * ends, its regions in a PD, and their memory, live on while other clients have the PD. For clients that have imported
+ * the PD, a PD keeps the regions of at most 32 ended ones. When the owner deallocates the PD (EBUSY while living
+ * clients have anything in it), the PD's regions go, and nothing more can be made in the PD.
  */
 struct ipc_token_mr_ok {
 	uint32_t handle, stag;
@@ -194,10 +195,10 @@ struct ipc_alloc_mw {
 }; /* answered with reg_mr_ok */
 
 /*
- * Memory that the client shares with others already. Without a descriptor the daemon opens the file that the client has
- * mapped at [start, end), one whole mapping, with the rights of the client's user. ENXIO: the daemon may not open it,
- * and the client should pass the file. Only files of memory (tmpfs, memfd, System V, hugetlbfs): EOPNOTSUPP. EACCES:
- * not writable.
+ * Imports memory that the client already shares with other processes. Without a descriptor the daemon opens the file
+ * that the client has mapped at [start, end), one whole mapping, with the rights of the client's user. ENXIO: the
+ * daemon may not open the file, and the client should pass a descriptor of it. EOPNOTSUPP: the file is not one of
+ * memory (tmpfs, memfd, System V, hugetlbfs). EACCES: the file may not be written to.
  */
 struct ipc_import {
 	uint64_t start, end; /* of the client's mapping; unused if a descriptor is passed */
@@ -270,13 +271,13 @@ struct ipc_query_srq_ok {
 
 enum ipc_ud {
 	IPC_UD_NONE = 0, /* a connected queue pair */
-	IPC_UD_PLAIN,    /* without connection; a message is one datagram */
-	IPC_UD_LONG,     /* the same, and longer messages take several datagrams */
+	IPC_UD_PLAIN,    /* without connection; each message is one datagram */
+	IPC_UD_LONG,     /* without connection; a long message takes several datagrams */
 	IPC_RD           /* reliable datagrams */
 };
 enum ipc_xrc {
 	IPC_XRC_NONE = 0,
-	IPC_XRC_INITIATOR, /* receives nothing */
+	IPC_XRC_INITIATOR, /* has no receive queue */
 	IPC_XRC_TARGET     /* belongs to its domain, and outlives its process while others have the domain open */
 };
 #define IPC_QP_SHARED UINT32_C(0x80000000) /* bit of the handle of a target, which has no doorbell */
@@ -287,11 +288,11 @@ enum {
 #define IPC_RD_FLAGS (IPC_RD_UNORDERED | IPC_RD_STRICT) /* all flags that exist */
 enum {
 	IPC_HOLD_WRITES = 1 << 0,  /* the peer's Writes are held back, and placed in an order drawn from hold_seed */
-	IPC_HOLD_ORDERED = 1 << 1, /* as on InfiniBand: in any order only within one Write */
+	IPC_HOLD_ORDERED = 1 << 1, /* only the bytes of one Write are placed in any order, as on InfiniBand */
 };
 /* Where the iWARP of a queue pair runs. The numbers are also those of <rnic/rnicdv.h>. */
 enum ipc_design {
-	IPC_DESIGN_ANY, /* as the process's */
+	IPC_DESIGN_ANY, /* where the iWARP of the process runs */
 	IPC_DESIGN_OFFLOADED,
 	IPC_DESIGN_ASSISTED,
 	IPC_DESIGN_HOST,
@@ -308,17 +309,17 @@ struct ipc_create_qp {
 	uint32_t async;    /* handle of the ASYNC channel that gets the queue pair's errors, or 0 */
 	uint32_t srq;      /* handle; then rq_off, rq_slots and max_recv_wr are 0. 0: a receive queue of its own */
 	uint32_t datagram; /* enum ipc_ud */
-	uint32_t deaf;     /* 1: its own datagrams to a group that it is in do not come back to it */
+	uint32_t deaf;     /* 1: the queue pair does not receive datagrams that it sends to a group it has joined */
 	uint32_t xrc;      /* enum ipc_xrc */
-	uint32_t xrcd;     /* TARGET: handle of its domain; then of the other members only cookie and async count */
-	uint32_t rd_flags; /* of IPC_RD: IPC_RD_* */
-	uint32_t hold;     /* of a connected queue pair: IPC_HOLD_* */
+	uint32_t xrcd;     /* TARGET: handle of its domain; then only cookie and async are used of the other members */
+	uint32_t rd_flags; /* with IPC_RD: IPC_RD_* */
+	uint32_t hold;     /* for a connected queue pair: IPC_HOLD_* */
 	uint64_t hold_off; /* struct qp_hold_shm */
 	uint64_t hold_seed;
 	uint32_t design;   /* enum ipc_design */
-	uint32_t maps;     /* of IPC_UD_LONG: entries of its ring of maps, a power of two; 0: it has none */
+	uint32_t maps;     /* with IPC_UD_LONG: slots of the queue pair's ring of maps, a power of two; 0: no ring */
 	uint64_t maps_off; /* spsc ring of QP_MAP_SIZE slots */
-	uint32_t udp_port; /* of IPC_UD_LONG: its own; 0: it shares the device's */
+	uint32_t udp_port; /* with IPC_UD_LONG: the queue pair's own UDP port; 0: it shares the device's */
 	uint32_t rsv;
 };
 struct ipc_create_qp_ok {
@@ -381,8 +382,8 @@ struct ipc_group_bind {
 };
 
 struct ipc_inject {
-	uint32_t client; /* the client's number, or 0: pid says */
-	uint32_t pid;    /* the client of this process */
+	uint32_t client; /* number of the client that gets the orders; 0: the client of process `pid` gets them */
+	uint32_t pid;
 	char spec[IPC_ORDER_MAX];
 };
 
@@ -392,7 +393,7 @@ struct ipc_cm_create_id {
 };
 struct ipc_cm_bind {
 	uint32_t id;
-	uint32_t own_family; /* 1: IPv6's wildcard does not include IPv4 (IPV6_V6ONLY, RFC 3493, 5.3) */
+	uint32_t own_family; /* 1: IPv6's wildcard address does not include IPv4 (IPV6_V6ONLY, RFC 3493, 5.3) */
 	struct ipc_addr addr;
 };
 struct ipc_cm_bind_ok {
@@ -420,7 +421,7 @@ struct ipc_cm_open_ok {
 };
 struct ipc_cm_socket {
 	uint32_t id;
-	uint32_t fd;      /* its number in the client's process, which must be the daemon's too, else EOPNOTSUPP */
+	uint32_t fd;      /* the socket's descriptor; EOPNOTSUPP unless the client's process is the daemon's, too */
 	uint32_t passive; /* 1: the peer sends the MPA Request */
 	uint32_t rsv;
 };

@@ -2,28 +2,29 @@
 /*
  * Datagram sockets: the memory that a program and rnicd share for one UDP socket (RFC 768), and the requests.
  *
- * A socket is a descriptor as a stream's is (ipc_stream.h): an end of a socket pair whose holders the kernel counts,
- * and whose readiness is the socket's. It is writable from the start.
+ * A datagram socket is a descriptor like that of a stream (ipc_stream.h): an end of a socket pair. The kernel counts
+ * the holders of the descriptor, and the readiness of the pair is the readiness of the socket. A datagram socket is
+ * writable from the start.
  *
- * rnicd makes the memory, seals it, and passes it with the descriptor. It holds struct ipc_gram, a ring of datagrams to
- * send at IPC_GRAM_TX_OFF, and a ring of received ones at IPC_GRAM_RX_OFF; IPC_GRAM_RING bytes each. A datagram is a
- * record: struct ipc_gram_rec, its bytes, and padding to a whole number of IPC_GRAM_UNIT. Behind the rings are slots: a
- * long datagram of the wire iwarp may be placed in a slot while it arrives, and its record is then only a head. The
- * slot is rnicd's again when the record has been read. Bytes may wrap around the ring's end, a struct ipc_gram_rec
- * never does. Indices run freely and wrap at 2^32; they stand between two records. The writer of an index publishes it
- * with a release store, behind the record.
+ * rnicd makes the memory, seals it, and passes it with the descriptor. The memory holds struct ipc_gram, a ring of
+ * datagrams to send at IPC_GRAM_TX_OFF, and a ring of received ones at IPC_GRAM_RX_OFF; IPC_GRAM_RING bytes each. A
+ * datagram is a record: its head (struct ipc_gram_rec), its bytes, and padding to a whole number of IPC_GRAM_UNIT.
+ * After the rings come slots: a long datagram of the wire iwarp may be placed in a slot while it arrives, and its
+ * record is then only a head. rnicd uses the slot again when the record has been read. The bytes of a datagram may wrap
+ * around the ring's end; a head never does. Indices run freely and wrap at 2^32; an index always lies between two
+ * records. The writer of an index first writes the record, then publishes the index with a release store.
  *
  * Security model
- *   - rnicd copies a record's head, checks the copy and uses the copy. It reads bytes only inside the ring. An index
- *     that jumps, a record that is cut by its index or is longer than the port takes, a wire that does not exist, or a
- *     port that is not the socket's: the socket is broken, sends and receives nothing more, and IPC_GRAM_BROKEN is set
- *     in `state`.
+ *   - rnicd copies a record's head, checks the copy and uses the copy. rnicd reads bytes only inside the ring. An index
+ *     that jumps, a record that does not end at or before the index, a record that is longer than the device takes, a
+ *     wire that does not exist, or a device that the socket may not use breaks the socket: it sends and receives
+ *     nothing any more, and IPC_GRAM_BROKEN is set in `state`.
  *   - rnicd itself sets the source address and source port of datagrams that are sent, never the program.
- *   - Processes that share the socket (fork, a passed descriptor) take turns by two words that rnicd never reads. A
- *     process that does not wait for its turn spoils the socket's data, and nothing else.
+ *   - Processes that share the socket (fork, a passed descriptor) take turns by the words tx_turn and rx_turn, which
+ *     rnicd never reads. A process that does not wait for its turn spoils the socket's data, and nothing else.
  *
- * Doorbells are the user's, as for streams: the socket's bit is rung when records have been put, or when a bit of
- * `want` has been set and its condition holds already.
+ * All processes of a user have the same doorbells, as for streams. The program rings the socket's bit when it has put
+ * records, or when it has set a bit of `want` whose condition holds already.
  */
 #ifndef IPC_GRAM_H
 #define IPC_GRAM_H
@@ -43,17 +44,17 @@
 struct ipc_gram_rec {
 	uint32_t len;   /* bytes that follow */
 	uint16_t port;  /* of the peer, host order */
-	uint16_t dev;   /* index in ipc_sock_join_ok.port: the port that the datagram leaves by, or came in by */
+	uint16_t dev;   /* index in ipc_sock_join_ok.port: the device by which the datagram leaves, or arrived */
 	uint8_t ip[16]; /* of the peer */
 	uint8_t tos;
 	uint8_t ttl;  /* 0: the default */
 	uint8_t wire; /* IPC_GRAM_*: the format to send in, or the format that the datagram came in */
-	uint8_t slot; /* received datagrams: the slot, counted from 1, that has the bytes; 0: they follow */
+	uint8_t slot; /* received datagrams: number of the slot, from 1, that has the bytes; 0: the bytes follow */
 	uint8_t rsv[4];
 };
 _Static_assert(sizeof(struct ipc_gram_rec) == IPC_GRAM_UNIT, "a head never wraps");
 
-/* The bytes of the ring that a datagram takes. */
+/* How many bytes of the ring the record of a datagram of len bytes takes. */
 static inline uint32_t ipc_gram_need(uint32_t len)
 {
 	return (uint32_t)sizeof(struct ipc_gram_rec) + ((len + IPC_GRAM_UNIT - 1) & ~(IPC_GRAM_UNIT - 1));
@@ -67,9 +68,9 @@ static inline uint32_t ipc_gram_rec_need(const struct ipc_gram_rec *rec)
 
 /* ipc_gram_rec.wire */
 enum {
-	IPC_GRAM_AS_PORT = 0, /* as the port is configured */
+	IPC_GRAM_AS_PORT = 0, /* the format that the configuration of the Ethernet port says */
 	IPC_GRAM_PLAIN = 1,
-	IPC_GRAM_IWARP = 2, /* DDP segments if the peer takes them (doc/datagram-sockets.md), else plain */
+	IPC_GRAM_IWARP = 2, /* DDP segments if the peer accepts them (doc/datagram-sockets.md), else plain */
 };
 
 /* ipc_gram.state, which rnicd writes. */
@@ -84,7 +85,7 @@ struct ipc_gram {
 	uint32_t rx_head RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t rx_turn; /* process number of the process that takes records, or 0 */
 	uint32_t shut;    /* for programs only, rnicd never reads it: IPC_GRAM_SHUT_* */
-	uint32_t rx_room; /* bytes of records that may wait (SO_RCVBUF); 0, or more than the ring: all of the ring */
+	uint32_t rx_room; /* bytes of received records that may wait (SO_RCVBUF); 0 or more than the ring: all of it */
 	/* written by both, atomically */
 	uint32_t want RN_ALIGNED(RN_CACHE_LINE); /* IPC_STREAM_WANT_IN, IPC_STREAM_WANT_OUT */
 	uint32_t error;                          /* errno that the next call reports and clears; 0: none */
@@ -92,7 +93,7 @@ struct ipc_gram {
 	uint32_t tx_head RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t rx_tail RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t state;
-	uint32_t dropped; /* datagrams for which there was no room */
+	uint32_t dropped; /* received datagrams that were dropped because there was no room */
 	uint32_t wire; /* IPC_GRAM_PLAIN or IPC_GRAM_IWARP: by which wire the last datagram left or came; 0: none has */
 };
 _Static_assert(sizeof(struct ipc_gram) <= IPC_SOCK_KEPT_OFF, "in front of what programs keep there");
@@ -106,9 +107,9 @@ enum {
 
 /* ipc_sock_gram.flags */
 enum {
-	/* other sockets of this user with the same flag may have the port too */
+	/* other sockets of this user with the same flag may have the same UDP port */
 	IPC_GRAM_REUSE = 1u << 0,   /* SO_REUSEADDR: the newest such socket gets the datagrams */
-	IPC_GRAM_BALANCE = 1u << 1, /* SO_REUSEPORT: datagrams are shared among them, by the peers' addresses */
+	IPC_GRAM_BALANCE = 1u << 1, /* SO_REUSEPORT: the peer's address decides which such socket gets a datagram */
 };
 
 /*

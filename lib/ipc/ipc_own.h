@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The interface between librnic and the daemon's part when the latter runs inside the client's process (rnicrun
- * --embedded). librnic loads librnic_embedded.so, calls IPC_OWN_START, and then uses the socket as it would use
- * rnicd's: the same requests, the same shared region for queues. Registered memory is not shared, since there is one
- * process: IPC_REG_MR names pieces of IPC_REGION_OWN.
+ * The interface between librnic and the daemon when the daemon runs inside the client's process (rnicrun --embedded).
+ * librnic loads librnic_embedded.so, calls IPC_OWN_START, and then uses the socket that it gets like that of rnicd: the
+ * same requests, the same shared region for queues. Registered memory is not shared, as there is only one process:
+ * IPC_REG_MR names pieces of IPC_REGION_OWN.
  */
 #ifndef IPC_OWN_H
 #define IPC_OWN_H
@@ -13,18 +13,21 @@
 
 #include "ipc/ipc.h"
 
-/* In struct ipc_piece: off is an address in the process. Refused unless the client is the daemon's own process. */
+/*
+ * A value of ipc_piece.region: ipc_piece.off is then an address in the process. Refused unless the client and the
+ * daemon are one process.
+ */
 #define IPC_REGION_OWN UINT32_MAX
 
 #define IPC_OWN_ERR     256
 #define IPC_OWN_LIBRARY "librnic_embedded.so.0"
 #define IPC_OWN_START   "rnic_embedded_start"
 
-/* Which part of a connection runs outside of the process. */
+/* Which part of a connection runs outside the program's process. */
 enum ipc_own_design {
 	IPC_OWN_EMBEDDED, /* the kernel's TCP */
 	IPC_OWN_HOST,     /* rnicd's TCP, in its streams */
-	IPC_OWN_ASSISTED, /* rnicd's TCP, which also sums the CRCs of FPDUs */
+	IPC_OWN_ASSISTED, /* rnicd's TCP; rnicd also computes and checks the CRCs of FPDUs */
 };
 
 struct ipc_own {
@@ -32,12 +35,13 @@ struct ipc_own {
 	enum ipc_own_design design; /* in */
 	int sock;                   /* out: the client's end of the control socket; the caller closes it */
 	/*
-	 * One turn of the worker, unless another thread runs one; any thread. True: everything posted before the call
-	 * has been seen, and needs no doorbell.
+	 * Runs one turn of the worker, unless another thread is running one. Any thread may call this. True: the worker
+	 * has seen everything that was posted before the call, so no doorbell is needed.
 	 */
 	bool (*turn)(void);
 	/*
-	 * Call around fork(), so that nothing is half done meanwhile. In the child the connections' sockets are closed.
+	 * librnic calls these around fork(), so that the worker is in no turn meanwhile. In the child, the sockets of
+	 * the connections are closed.
 	 */
 	void (*fork_prepare)(void);
 	void (*fork_parent)(void);

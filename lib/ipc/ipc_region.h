@@ -15,16 +15,16 @@
 /*
  * Client: a sparse memfd of `size` bytes, close-on-exec, of ordinary pages or (IPC_REGION_HUGE) of 2 MiB hugetlb pages,
  * sealed: it can neither shrink nor grow, and no seal can be added. -ENOSYS, -ENODEV or -ENOMEM for IPC_REGION_HUGE:
- * the system has no hugetlb memory, and the client goes without. -EFBIG when the process may not have files of that
- * size (RLIMIT_FSIZE). The caller closes *fd.
+ * the system has no hugetlb memory, and the client has no such region then. -EFBIG: the process may not have files of
+ * this size (RLIMIT_FSIZE). The caller closes *fd.
  */
 int ipc_region_create(enum ipc_region region, uint64_t size, int *fd);
 
 /*
  * Daemon: checks that fd is a memfd that fits `region`, of exactly `size` bytes, sealed against shrinking (so that no
- * access inside it can end in SIGBUS for want of file) and against seals that would forbid writing. -EINVAL size 0, not
- * a multiple of the page, or above the region's limit; -EPERM seals are missing; -EBADF not a memfd of the kind;
- * -ERANGE its size is another.
+ * access inside it can end in SIGBUS beyond the end of the file) and against further seals, and without a seal that
+ * forbids writing. -EINVAL: size is 0, not a multiple of the page, or above the region's limit; -EPERM: wrong seals;
+ * -EBADF: fd is no memfd of the right kind of pages; -ERANGE: the file has another size.
  */
 int ipc_region_check(enum ipc_region region, int fd, uint64_t size);
 
@@ -32,8 +32,9 @@ int ipc_region_check(enum ipc_region region, int fd, uint64_t size);
 int ipc_region_map(int fd, uint64_t size, uint8_t **base);
 
 /*
- * Makes all pages of [p, p + len) present, now: -ENOMEM when there is no memory for them. It reads the pages, which
- * populates several at a time; a shared page is then mapped with all rights of its mapping.
+ * Makes all pages of [p, p + len) present now. -ENOMEM: there is no memory for them. The pages are populated by
+ * reading, since the kernel then populates several at a time; a shared page is mapped with all rights of its mapping
+ * anyway.
  */
 int ipc_region_prefault(uint8_t *p, uint64_t len);
 

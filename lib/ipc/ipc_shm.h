@@ -7,8 +7,8 @@
  *
  * Security model
  *   - The client is not trusted: it may write anything, anywhere in its own regions, at any time. The daemon copies
- *     what it uses, checks the copy, and uses the copy. The worst a client can do is to lose its own connections and
- * data.
+ *     what it uses, checks the copy, and uses the copy. The worst that a client can do is to lose its own connections
+ *     and data.
  *   - The daemon is trusted by the client; still librnic validates indices, so that a bug is found near its cause.
  *   - Clients cannot reach each other: no region is shared by two clients, and every STag is checked against the
  *     protection domain of the QP it comes in on. A client may let others of its user into a protection domain of its
@@ -45,9 +45,9 @@ enum ipc_region {
  * Before it sleeps, the worker sets need_wakeup and looks at the bits once more. The client, after setting its bits and
  * a full fence, reads need_wakeup and, if set, writes its wake eventfd (the pattern of io_uring's SQPOLL).
  *
- * Posting receives rings a doorbell only if the worker has asked for that in the receives' ring (spsc_prod_asked): for
- * a queue pair's own ring the queue pair's bit; for a shared queue `asked` has a bit for each worker, and `recvs` of
- * that worker is set to 1.
+ * Posting receives rings a doorbell only if the worker has asked for that in the ring of receives (spsc_prod_asked).
+ * For a queue pair's own receive queue, the client sets the queue pair's bit. For a shared receive queue, the word of
+ * spsc_prod_asked has a bit for each worker, and the client sets `recvs` of each worker that has asked to 1.
  */
 struct ipc_doorbell {
 	uint64_t summary RN_ALIGNED(RN_CACHE_LINE);
@@ -132,7 +132,7 @@ struct ipc_cm_event {
 	uint32_t listen_id; /* CONNECT_REQUEST: the listening id */
 	uint32_t dev;       /* device index, valid from ADDR_RESOLVED and CONNECT_REQUEST on */
 	uint32_t qpn, qkey; /* ESTABLISHED of a datagram id, MULTICAST_JOIN: where to send */
-	uint32_t join;      /* MULTICAST_JOIN, _ERROR: the client's number of the join; remote.ip is the group */
+	uint32_t join;      /* MULTICAST_JOIN, _ERROR: the client's number for the join; remote.ip is the group */
 	struct ipc_addr local, remote;
 	struct ipc_conn_param param; /* what the peer offered or answered, with ird and ord as seen by the peer */
 };

@@ -3,24 +3,26 @@
  * Stream sockets: the memory that a program and rnicd share for one TCP connection (RFC 9293), and the requests.
  *
  * A socket is a descriptor: one end of a socket pair that rnicd has made. rnicd keeps the other end. The kernel counts
- * its holders (dup, fork, descriptors that are passed on) and tells rnicd when the last one is closed, also by death.
- * The pair's readiness is the socket's. A byte from rnicd means that there is something to read, or to accept. A byte
- * from the program, which rnicd has not taken, means that nothing may be written. rnicd shuts down its end when the
- * peer will send no more.
+ * the holders of the descriptor (dup, fork, descriptors that are passed on) and tells rnicd when the last holder has
+ * closed it or has died. The readiness of the pair is the readiness of the socket. A byte that rnicd has put into the
+ * pair means that there is something to read, or a connection to accept. IPC_STREAM_BLOCK bytes that the program has
+ * put into the pair, and that rnicd has not taken yet, mean that the socket is not writable. rnicd shuts down its end
+ * when the peer will send no more.
  *
- * rnicd makes the memory, seals it, and passes it with the descriptor. It holds struct ipc_stream, a ring of bytes to
- * send at IPC_STREAM_TX_OFF, and a ring of received bytes at IPC_STREAM_RX_OFF; IPC_STREAM_RING bytes each. Indices run
- * freely and wrap at 2^32. Each word has one writer; the writer of an index publishes it with a release store, behind
- * the bytes. rnicd copies what the program writes and checks it: an index that jumps ends the connection with a reset.
+ * rnicd makes the memory, seals it, and passes it with the descriptor. The memory holds struct ipc_stream, a ring of
+ * bytes to send at IPC_STREAM_TX_OFF, and a ring of received bytes at IPC_STREAM_RX_OFF; IPC_STREAM_RING bytes each.
+ * Indices run freely and wrap at 2^32. Each word has one writer, except `want` and `error`. The writer of an index
+ * first writes the bytes, then publishes the index with a release store. rnicd copies what the program writes and
+ * checks the copy: an index that jumps ends the connection with a reset.
  *
  * Doorbells: struct ipc_sock_bell for each worker, one set for all processes of a user. The program sets the stream's
  * bit when it has put bytes, has taken IPC_STREAM_TELL bytes since it last rang, or has set a bit of `fin`.
  *
  * FPDUs (RFC 5044): a program that runs iWARP itself may leave the CRCs to rnicd. The program says from which index on
- * its bytes are FPDUs, for each direction apart (ipc_stream_fpdus). In the send ring rnicd writes the CRC field of each
- * FPDU before the FPDU is sent; an FPDU that is not whole stays in the ring until the program has put the rest, or has
- * set IPC_STREAM_FIN. Received bytes are published in whole FPDUs, and rx_summed is the index up to which their CRCs
- * are good. At the first bad CRC, and when the peer has ended its direction, rnicd stops summing: all bytes are
+ * its bytes are FPDUs, for each direction separately (ipc_stream_fpdus). In the send ring rnicd writes the CRC field of
+ * each FPDU before the FPDU is sent; an FPDU that is not whole stays in the ring until the program has put the rest, or
+ * has set IPC_STREAM_FIN. Received bytes are published in whole FPDUs, and rx_summed is the index up to which their
+ * CRCs are good. At the first bad CRC, and when the peer has ended its direction, rnicd stops summing: all bytes are
  * published then, and the program finds the bad CRC itself.
  */
 #ifndef IPC_STREAM_H
@@ -32,20 +34,20 @@
 
 #define IPC_DEV_NAME_MAX 32
 
-#define IPC_STREAM_RING   (UINT32_C(1) << 18) /* bytes, each way */
-#define IPC_STREAM_TELL   (IPC_STREAM_RING / 4)
+#define IPC_STREAM_RING   (UINT32_C(1) << 18)   /* bytes, each way */
+#define IPC_STREAM_TELL   (IPC_STREAM_RING / 4) /* bytes that the program takes before it rings the doorbell */
 #define IPC_STREAM_TX_OFF UINT32_C(4096)
 #define IPC_STREAM_RX_OFF (IPC_STREAM_TX_OFF + IPC_STREAM_RING)
 #define IPC_STREAM_SIZE   (IPC_STREAM_RX_OFF + IPC_STREAM_RING)
-#define IPC_STREAM_BLOCK  2048u /* bytes from the program that fill the descriptor's buffer: it is not writable */
+#define IPC_STREAM_BLOCK  2048u /* bytes that fill the descriptor's buffer, so that it is not writable */
 
 /* ipc_stream.state, which rnicd writes. */
 enum {
 	IPC_STREAM_CONNECTED = 1u << 0,
 	IPC_STREAM_PEER_FIN = 1u << 1, /* no bytes follow after rx_tail */
 	IPC_STREAM_ENDED = 1u << 2,    /* nothing is sent any more; `error` says why */
-	IPC_STREAM_SUMS = 1u << 3,     /* received FPDUs are summed: rx_summed is valid */
-	IPC_STREAM_IWARP = 1u << 4,    /* its wire is iwarp */
+	IPC_STREAM_SUMS = 1u << 3,     /* rnicd checks the CRCs of received FPDUs: rx_summed is valid */
+	IPC_STREAM_IWARP = 1u << 4,    /* the stream's wire is iwarp (doc/stream-sockets.md) */
 };
 
 /* ipc_stream.want, set by the program; rnicd clears a bit when it answers through the descriptor. */
@@ -58,20 +60,20 @@ enum {
 enum {
 	IPC_STREAM_FIN = 1u << 0,   /* no bytes follow after tx_tail */
 	IPC_STREAM_RESET = 1u << 1, /* the connection ends at once; unsent bytes are lost */
-	IPC_STREAM_ABORT = 1u << 2, /* the same, when the last program has closed the socket (SO_LINGER with time 0) */
+	IPC_STREAM_ABORT = 1u << 2, /* as RESET, once the last program has closed the socket (SO_LINGER with time 0) */
 	IPC_STREAM_DEAF = 1u << 3,  /* shut down for reading: with IPC_STREAM_FIN received bytes reset the connection */
 	IPC_STREAM_TOLD = 1u << 4,  /* for programs only, rnicd never reads it: connect() has reported its result */
 };
 
 /* ipc_stream_fpdus.how, which the program writes. */
 enum {
-	IPC_STREAM_FPDUS = 1u << 0, /* the other words are valid, and do not change any more */
+	IPC_STREAM_FPDUS = 1u << 0, /* the other words are valid, and only `at` may still change */
 };
 
 /* Where FPDUs begin in one direction; `how` is written last, with release. */
 struct ipc_stream_fpdus {
 	uint32_t how;
-	uint32_t at;   /* index of an FPDU's first byte. Receiving: until rnicd sums, a later FPDU may be named */
+	uint32_t at;   /* index of an FPDU's first byte. Receiving: may become that of a later FPDU until rnicd sums */
 	uint32_t base; /* index of the first byte of Full Operation: markers are counted from it */
 	uint32_t step; /* bytes from one marker to the next: 512, 1024, 2048 or 4096; 0: none */
 };
@@ -90,7 +92,7 @@ struct ipc_stream {
 	uint32_t rx_tail RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t state;
 	int32_t error; /* 0 or a positive errno; valid with IPC_STREAM_ENDED. The program that reports it clears it */
-	uint32_t mss;  /* bytes of a segment's payload at most, at the start; valid with IPC_STREAM_CONNECTED */
+	uint32_t mss;  /* greatest payload of a segment at the start, bytes; valid with IPC_STREAM_CONNECTED */
 	uint32_t rx_summed; /* published before rx_tail; valid with IPC_STREAM_SUMS */
 	uint32_t tcp;       /* the connection's state, a number of tcpi_state in <netinet/tcp.h>; 0: not opened yet */
 };
@@ -127,7 +129,7 @@ struct ipc_sock_join_ok {
 	struct ipc_sock_port port[IPC_SOCK_PORTS_MAX];
 };
 
-/* ipc_sock_addr.flags; of SOCK_BIND where nothing is said */
+/* ipc_sock_addr.flags: of SOCK_BIND, unless a comment names another request */
 enum {
 	IPC_SOCK_IP4 = 1u << 0, /* with addr.ip zero: at all ports with an IPv4 address */
 	IPC_SOCK_IP6 = 1u << 1, /* the same with an IPv6 address */
@@ -211,7 +213,7 @@ struct ipc_sock_kept {
 	int32_t rcv_ms, snd_ms;
 	int32_t linger_on, linger_s;
 	uint32_t flags; /* flags of lib/rnic/sock */
-	uint64_t below; /* SO_COOKIE of the kernel's socket below it; 0: there is none */
+	uint64_t below; /* SO_COOKIE of the kernel's socket that belongs to this socket; 0: there is none */
 	struct ipc_addr local, remote;
 };
 #define IPC_SOCK_KEPT_OFF UINT32_C(3072)
