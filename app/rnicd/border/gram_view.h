@@ -23,31 +23,31 @@ struct gram_peer {
 
 /* A slot of the socket's memory, and the Write-Record that is in it or comes into it. */
 struct gram_slot {
-	bool known;  /* id is that of the newest record that has begun */
-	bool open;   /* not whole yet */
-	bool unread; /* complete, not read by the program yet; its record in the ring ends at `end` */
+	bool known;  /* `id` is valid: the newest Write-Record that has begun in this slot */
+	bool open;   /* this Write-Record is not complete yet */
+	bool unread; /* complete, but not read by the program yet; its record in the ring ends at index `end` */
 	uint32_t end;
 	uint32_t id, unit, total, valid;
 	uint64_t map[2]; /* a bit for each segment that has come */
-	uint64_t at;     /* when the record began */
+	uint64_t at;     /* when the Write-Record began */
 };
 
 struct gram {
-	uint64_t key;   /* the control thread's number of it */
-	uint32_t dev;   /* index of the port whose address it has; GRAM_ANY_DEV: all of them */
-	uint16_t lport; /* host order */
-	bool balance;   /* SO_REUSEPORT: sockets with the same port and address share what comes */
-	bool broken;    /* the program has broken the rules of the shared memory: it is ignored */
-	uint32_t bit;   /* of the user's doorbell */
-	uint32_t tell;  /* STREAM_IN, STREAM_OUT: not told yet */
+	uint64_t key;   /* the control thread's number of the socket */
+	uint32_t dev;   /* index of the port whose address the socket has; GRAM_ANY_DEV: all ports */
+	uint16_t lport; /* UDP port, host order */
+	bool balance;   /* SO_REUSEPORT: sockets with the same UDP port and address share the received datagrams */
+	bool broken;    /* the program has broken the rules of the shared memory: the socket is ignored */
+	uint32_t bit;   /* the socket's bit in its user's doorbell */
+	uint32_t tell;  /* STREAM_IN, STREAM_OUT: events that the control thread has not been told of yet */
 	struct gram_peer peer;
 	struct ipc_gram *mem; /* not trusted */
 	struct stream_user *user;
 	uint32_t rx_tail, rx_head;     /* rx_head: a checked copy of the program's index */
-	uint32_t tx_head;              /* index behind the last datagram that was sent */
+	uint32_t tx_head;              /* index of the end of the last datagram that was sent */
 	struct rn_link ready, telling; /* lists of gram_ctx; the socket is on a list while its link is linked */
 	struct gram *next;             /* in the same bucket */
-	struct gram_peer lent;         /* the socket that has the slots, until lent_until */
+	struct gram_peer lent;         /* the peer's socket to which the slots are lent, until lent_until */
 	uint64_t lent_until;
 	struct gram_slot slot[IPC_GRAM_SLOTS];
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The reliable datagrams of a device at a worker: its flows to workers of other devices, and its pairs of queue pairs.
- * The control thread makes the memory with the first such queue pair, and keeps it; the worker that rd_owner() names
- * alone writes it from then on.
+ * The control thread allocates the memory with the first such queue pair and never frees it. From then on only the
+ * worker that rd_owner() names writes to it.
  */
 #ifndef RD_VIEW_H
 #define RD_VIEW_H
@@ -15,106 +15,111 @@
 #include "udp/udpr.h"
 
 #define RD_PEERS      32768u    /* workers of other devices with which a worker has flows, at most; a power of two */
-#define RD_PAIRS      32768u    /* pairs of queue pairs of a device's worker */
-#define RD_WORKS      4096u     /* of these, pairs with something under way */
-#define RD_WIDES      256u      /* of these, pairs with more than RD_WIN segments on the way */
-#define RD_PROMISES   32768u    /* segments beyond RD_WIN for each pair that a device's worker promises its peers */
+#define RD_PAIRS      32768u    /* pairs of queue pairs that a device has at one worker, at most */
+#define RD_WORKS      4096u     /* how many of these pairs may have something under way */
+#define RD_WIDES      256u      /* how many of these pairs may have more than RD_WIN segments on the way */
+#define RD_PROMISES   32768u    /* segments that may be promised to all peers, beyond RD_WIN for each pair */
 #define RD_BUCKETS    8192u     /* of each hash table of pairs; a power of two */
-#define RD_RING       256u      /* packets on the way to a peer: all that any receiver takes (UDPR_WINDOW) */
-#define RD_RING_WIDE  UDPR_WIDE /* the same to one that takes more */
-#define RD_RINGS      2048u     /* peers to which packets are on the way */
-#define RD_RINGS_WIDE 64u       /* of these, with more than RD_RING packets */
-#define RD_BITS       256u      /* peers that may have more than RD_RING packets on the way to here */
-#define RD_PACKETS    16384u    /* packets on the way to all peers */
-#define RD_BACKLOG    64u /* of a flow's packets those that wait to be sent, at most: more would delay other pairs' */
-#define RD_NUMBERS    RNICD_MAX_WORKERS /* numbers that a peer's workers may have: a device takes no more places */
+#define RD_RING       256u      /* packets on the way to a peer, at most: every receiver takes so many (UDPR_WINDOW) */
+#define RD_RING_WIDE  UDPR_WIDE /* packets on the way to a peer that takes more, at most */
+#define RD_RINGS      2048u     /* how many peers may have packets on the way to them */
+#define RD_RINGS_WIDE 64u       /* how many of these may have more than RD_RING packets on the way */
+#define RD_BITS       256u      /* how many peers may have more than RD_RING packets on the way to this worker */
+#define RD_PACKETS    16384u    /* packets on the way to all peers, at most */
+#define RD_BACKLOG    64u       /* packets that wait in a flow, at most: more would delay the packets of other pairs */
+#define RD_NUMBERS    RNICD_MAX_WORKERS /* workers of a device with which there are flows, at most */
 
-/* Each pair has one peer, so a tenant that uses its whole share of the pairs takes at most the same share of the
- * peers. */
+/*
+ * Each pair needs one peer, so a tenant that uses its whole share of the pairs takes at most this share of the peers.
+ */
 _Static_assert(RD_PEERS >= RD_PAIRS, "one tenant's pairs cannot take all peers");
 
-/* The least MTU that holds any packet over IPv4 or IPv6. */
+/* The length of the longest packet, and the least MTU that such a packet fits over IPv4 and IPv6. */
 #define RD_FRAME   (UDPR_HDR_LEN + UDPR_COOKIE_LEN + RD_PACKET_MAX + UDPL_CRC_LEN)
 #define RD_MTU_MIN (40u + PKT_UDP_LEN + RD_FRAME)
 _Static_assert(RD_MTU_MIN <= 1500, "a packet fits Ethernet's frame");
 
 struct rd_packet {
-	struct rn_slink link; /* free */
+	struct rn_slink link; /* in the pool */
 	uint32_t len;
 	uint8_t b[RD_PACKET_MAX];
 };
 
 /* The packets on the way to a peer; udpr_pkt.user is the address of a struct rd_packet. */
 struct rd_ring {
-	struct rn_slink link; /* free */
+	struct rn_slink link; /* in the pool */
 	struct udpr_pkt pkt[RD_RING];
 };
 
 struct rd_ring_wide {
-	struct rn_slink link; /* free */
+	struct rn_slink link; /* in the pool */
 	struct udpr_pkt pkt[RD_RING_WIDE];
 };
 
 /* Which numbers of a wide window have come: udpr_rx.wide. */
 struct rd_bits {
-	struct rn_slink link; /* free */
+	struct rn_slink link; /* in the pool */
 	uint64_t bits[UDPR_WIDE / 64];
 };
 
-/* What the flows to and from another device have carried, since it has its place. */
+/* What the flows to and from a peer have carried since the peer was made. */
 struct rd_flow_stats {
-	uint64_t packets_out, again; /* sent for the first time; repetitions */
-	uint64_t packets_in, twice;  /* taken; dropped, as they had come before */
-	uint64_t lost;               /* flows to it that were lost */
+	uint64_t packets_out, again; /* packets sent; retransmissions */
+	uint64_t packets_in, twice;  /* packets taken; packets dropped because they had come before */
+	uint64_t lost;               /* how often the flow to the peer was lost */
 };
 
-/* Of a device: packets that were dropped, packets and work requests for which a table was full, and flows forgotten. */
+/*
+ * Counters of a device at one worker: packets that were dropped, packets and work requests for which a table was full,
+ * and peers that were forgotten.
+ */
 struct rd_drops {
 	uint64_t no_peer; /* first packets and work requests that found no free peer */
-	uint64_t unknown; /* DATA of no flow, whose cookie opens none */
-	uint64_t strange; /* COOKIE, ACK and UNKNOWN that belong to no flow of the device, or cannot be */
+	uint64_t unknown; /* DATA that belong to no flow, and have no cookie that opens one */
+	uint64_t strange; /* COOKIE, ACK and UNKNOWN that belong to no flow of the device, or are impossible */
 	uint64_t twice;   /* DATA that had come before */
 	uint64_t far;     /* DATA with a number outside the window */
-	uint64_t no_room; /* DATA that found no room: its sender sends it again */
+	uint64_t no_room; /* DATA dropped for want of a packet for an answer: the sender sends the DATA again */
 	uint64_t idle;    /* peers whose flows carried nothing for rd-idle */
 };
 
 /*
- * A worker of another device: a flow each way, which all queue pairs of both workers share. Its ring and its packets
- * come from the device's pools.
+ * A worker of another device, with a flow in each direction. All queue pairs of both workers share the flows. The ring
+ * and the packets come from the pools of struct rd_port.
  */
 struct rd_peer {
 	struct pkt_addr addr;
-	uint16_t number;       /* the worker's */
-	uint16_t numbers;      /* how many the device has, as its last COOKIE said; 0: not known */
-	bool used;             /* in a chain of rd_port */
-	bool touched;          /* in the list of rd_port.touched */
+	uint16_t number;       /* number of the worker at its device */
+	uint16_t numbers;      /* how many workers its device has, as the last COOKIE said; 0: not known */
+	bool used;             /* in a chain of rd_port.chain */
+	bool touched;          /* in the list rd_port.touched */
 	struct rd_peer *next;  /* in its chain */
-	struct rn_slink link;  /* free, or touched */
+	struct rn_slink link;  /* in rd_port.free or rd_port.touched */
 	struct rn_timer timer; /* when a timer of the flows is due */
 	struct udpr_tx tx;
 	struct udpr_rx rx;
 	struct rd_flow_stats stats;
 	struct rd_ring *ring;      /* NULL: no packets are on the way */
-	struct rd_ring_wide *wide; /* the packets lie here; NULL: in `ring` */
+	struct rd_ring_wide *wide; /* where the flow's packets lie; NULL: in `ring` */
 	struct rd_bits *bits;      /* NULL: the flow from the peer has the window UDPR_WINDOW */
-	uint32_t packets;          /* how many of the device's packets it has */
-	struct rn_slist full;      /* pairs that wait until the flow to it takes more packets (rd_park) */
+	uint32_t packets;          /* how many of rd_port.packets the flow to the peer has */
+	struct rn_slist full;      /* pairs that wait until the flow to the peer takes more packets (rd_park) */
 };
 
+/* A device's reliable datagrams at one worker. */
 struct rd_port {
 	uint32_t port;   /* index of the device */
-	uint16_t number; /* of the worker, in packets */
+	uint16_t number; /* the worker's number, as packets to other devices tell it */
 	struct rd_ctx d;
 	struct rn_wheel wheel;
 	struct rn_pool free;     /* struct rd_peer, by link */
-	struct rn_slist touched; /* likewise */
+	struct rn_slist touched; /* struct rd_peer, by link: peers that rd_port_turn() must look at */
 	struct rn_pool rings, rings_wide, bits, packets;
 	uint32_t rings_free, packets_free;
 	uint32_t hand;    /* where the next look for a resting peer begins */
-	uint32_t n_peers; /* in use */
+	uint32_t n_peers; /* peers in use */
 	struct rd_drops drops;
-	/* Memory, of which only what was ever used at the same time is touched. */
+	/* Memory of the pools and tables. An element that was never in use is never touched, so it takes no memory. */
 	struct rd_peer *chain[RD_PEERS];
 	struct rd_peer peer[RD_PEERS];
 	struct rd_pair pair[RD_PAIRS];

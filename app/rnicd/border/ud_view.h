@@ -31,13 +31,13 @@ static inline struct ud_qp *ud_of(struct qp *qp) { return rn_container_of(qp, st
 /* A QP in a group. */
 struct ud_member {
 	struct ud_qp *u;
-	bool deaf; /* block loopback: does not receive the datagrams that it has sent itself */
+	bool deaf; /* block loopback: the QP does not receive the datagrams that it has sent to the group */
 	struct ud_member *next;
 };
 
 /*
- * A group of a device in which there are QPs, as one worker has it. Every worker has one as long as any worker has a
- * member.
+ * A group that QPs of a device have joined, as one worker has it. Every worker has this struct as long as any worker
+ * has a QP in the group.
  */
 struct ud_group {
 	uint32_t port;

@@ -11,11 +11,11 @@
 #include "plane/worker_int.h"
 
 #define ACK_DELAY    (50 * RN_NS_PER_US)
-#define RD_SPORTS    0xc000u /* UDP source ports of flows begin behind this one: RFC 6335's dynamic ports */
+#define RD_SPORTS    0xc000u /* UDP source ports of flows lie above this one: RFC 6335's dynamic ports */
 #define TURN_SHARE   WORKER_BURST
-#define PAIR_SHARE   8u                 /* packets of a pair before it is the next one's turn */
-#define TURN_BLOCKED 16u                /* pairs that find too few packets free, and are checked in a turn */
-#define LONG_AGO     (10 * RN_NS_PER_S) /* no packet was on the way that long */
+#define PAIR_SHARE   8u                 /* packets that one pair may send before the next pair's turn */
+#define TURN_BLOCKED 16u                /* so many pairs that find no free packet end a turn's search */
+#define LONG_AGO     (10 * RN_NS_PER_S) /* longer than any packet is on the way */
 #define RESERVE      64u                /* packets and rings that are left for answers */
 
 static const struct udpr_cfg flow_cfg = { .target = 100 * RN_NS_PER_US,
@@ -38,7 +38,7 @@ static void send_packet(struct rnicd_worker *w, struct rnicd_port *port, const s
 	struct pkt_flow f = { .dst = *to, .sport = flow_sport(port, h), .dport = port->cfg->ud_port };
 	struct rte_mbuf *m = rte_pktmbuf_alloc(port->pool);
 
-	if (m == NULL) { /* as if the network had lost it */
+	if (m == NULL) { /* as if the network had lost the packet */
 		port->stats[w->index].no_buffer++;
 		return;
 	}
@@ -52,7 +52,7 @@ static void send_packet(struct rnicd_worker *w, struct rnicd_port *port, const s
 	ud_launch_flow(w, port, m, &f, len + UDPL_CRC_LEN);
 }
 
-/* A packet that is filled, to its flow. */
+/* Gives a packet, which the caller has filled, to the flow to the peer. Opens the flow if it is closed. */
 static void flow_give(struct rd_port *r, struct rd_peer *p, struct rd_packet *packet, uint64_t now)
 {
 	uint32_t flow;
@@ -60,7 +60,7 @@ static void flow_give(struct rd_port *r, struct rd_peer *p, struct rd_packet *pa
 	rd_peer_touch(r, p);
 	if (rn_likely(udpr_tx_send(&p->tx, (uintptr_t)packet, now)))
 		return;
-	/* the flow is closed, as it has not been used for long, or never */
+	/* The flow is closed, as it was not used for long, or never. */
 	do
 		flow = (uint32_t)rte_rand();
 	while (flow == 0);
@@ -71,7 +71,7 @@ static void flow_give(struct rd_port *r, struct rd_peer *p, struct rd_packet *pa
 		rd_packet_back(r, p, packet);
 }
 
-/* The worker of the peer's device to which a packet goes. */
+/* The number of the worker of the peer's device to which a packet goes. numbers: how many workers this device has. */
 static uint32_t number_of(const struct rd_packet *packet, uint32_t numbers)
 {
 	struct rd_hdr h;
@@ -79,6 +79,7 @@ static uint32_t number_of(const struct rd_packet *packet, uint32_t numbers)
 	return rd_parse(packet->b, packet->len, &h) ? rd_number(h.dst_qpn, numbers) : 0;
 }
 
+/* Whether all packets in the flow are for the worker that the flow leads to. */
 static bool all_are_for(const struct rd_peer *p)
 {
 	for (uint32_t n = p->tx.una; n != p->tx.end; n++)
@@ -88,8 +89,8 @@ static bool all_are_for(const struct rd_peer *p)
 }
 
 /*
- * The device has told how many workers it has. The flow has sent no packet yet: those that are for other workers go to
- * the flows to these.
+ * The peer's device has told how many workers it has. Until then all packets for the device were given to the flow to
+ * its first worker, and this flow has sent none of them yet. Packets for other workers now move to their own flows.
  */
 static void numbers_in(struct rd_port *r, struct rd_peer *p, uint32_t numbers, uint64_t now)
 {
@@ -118,7 +119,7 @@ static void numbers_in(struct rd_port *r, struct rd_peer *p, uint32_t numbers, u
 
 /* ---- receiving ---- */
 
-/* Whether the flow takes the packet; what it does not take is counted. */
+/* Whether the flow takes the packet. A packet that is not taken is counted. */
 static bool data_taken(struct rd_port *r, struct rd_peer *p, const struct udpr_hdr *h, uint64_t now)
 {
 	const enum udpr_verdict v = udpr_rx_data(&p->rx, h, now);
@@ -130,7 +131,7 @@ static bool data_taken(struct rd_port *r, struct rd_peer *p, const struct udpr_h
 	return v == UDPR_OK;
 }
 
-/* A packet of a flow that is open: to its queue pair. */
+/* Passes the contents of a DATA packet of an open flow to its queue pair. */
 static void body_in(struct rnicd_worker *w, struct rd_port *r, struct rd_peer *p, const uint8_t *b,
 		    const struct udpr_hdr *h)
 {
@@ -186,8 +187,8 @@ static void data_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_
 }
 
 /*
- * Whether the packet that the answer echoes was sent before this worker stood still last: its time stamp is that of the
- * turn, in which the worker may have stood still before the packet left.
+ * Whether the packet that the answer echoes may have been sent before this worker last stood still. The packet's time
+ * stamp is that of its turn, and the worker may have stood still in this turn before the packet left.
  */
 static bool from_before(const struct rnicd_worker *w, const struct udpr_hdr *h)
 {
@@ -209,7 +210,7 @@ static void answer_in(struct rnicd_worker *w, struct rd_port *r, const struct pk
 		numbers_in(r, p, h->number, w->now);
 }
 
-/* The answer is that of any worker, which may have no such queue pair: it tells how many workers there are. */
+/* Answers a HELLO. Any worker may do so, even one without queue pairs: the COOKIE tells how many workers there are. */
 static void hello_in(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *from,
 		     const struct udpr_hdr *h)
 {
@@ -250,7 +251,7 @@ static void packet_in(struct rnicd_worker *w, struct rnicd_port *port, const str
 void rd_port_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p)
 {
 	const uint8_t *b = rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off);
-	/* too short to have a number: any worker drops it */
+	/* A packet that is too short to have a worker's number is dropped by worker 0. */
 	const uint32_t number = p->payload_len < UDPR_HDR_LEN ? 0 : udpr_dst_worker(b) % rd_numbers();
 	struct rnicd_port_stats *st = &port->stats[w->index];
 
@@ -276,14 +277,17 @@ static bool any_lives(struct rd_port *r, const struct pkt_addr *addr)
 	return false;
 }
 
-/* Of the pairs that wait at the peer, as many as its flow has room for. */
+/* Lets as many of the pairs that wait at the peer go on as the flow to the peer has room for packets. */
 static void pairs_go_on(struct rd_port *r, struct rd_peer *p)
 {
 	for (uint32_t room = rd_flow_room(p); room > 0 && rd_unpark(&r->d, &p->full); room--)
 		;
 }
 
-/* Handles results of packets; if a flow is lost, the runs to that peer end. False: no room for effects. */
+/*
+ * Frees packets whose fate is known. If the flow is lost, all pairs with the peer's device end. False: no room for
+ * effects.
+ */
 static bool flow_fates(struct rnicd_worker *w, struct rd_port *r, struct rd_peer *p)
 {
 	const bool lost = p->tx.state == UDPR_LOST;
@@ -297,7 +301,7 @@ static bool flow_fates(struct rnicd_worker *w, struct rd_port *r, struct rd_peer
 	rd_peer_windows(r, p);
 	if (lost) {
 		p->stats.lost++;
-		if (!any_lives(r, &p->addr)) /* it may have restarted, with another number of workers */
+		if (!any_lives(r, &p->addr)) /* the device may have restarted with another number of workers */
 			rd_peer_set_numbers(r, &p->addr, 0);
 		p->tx = (struct udpr_tx){ .last_sent = p->tx.last_sent };
 		rd_lost(&r->d, p->addr.b);
@@ -321,12 +325,12 @@ static void flows_look(struct rnicd_worker *w, struct rd_port *r)
 
 enum gives {
 	GIVES_ALL,   /* the pair has no more packets now */
-	GIVES_SHARE, /* it is other pairs' turn */
-	GIVES_PART,  /* this turn has no more room */
-	GIVES_FULL   /* the flow has no more room: the pair waits at the peer */
+	GIVES_SHARE, /* the pair has sent PAIR_SHARE packets: other pairs are next */
+	GIVES_PART,  /* the turn or the device's pools have no more room */
+	GIVES_FULL   /* the flow has no more room: the pair waits in rd_peer.full */
 };
 
-/* As many packets of a pair as its flow takes, PAIR_SHARE at most. */
+/* Gives a pair's packets to its flow, as many as the flow takes, PAIR_SHARE at most. *n counts them. */
 static enum gives pair_give(struct rnicd_worker *w, struct rd_port *r, struct rd_pair *x, uint32_t *n)
 {
 	struct pkt_addr to;
@@ -334,7 +338,7 @@ static enum gives pair_give(struct rnicd_worker *w, struct rd_port *r, struct rd
 	uint32_t numbers, given = 0;
 
 	memcpy(to.b, x->addr, sizeof(to.b));
-	numbers = rd_peer_numbers(r, &to); /* not known: its first worker's COOKIE tells, and numbers_in() goes on */
+	numbers = rd_peer_numbers(r, &to); /* if not known: the first worker's COOKIE tells, and numbers_in() goes on */
 	p = rd_peer_get(r, &to, numbers != 0 ? rd_number(x->peer_qpn, numbers) : 0, w->now);
 	if (p == NULL) {
 		rd_lost(&r->d, to.b);
@@ -348,7 +352,7 @@ static enum gives pair_give(struct rnicd_worker *w, struct rd_port *r, struct rd
 		packet->len = rd_out(&r->d, x, packet->b);
 		if (packet->len == 0) {
 			rd_packet_back(r, p, packet);
-			(void)rd_unpark(&r->d, &p->full); /* what this pair does not use */
+			(void)rd_unpark(&r->d, &p->full); /* another pair uses the room that this pair does not need */
 			return GIVES_ALL;
 		}
 		flow_give(r, p, packet, w->now);
@@ -375,7 +379,7 @@ static uint32_t pairs_give(struct rnicd_worker *w, struct rd_port *r)
 	return n;
 }
 
-/* What the flow sends now. False: the device takes no more. */
+/* Sends the flow's packets that may be sent now, and the ACK that is due. False: the device takes no more frames. */
 static bool flow_send(struct rnicd_worker *w, struct rd_port *r, struct rd_peer *p, uint32_t *n)
 {
 	const struct rnicd_port *port = rnicd.port[r->port];
@@ -398,7 +402,10 @@ static bool flow_send(struct rnicd_worker *w, struct rd_port *r, struct rd_peer 
 	return ud_room(w, port);
 }
 
-/* When the peer is forgotten if its flows carry nothing more: the next packet takes a place and opens a flow again. */
+/*
+ * When the peer is forgotten if its flows carry nothing more. The next packet to the peer makes it and opens a flow
+ * anew.
+ */
 static uint64_t idle_due(const struct rd_peer *p)
 {
 	return rnicd.cfg.rd_idle_ns != 0 ? udpr_rest_due(&p->tx, &p->rx, rnicd.cfg.rd_idle_ns) : RN_NEVER;

@@ -5,11 +5,11 @@
 
 #include "border/flow_owner.h"
 
-/* A peer that is silent for this long may be replaced: by then no cookie of a forgotten flow is valid. */
+/* A peer that has sent nothing for this long may be replaced: no cookie of the forgotten flow is valid any more. */
 #define PEER_REST_NS UDPR_IDLE_MIN
-#define PEER_LOOKS   8u /* peers that are checked to find an idle one */
-#define BACKLOG_PART 8u /* a flow's backlog: this part of its window */
-#define BACKLOG_MIN  4u /* ... and this at least */
+#define PEER_LOOKS   8u /* how many peers are checked to find an idle one */
+#define BACKLOG_PART 8u /* packets that wait in a flow beyond its window: the window divided by this */
+#define BACKLOG_MIN  4u /* ... but at least this many */
 
 /* ---- peers ---- */
 
@@ -132,8 +132,8 @@ void rd_peer_windows(struct rd_port *r, struct rd_peer *p)
 /* ---- packets ---- */
 
 /*
- * How many packets may wait in the flow: those that can be sent now, and few more, since a report that waits long tells
- * little when it is sent.
+ * How many packets may wait in the flow: those that the window allows now, and few more. A packet that waits long would
+ * carry an old report of what its pair has taken.
  */
 static uint32_t backlog(const struct udpr_tx *t)
 {
@@ -151,8 +151,8 @@ uint32_t rd_flow_room(const struct rd_peer *p)
 }
 
 /*
- * A peer has no more packets than are free: peers that stall take fewer the fewer are free, and others go on (dynamic
- * thresholds: Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998).
+ * A peer has no more packets than are free in the pool. So peers that stall get fewer packets the fewer are free, and
+ * other peers go on (dynamic thresholds: Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998).
  */
 bool rd_packet_room(const struct rd_port *r, const struct rd_peer *p, uint32_t leave)
 {
@@ -165,7 +165,7 @@ struct rd_packet *rd_packet_take(struct rd_port *r, struct rd_peer *p)
 	if (p->ring == NULL) {
 		p->ring = rn_pool_pop(&r->rings, struct rd_ring, link);
 		r->rings_free--;
-		udpr_tx_ring(&p->tx, p->ring->pkt, RD_RING); /* a flow without packets has none in its ring */
+		udpr_tx_ring(&p->tx, p->ring->pkt, RD_RING); /* only sets the ring: the flow has no packets to move */
 	}
 	r->packets_free--;
 	p->packets++;

@@ -15,13 +15,13 @@
  */
 #define MIN_RTO_NS  (50 * RN_NS_PER_MS)
 #define PEER_DELACK (40 * RN_NS_PER_MS)
-/* half-open connections that a listener may have beyond its backlog: a SYN alone does not prove a peer */
+/* half-open connections that a listener may have beyond its backlog: a SYN alone may have a forged source address */
 #define BACKLOG_MORE 64u
 #define HALF_MOST    256u /* a larger backlog counts as this: a flood of SYNs leaves room for other listeners */
 
 /*
- * STREAM_TCP_WAITS: connections of a listener that no program has accepted yet. Their receive window is shut: the peer
- * may connect and end its stream, and its bytes wait on its side. With the wire iwarp the peer waits for credits
+ * STREAM_TCP_WAITS: connections of a listener that no program has accepted yet. Their receive window is zero: the peer
+ * may connect and end its stream, but its bytes wait at the peer. With the wire iwarp the peer waits for credits
  * instead.
  */
 enum stream_tcp { STREAM_TCP_PLAIN, STREAM_TCP_WAITS, STREAM_TCP_IWARP, STREAM_TCPS };
@@ -163,7 +163,7 @@ static void claim(struct stream *s)
 	s->unclaimed = false;
 }
 
-/* From now on the worker touches neither the program's memory nor its doorbell. */
+/* Makes the worker touch neither the program's memory nor its doorbell from now on. */
 static void let_go(struct stream *s)
 {
 	if (s->user != NULL && s->user->at[s->bit] == s)
@@ -210,6 +210,7 @@ void stream_over(struct rnicd_worker *w, struct stream *s, int error)
 		stream_free(w, s);
 }
 
+/* Gives the stream the program's memory and doorbell bit. */
 static void own(struct stream *s, const struct cmd_stream *c)
 {
 	s->mem = c->mem;
@@ -235,6 +236,7 @@ static void open_stream(struct rnicd_worker *w, struct cmd_stream *c)
 	stream_ready(w, s);
 }
 
+/* Whether the command's stream still exists. */
 static bool here(const struct cmd_stream *c)
 {
 	return c->stream->key == c->key && c->stream->state != STREAM_OVER && c->stream->state != STREAM_FREE;
@@ -265,7 +267,10 @@ static void adopt(struct rnicd_worker *w, struct cmd_stream *c)
 	tcpl_ack_now(&s->qc.tcp);
 }
 
-/* As in Linux: bytes that the program has not read are lost, and a reset tells the peer so (RFC 2525, 2.17). */
+/*
+ * CMD_STREAM_CLOSE: the last program has closed the socket. As in Linux, bytes that the program has not read are lost,
+ * and a reset tells the peer so (RFC 2525, 2.17).
+ */
 static void leave(struct rnicd_worker *w, struct cmd_stream *c)
 {
 	struct stream *s = c->stream;
@@ -342,7 +347,7 @@ static void listen_again(struct rnicd_worker *w, struct cmd_stream_listen *c)
 		l->backlog = c->backlog;
 }
 
-/* Takes l out of the list of listeners on one port and TCP port, whose first entry is in the table. */
+/* Takes l out of the list of listeners with the same port and TCP port, whose first entry is in the table. */
 static void leave_others(struct rnicd_worker *w, struct stream_listener *l)
 {
 	struct stream_listener *first = first_listener(w, l->flow.key.port, l->flow.key.lport);
@@ -350,7 +355,7 @@ static void leave_others(struct rnicd_worker *w, struct stream_listener *l)
 	if (first == l) {
 		flow_del(&w->streams.listens, &l->flow);
 		if (l->same != NULL)
-			(void)flow_add(&w->streams.listens, &l->same->flow); /* into the place of l */
+			(void)flow_add(&w->streams.listens, &l->same->flow); /* takes the place of l */
 		return;
 	}
 	while (first->same != l)
@@ -375,6 +380,7 @@ static struct stream_listener *pick(struct stream_listener *first, uint8_t famil
 	return first;
 }
 
+/* The listener that gets a connection with these addresses; NULL: none. */
 static struct stream_listener *listener_for(const struct rnicd_worker *w, const struct conn_addr *a)
 {
 	struct stream_listener *l = first_listener(w, a->port, a->lport);
@@ -402,7 +408,10 @@ static void listen_end(struct rnicd_worker *w, const struct cmd_stream_listen *c
 		stream_set_state(s, STREAM_LEFT);
 		stream_ready(w, s);
 	}
-	/* these are connected, but the control thread has not heard of them: the listener's number is void by then */
+	/*
+	 * Of the other streams with this listener, which are connected, the control thread may not have been told yet.
+	 * When it is told, the listener's number would be void.
+	 */
 	for (uint32_t i = 0; i < w->streams.used; i++)
 		if (w->streams.at[i].listener == l) {
 			claim(&w->streams.at[i]);
@@ -413,11 +422,12 @@ static void listen_end(struct rnicd_worker *w, const struct cmd_stream_listen *c
 }
 
 /*
- * As in Linux: with a backlog of n, n + 1 connections may wait to be accepted. Beyond that rnicd ignores SYNs and the
- * last ACKs of handshakes, so that the peer repeats its SYN, or we our SYN-ACK. No connection is refused.
+ * As in Linux: with a backlog of n, n + 1 connections may wait to be accepted. When so many wait, rnicd ignores SYNs
+ * and the last ACKs of handshakes. Then the peer repeats its SYN, or rnicd its SYN-ACK. No connection is refused.
  */
 static bool backlog_full(const struct stream_listener *l) { return l->n_unclaimed > l->backlog; }
 
+/* Whether a segment of a half-open connection must be ignored, because the listener's backlog is full. */
 static bool must_wait(const struct stream *s, uint8_t flags)
 {
 	return s->state == STREAM_WAITS && !s->connected && s->listener != NULL && (flags & TCPL_RST) == 0 &&
@@ -425,8 +435,8 @@ static bool must_wait(const struct stream *s, uint8_t flags)
 }
 
 /*
- * The oldest half-open connection makes room: under a flood of SYNs that leaves an honest peer's new SYN the longest
- * time until it is evicted.
+ * Ends the listener's oldest half-open connection to make room for a new one. Under a flood of SYNs this leaves an
+ * honest peer's new connection the longest time before it is evicted itself.
  */
 static void make_room(struct rnicd_worker *w, struct stream_listener *l)
 {
@@ -443,12 +453,12 @@ static void make_room(struct rnicd_worker *w, struct stream_listener *l)
 	}
 	tcpl_abort(&s->qc.tcp);
 	while (tcpl_out(&s->qc.tcp, w->now, &o)) {
-		/* a reset that is not sent: the peer never answered the SYN-ACK */
+		/* The reset is not sent, as the peer has never answered the SYN-ACK. */
 	}
 	stream_over(w, s, 0);
 }
 
-/* True: the SYN has begun a connection of the wire iwarp. */
+/* Begins a connection of the wire iwarp if the SYN asks for it and there is room. False: it has not begun. */
 static bool syn_asks(struct rnicd_worker *w, struct stream *s, const struct tcpl_seg *syn)
 {
 	return tcpl_exid_asks(syn, STREAM_EXID) && stream_iwarp_room(w, true) &&
@@ -472,7 +482,7 @@ bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
 		make_room(w, l);
 	struct stream *s = make(w, &a, STREAM_TCP_WAITS, &v);
 	if (s == NULL)
-		return true; /* an honest peer's TCP repeats its SYN */
+		return true; /* no room: the peer's TCP repeats its SYN */
 	s->key = EVENT_OWNER_PASSIVE | (uint64_t)w->index << 48 | ++w->streams.passive;
 	if (!syn_asks(w, s, &seg) && tcpl_accept_syn(&s->qc.tcp, w->now, iss_of(w, s), &seg) != TCPL_OK) {
 		s->key = 0;
@@ -490,8 +500,8 @@ bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
 /* ---- the steps of a turn ---- */
 
 /*
- * A program must get checked bytes: when a connection of this process has left a CRC open in the frame, the CRC is
- * summed in a copy of the frame.
+ * A frame from a connection of this process may have an empty CRC field (frame_crc_deferred). A program must get bytes
+ * with the CRC, so the CRC is computed in a copy of the frame.
  */
 void stream_input(struct rnicd_worker *w, struct flow *f, struct rte_mbuf *m, const struct pkt *p)
 {

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams whose program builds and parses FPDUs itself and leaves their CRCs to the worker (design assisted). Bytes to
- * send get their CRCs in the ring before TCP has them, so that a retransmission carries the same bytes. Received bytes
- * are summed in the ring, and the program may read an FPDU when it is complete. A program that writes to the ring
- * meanwhile spoils its own FPDUs and nothing else: lengths are copied, and the walk over FPDUs never leaves the ring
- * (iwarp/mpa_ring.h).
+ * Streams whose program builds and parses FPDUs itself and leaves their CRCs to the worker (design assisted). The
+ * worker writes the CRCs of sent FPDUs into the ring before it hands the bytes to TCP, so that a retransmission carries
+ * the same bytes. It checks the CRCs of received FPDUs in the ring; the program may read an FPDU when it is complete. A
+ * program that writes to the ring meanwhile spoils its own FPDUs and nothing else: lengths are copied, and the walk
+ * over FPDUs never leaves the ring (iwarp/mpa_ring.h).
  */
 #include "plane/stream.h"
 #include "plane/worker_int.h"
 
 #define MASK (IPC_STREAM_RING - 1)
-/* bytes that are summed ahead of what TCP has: few enough to be in the cache when TCP takes them */
+/*
+ * CRCs are computed at most this many bytes ahead of TCP, so that the bytes are still in the cache when TCP reads them
+ */
 #define AHEAD 65536u
 _Static_assert(IPC_STREAM_RING > 2 * MPA_RING_FPDU_MAX, "an FPDU that waits for its end leaves room for more");
 
@@ -42,7 +44,7 @@ bool stream_fpdus_out(struct rnicd_worker *w, struct stream *s, uint32_t tail, b
 		if (rn_unlikely(r->at - s->tx_put > IPC_STREAM_RING || !mpa_step_good(r->step)))
 			return false;
 		if (r->at - s->tx_put > tail - s->tx_put)
-			return true; /* bytes before the first FPDU are still to be handed to TCP */
+			return true; /* the program has not put all bytes before the first FPDU yet */
 		r->bytes = (uint8_t *)s->mem + IPC_STREAM_TX_OFF;
 		s->tx_sums = STREAM_SUMS_ON;
 	}
@@ -66,7 +68,7 @@ bool stream_fpdus_out(struct rnicd_worker *w, struct stream *s, uint32_t tail, b
 
 /* ---- received ---- */
 
-/* Begins the summing, if the program says that its FPDUs begin at the next byte that it may read. */
+/* Begins to check CRCs, if the program says that FPDUs begin at the end of the bytes that it may read (rx_shown). */
 static void stream_sums_begin(struct stream *s)
 {
 	if (rn_likely(!stream_says(&s->mem->rx_fpdus, &s->rx_fpdus)) || s->rx_fpdus.at != s->rx_shown ||

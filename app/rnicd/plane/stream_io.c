@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bytes of streams, between the program's rings, tcp_lite and frames. What the program writes is copied and checked
- * before it is used. A program that breaks the rules of the rings has its connection reset.
+ * Moves the bytes of streams between the program's rings, tcp_lite and frames. Indices that the program writes are
+ * copied, and the copies are checked and used. If a program breaks the rules of the rings, its connection is reset.
  */
 #include <netinet/tcp.h>
 
@@ -14,8 +14,8 @@
 #define MASK       (IPC_STREAM_RING - 1)
 #define CHUNK_MAX  65536u
 #define OUT_ROOM   (IPC_STREAM_RING / 4) /* a program that waits for room is told when this many bytes are free */
-#define SHARE      32u                   /* segments that one stream may send before the next one's turn */
-#define TURN_SHARE 64u
+#define SHARE      32u                   /* segments that one stream may send before the next stream's turn */
+#define TURN_SHARE 64u                   /* segments and streams without any that a worker's turn handles, about */
 
 static uint8_t *tx_bytes(const struct stream *s) { return (uint8_t *)s->mem + IPC_STREAM_TX_OFF; }
 static uint8_t *rx_bytes(const struct stream *s) { return (uint8_t *)s->mem + IPC_STREAM_RX_OFF; }
@@ -42,17 +42,20 @@ static void place(const struct stream *s, const struct tcpl_slice *sl, const str
 	uint32_t n = frame_iov(m, payload_off + sl->off, sl->len, iov, FRAME_MAX_SEGS);
 	uint32_t at = sl->seq - s->rx_seq0;
 
-	/* n is UINT32_MAX for a frame in more pieces than FRAME_MAX_SEGS, and such a frame is never received */
+	/* n is UINT32_MAX for a frame in more pieces than FRAME_MAX_SEGS; no such frame is received */
 	for (uint32_t i = 0; i < n && n != UINT32_MAX; i++) {
 		ring_put(s, at, iov[i].base, (uint32_t)iov[i].len);
 		at += (uint32_t)iov[i].len;
 	}
 }
 
-/* Whether frames that arrive ahead of a hole are kept until their turn. */
+/* Whether frames that arrive ahead of a hole are kept until the hole is filled (out-of-order = buffer). */
 static bool buffers(const struct stream *s) { return s->qc.tcp.cfg->ahead == TCPL_AHEAD_HOLD; }
 
-/* The turn of a slice that was held has come; its bytes are in the ring already, unless its frame was kept. */
+/*
+ * Called for a slice that arrived ahead of a hole when the hole is filled. Copies its bytes to the ring if its frame
+ * was kept; else the bytes are in the ring already.
+ */
 static void place_held(struct rnicd_worker *w, const struct stream *s, const struct tcpl_slice *sl)
 {
 	struct rn_iov iov[WORKER_MAX_IOV];
@@ -77,12 +80,13 @@ void stream_put_in(struct rnicd_worker *w, struct stream *s, const uint8_t *p, u
 	s->rx_tail += len;
 }
 
+/* Notes that the bytes up to the end of the slice have been received without a hole. */
 static void stream_deliver(struct stream *s, const struct tcpl_slice *sl)
 {
 	s->rx_tail = sl->seq + sl->len - s->rx_seq0;
 }
 
-/* What was received ahead of a hole that is never filled. TCP has ended. */
+/* Frees the frames that were received ahead of a hole which is never filled, as TCP has ended. */
 static void drop_held(struct rnicd_worker *w, struct stream *s)
 {
 	struct tcpl_slice sl;
@@ -112,13 +116,13 @@ static void stream_drain(struct rnicd_worker *w, struct stream *s)
 
 	drop_held(w, s);
 	while (tcpl_acked(&s->qc.tcp, &ref) || tcpl_tx_drop(&s->qc.tcp, &ref)) {
-		/* refs are positions: nothing to free */
+		/* The refs are positions in the stream: nothing must be freed. */
 	}
 }
 
 /*
- * True: a reset comes after the peer's FIN, which Linux reports as EPIPE (tcp_reset). The state is read from the
- * program's memory: a false one misleads the program alone.
+ * Whether the peer has sent a FIN, and the program has not: Linux reports a reset that comes then as EPIPE (tcp_reset).
+ * The state is read from the program's memory: if the program has changed it, only the program gets the wrong errno.
  */
 static bool was_half_closed(const struct stream *s)
 {
@@ -136,7 +140,7 @@ static int end_error(const struct stream *s, const struct tcpl_ev *ev)
 	return 0;
 }
 
-/* The program has shut down both directions: nobody will read what is received from now on (RFC 1122, 4.2.2.13). */
+/* Whether the program has shut down both directions, so that no one reads received bytes (RFC 1122, 4.2.2.13). */
 static bool is_deaf(const struct stream *s)
 {
 	return s->fin && s->mem != NULL && (__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & IPC_STREAM_DEAF) != 0;
@@ -151,7 +155,7 @@ static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcp
 	uint64_t ref;
 
 	if (stream_unheard(s) && (ev->bits & TCPL_EV_DATA)) {
-		tcpl_abort(&s->qc.tcp); /* nobody will read the bytes (RFC 9293, 3.10.4; RFC 2525, 2.17) */
+		tcpl_abort(&s->qc.tcp); /* no program will read the bytes (RFC 9293, 3.10.4; RFC 2525, 2.17) */
 		return;
 	}
 	if (ev->bits & TCPL_EV_DATA) {
@@ -178,7 +182,7 @@ static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcp
 	stream_answer(w, s);
 }
 
-/* TCP's state, as Linux numbers it. With the wire iwarp a direction ends by a message, before TCP's own end. */
+/* TCP's state as Linux numbers it. With the wire iwarp a message ends a direction, and TCP's own FIN comes later. */
 static uint32_t state_of(const struct stream *s)
 {
 	static const uint8_t number[TCPL_S_COUNT] = {
@@ -226,7 +230,7 @@ void stream_peer_fin(struct rnicd_worker *w, struct stream *s)
 	stream_tell(w, s, STREAM_PEER_FIN);
 }
 
-/* The connection that this end has asked for is established. */
+/* Called when a connection that this end has begun is established. */
 static void connected(struct rnicd_worker *w, struct stream *s)
 {
 	stream_tell(w, s, STREAM_CONNECTED);
@@ -274,8 +278,8 @@ void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev 
 }
 
 /*
- * The frame of a segment that may have to be kept, with one more reference. A segment for which there is no room loses
- * its bytes; its ACK still counts. NULL: no buffer.
+ * Returns the frame of a segment, with one more reference in case it must be kept. If the segment is ahead of a hole
+ * and the limit of kept frames is reached, its bytes are dropped, and only its ACK is used. NULL: no buffer.
  */
 static struct rte_mbuf *may_keep(struct rnicd_worker *w, const struct stream *s, struct rte_mbuf *m,
 				 const struct pkt *p, struct tcpl_seg *seg)
@@ -350,7 +354,7 @@ void stream_time_wait(struct rnicd_worker *w, struct stream *s)
 {
 	struct stream_ctx *x = &w->streams;
 
-	if (s->iwarp == NULL) /* both directions have ended */
+	if (s->iwarp == NULL) /* TIME_WAIT: both directions have ended */
 		stream_ended(s, 0);
 	rn_list_push_back(&x->time_wait, &s->time_wait);
 	x->time_waits++;
@@ -392,7 +396,9 @@ void stream_acked(struct rnicd_worker *w, struct stream *s)
 	stream_answer(w, s);
 }
 
-/* Hands TCP the bytes that it may send now, in whole segments where there are enough. tail: the program's, checked. */
+/*
+ * Hands TCP the bytes before position `tail` that TCP may send now; whole segments only, if the window allows one.
+ */
 static void feed(struct stream *s, uint32_t tail)
 {
 	struct tcpl_conn *c = &s->qc.tcp;
@@ -401,7 +407,7 @@ static void feed(struct stream *s, uint32_t tail)
 		uint32_t n = tail - s->tx_put, may = tcpl_budget(c), full = tcpl_emss(c);
 		if (n > may)
 			n = may >= full ? may - may % full : 0;
-		if (n == 0 && tcpl_idle(c)) /* the peer's window is shut: TCP probes it with one segment */
+		if (n == 0 && tcpl_idle(c)) /* the peer's window is zero: TCP probes it with one segment */
 			n = rn_min_u32(tail - s->tx_put, full);
 		if (n == 0)
 			return;
@@ -412,7 +418,10 @@ static void feed(struct stream *s, uint32_t tail)
 	}
 }
 
-/* Hands over the bytes before tail. last: nothing follows behind tail. False: the program has broken the rules. */
+/*
+ * Hands TCP (or the wire iwarp) the bytes before tail. last: no bytes follow after tail. False: the program has broken
+ * the rules of the rings.
+ */
 static bool stream_put(struct rnicd_worker *w, struct stream *s, uint32_t tail, bool last)
 {
 	uint32_t before = s->tx_put, may;
@@ -443,7 +452,7 @@ void stream_look(struct rnicd_worker *w, struct stream *s)
 		return;
 	/*
 	 * acquire: pairs with the program's releases. fin is read before tx_tail, since the program writes tx_tail
-	 * first
+	 * before fin.
 	 */
 	uint32_t fin = __atomic_load_n(&s->mem->fin, __ATOMIC_ACQUIRE);
 	uint32_t tail = __atomic_load_n(&s->mem->tx_tail, __ATOMIC_ACQUIRE);
@@ -540,7 +549,7 @@ uint32_t stream_transmit(struct rnicd_worker *w)
 			if (!rn_link_linked(&s->ready))
 				rn_list_push_back(&again, &s->ready);
 		} else if (tcpl_get_state(&s->qc.tcp) == TCPL_S_CLOSED) {
-			stream_drain(w, s); /* an aborted connection, whose reset has been sent */
+			stream_drain(w, s); /* the connection was aborted, and its reset has been sent */
 			stream_over(w, s, ECONNRESET);
 			continue;
 		}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of a stream of the wire iwarp: MPA set-up between the rnicds of both ends, queue pair, end. What the engine
- * tells about a stream is only marked at first; the marks are carried out when the engine's list of effects is empty
- * again.
+ * The life of a stream of the wire iwarp: MPA set-up between the rnicds of both ends, queue pair, end. An effect that
+ * the engine reports for a stream is first only marked in the stream. The marks are carried out when the engine's list
+ * of effects is empty again.
  */
 #include "plane/stream_iwarp.h"
 
@@ -15,7 +15,7 @@ static uint32_t iw_pd(const struct rnicd_worker *w, const struct stream *s)
 	return (uint32_t)(s - w->streams.at) + 1;
 }
 
-/* This end's hello; windows: it offers one. */
+/* This end's hello. windows: the hello offers a window. */
 static struct esk_hello own_hello(const struct stream_iwarp *i, bool windows)
 {
 	return (struct esk_hello){ .version = ESK_VERSION,
@@ -60,7 +60,8 @@ bool stream_iwarp_room(struct rnicd_worker *w, bool passive)
 	if (rn_unlikely(!x->on) && (x->bad || !iw_start(w)))
 		return false;
 	/*
-	 * connections of listeners take at most three quarters of the set-ups, so that programs here can always connect
+	 * Connections of listeners take at most three quarters of the set-ups, so that programs of this host can always
+	 * connect.
 	 */
 	return x->tcp.rc.setups_left > (passive ? x->cfg.rc.setups / 4 : 0) && x->tcp.rc.blk_left > 0;
 }
@@ -121,7 +122,7 @@ static bool iw_queues(struct stream_iwarp *i)
 	return spsc_prod_attach(&i->post_recv, &at) == SPSC_OK;
 }
 
-/* Registers one region: struct stream_iwarp from offset 0 on, and the program's memory behind it. */
+/* Registers the memory region for work requests: struct stream_iwarp at offset 0, and then the program's memory. */
 static bool iw_region(struct stream_iwarp_ctx *x, struct stream_iwarp *i, struct ipc_stream *mem, uint32_t pd)
 {
 	i->piece[0] = (struct qp_piece){ .base = (uint8_t *)i, .len = sizeof(*i) };
@@ -135,7 +136,7 @@ static bool iw_region(struct stream_iwarp_ctx *x, struct stream_iwarp *i, struct
 	return qp_mr_reg(&x->dev, &a, &i->stag) == QP_MR_OK;
 }
 
-/* Registers the window as a region that the peer may not write to yet: stream_iwarp_lend() says what it may. */
+/* Registers the window's memory region. The peer may not write to it until stream_iwarp_lend() has set the window. */
 static bool iw_window(struct stream_iwarp_ctx *x, struct stream_iwarp *i, struct ipc_stream *mem, uint32_t pd)
 {
 	const struct qp_piece ring = { .base = (uint8_t *)mem + IPC_STREAM_RX_OFF, .len = IPC_STREAM_RING };
@@ -161,7 +162,7 @@ void stream_iwarp_lend(struct rnicd_worker *w, struct stream *s)
 
 	i->lent[0] = (struct qp_piece){ .base = ring + at, .len = first };
 	i->lent[1] = (struct qp_piece){ .base = ring, .len = n - first };
-	if (n == 0) { /* a region of no octet cannot be, but one without the right to write */
+	if (n == 0) { /* a region must have at least one octet: the peer gets no right to write to it */
 		i->lent[0] = (struct qp_piece){ .base = ring, .len = 1 };
 		a.rights = QP_ACC_LOCAL_WRITE;
 		a.len = 1;
@@ -206,7 +207,7 @@ static bool iw_make(struct rnicd_worker *w, struct stream *s)
 
 /* ---- set-up ---- */
 
-/* Both hellos are known. */
+/* Called when both hellos are known: sets up credits and window. */
 static void iw_agree(struct rnicd_worker *w, struct stream *s, const struct esk_hello *own)
 {
 	esk_init(&s->iwarp->esk, own, &s->iwarp->peer);
@@ -218,7 +219,7 @@ static struct mpa_policy iw_policy(const struct stream *s)
 {
 	struct mpa_policy p = conn_policy(s->way.port);
 
-	p.p2p = false; /* the first FPDU is a message of our own: stream_iwarp_greet() */
+	p.p2p = false; /* the first FPDU is the message of stream_iwarp_greet() */
 	p.ird = p.ord = 1;
 	p.ird_max = 0;
 	return p;
@@ -266,7 +267,7 @@ void stream_iwarp_adopt(struct rnicd_worker *w, struct stream *s)
 	a.priv_len = iw_hello(&own, hello);
 	if (made)
 		iw_agree(w, s, &own);
-	/* a connection that has ended meanwhile is told as any other end */
+	/* If the connection has ended meanwhile, the program learns of it as of any other end. */
 	if (made && rc_accept(&stream_iwarp_ctx(w)->rc, &s->qc.rc, &a) == QP_OK)
 		i->open = true;
 	else
@@ -274,7 +275,7 @@ void stream_iwarp_adopt(struct rnicd_worker *w, struct stream *s)
 	stream_iwarp_touch(w, s);
 }
 
-/* The peer's MPA Request has come: its stream is told to the listener, if the Request has a valid hello. */
+/* Called when the peer's MPA Request has come: reports the stream to its listener, if the Request has a valid hello. */
 static void iw_asked(struct rnicd_worker *w, struct stream *s, uint32_t marks)
 {
 	if ((marks & IWARP_HELLO) == 0) {
@@ -291,6 +292,7 @@ static void iw_asked(struct rnicd_worker *w, struct stream *s, uint32_t marks)
 	stream_tell(w, s, STREAM_ARRIVED);
 }
 
+/* Called when the peer's MPA Reply has come. */
 static void iw_up(struct rnicd_worker *w, struct stream *s, uint32_t marks)
 {
 	if ((marks & IWARP_HELLO) == 0) {
@@ -332,10 +334,13 @@ void stream_iwarp_free(struct rnicd_worker *w, struct stream *s)
 	s->iwarp = NULL;
 }
 
-/* Both ends have sent their END. */
+/* Whether both ends have sent their END. */
 static bool iw_done(const struct stream_iwarp *i) { return i->ready && i->esk.out_ended && i->esk.in_ended; }
 
-/* Tells the program at once of an abortive end: TCP may have to wait for the peer's FIN. */
+/*
+ * Called when the connection has ended. Tells the program at once if the end was not orderly, since TCP's own end may
+ * have to wait for the peer's FIN.
+ */
 static void iw_gone(struct rnicd_worker *w, struct stream *s, uint32_t marks)
 {
 	struct stream_iwarp *i = s->iwarp;
@@ -390,7 +395,7 @@ static uint32_t iw_mark_of(struct stream_iwarp *i, const struct qp_fx *fx)
 	}
 }
 
-/* Adds the engine's counters to the worker's. */
+/* Adds the counters of the engine's context to the worker's, and zeroes them. */
 static void iw_count(struct rnicd_worker *w, struct qp_stats *of)
 {
 	uint64_t *from = (uint64_t *)(void *)of, *to = (uint64_t *)(void *)&w->tcp.rc.qp.stats;
@@ -410,7 +415,10 @@ static void iw_effects(struct rnicd_worker *w)
 	for (uint32_t i = 0; i < ctx->rc.qp.n_fx; i++) {
 		const struct qp_fx *fx = &ctx->rc.qp.fx[i];
 		if (fx->type > QP_FX_CLOSED)
-			/* an effect of the queue pair: its connection ends, too, and has effects of its own */
+			/*
+			 * An effect of the queue pair is ignored: its connection ends, too, and has an effect of its
+			 * own.
+			 */
 			continue;
 		struct stream *s = rn_container_of(rc_tcp_of(fx->conn), struct stream, qc);
 		if (s->iwarp == NULL)

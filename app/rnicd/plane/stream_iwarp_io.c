@@ -9,17 +9,17 @@
 #include "plane/worker_int.h"
 
 #define MASK       (IPC_STREAM_RING - 1)
-#define DATA_MAX   65536u /* bytes of the largest message, even where the peer takes larger ones */
+#define DATA_MAX   65536u /* bytes of the largest message, even if the peer takes larger ones */
 #define WRITE_MIN  8192u  /* bytes; for fewer, a copy costs less than a second message (measured by ping-pong) */
 #define WRITE_MAX  32768u /* bytes of a Write: the program at the other end reads one while the next is on the way */
-#define SHARE      32u    /* segments that one stream may send before the next one's turn */
+#define SHARE      32u    /* segments that one stream may send before the next stream's turn */
 #define TURN_SHARE 64u
 /* Offset of the program's ring of bytes to send in the stream's memory region. */
 #define TX_AT (sizeof(struct stream_iwarp) + IPC_STREAM_TX_OFF)
 
 /* ---- messages out ---- */
 
-/* Lists n bytes of the ring from place `at` on; returns the number of SGEs. */
+/* Lists n bytes of the tx ring from place `at` on as SGEs; returns the number of SGEs. */
 static uint8_t iw_refer(const struct stream_iwarp *i, struct qp_sge *sge, uint32_t at, uint32_t n)
 {
 	const uint32_t first = rn_min_u32(n, IPC_STREAM_RING - at);
@@ -33,7 +33,7 @@ static uint8_t iw_refer(const struct stream_iwarp *i, struct qp_sge *sge, uint32
 	return 2;
 }
 
-/* Posts a work request; the queue must have room. Its completion frees the program's bytes before tx_put. */
+/* Posts a work request; the send queue must have room. Its completion frees the program's bytes before tx_put. */
 static void iw_put(struct stream *s, const struct qp_wqe *with, const struct qp_sge *sge, uint8_t n)
 {
 	union {
@@ -50,7 +50,9 @@ static void iw_put(struct stream *s, const struct qp_wqe *with, const struct qp_
 	spsc_prod_publish(&s->iwarp->post_send, u.w.slots);
 }
 
-/* Posts a message with n of the program's bytes: a DATA names them, a WRITTEN says how many have been written. */
+/*
+ * Posts a message for n of the program's bytes: a DATA carries them; a WRITTEN says that the Write before it had them.
+ */
 static void iw_post(struct rnicd_worker *w, struct stream *s, enum esk_kind kind, uint32_t n)
 {
 	struct stream_iwarp *i = s->iwarp;
@@ -76,8 +78,9 @@ static void iw_post(struct rnicd_worker *w, struct stream *s, enum esk_kind kind
 static bool iw_room(struct stream_iwarp *i) { return i->open && spsc_prod_free(&i->post_send, 2) >= 2; }
 
 /*
- * With windows. Few bytes, and what fits a segment of the path, go by a DATA, which the other end copies once more.
- * More bytes go by a Write, which takes a second message to tell.
+ * Posts a message of at most n bytes to a peer with a window. Few bytes, or what fits a TCP segment, go by a DATA,
+ * which the other end copies to its ring. More bytes go by a Write, which needs a second message (WRITTEN). False: no
+ * room.
  */
 static bool iw_feed_window(struct rnicd_worker *w, struct stream *s, uint32_t n)
 {
@@ -94,6 +97,7 @@ static bool iw_feed_window(struct rnicd_worker *w, struct stream *s, uint32_t n)
 	return true;
 }
 
+/* Posts a message of at most n bytes to a peer without a window. False: the peer has given no credits for it. */
 static bool iw_feed_slots(struct rnicd_worker *w, struct stream *s, uint32_t n)
 {
 	const uint32_t most = esk_room(&s->iwarp->esk);
@@ -113,7 +117,10 @@ void stream_iwarp_feed(struct rnicd_worker *w, struct stream *s, uint32_t tail)
 		;
 }
 
-/* Closes the connection. The end whose END came second leaves that to the other end, as in TCP's passive close. */
+/*
+ * Closes the connection, called by the end that has sent its END first. The other end waits for this close, as in TCP's
+ * passive close.
+ */
 static void iw_close(struct rnicd_worker *w, struct stream *s)
 {
 	s->iwarp->open = false;
@@ -130,7 +137,10 @@ bool stream_iwarp_end(struct rnicd_worker *w, struct stream *s)
 
 void stream_iwarp_greet(struct rnicd_worker *w, struct stream *s) { iw_post(w, s, ESK_CREDIT, 0); }
 
-/* Some slots may wait for room in the program's ring: a CREDIT is sent when half of the others are owed to the peer. */
+/*
+ * Posts a CREDIT if the peer is owed much: half of the slots that do not wait for room in the program's ring, or much
+ * of the window.
+ */
 static void iw_credit(struct rnicd_worker *w, struct stream *s)
 {
 	struct stream_iwarp *i = s->iwarp;
@@ -171,8 +181,8 @@ static void iw_slot_again(struct stream_iwarp *i, uint32_t slot)
 }
 
 /*
- * Posts only as many slots as fit into the program's ring when all are full, so that a received message can always be
- * copied to the ring at once.
+ * Posts slots again, but only so many that the program's ring has room for the contents of all posted slots. So a
+ * received message can always be copied to the ring at once.
  */
 static void iw_spares(struct stream *s)
 {
@@ -204,7 +214,7 @@ static void iw_message(struct rnicd_worker *w, struct stream *s, uint32_t slot, 
 		return;
 	}
 	if (i->esk.bytes != 0 && stream_unheard(s)) {
-		stream_iwarp_abort(w, s); /* nobody will read the bytes (RFC 9293, 3.10.4; RFC 2525, 2.17) */
+		stream_iwarp_abort(w, s); /* no program will read the bytes (RFC 9293, 3.10.4; RFC 2525, 2.17) */
 		return;
 	}
 	stream_ready(w, s); /* the message may have brought credits */
@@ -250,7 +260,7 @@ void stream_iwarp_take(struct rnicd_worker *w, struct stream *s)
 
 	iw_completions(w, s);
 	if (s->rx_tail != tail && s->iwarp->esk.windows)
-		stream_iwarp_lend(w, s); /* before the program may read */
+		stream_iwarp_lend(w, s); /* first: the peer must not change bytes that the program may read */
 	if (s->tx_head != head) {
 		__atomic_store_n(&s->mem->tx_head, s->tx_head, __ATOMIC_RELEASE);
 		stream_ready(w, s); /* the send queue has room again */
@@ -368,7 +378,7 @@ static bool iw_send(struct rnicd_worker *w, struct stream *s, uint32_t *count)
 uint32_t stream_iwarp_transmit(struct rnicd_worker *w)
 {
 	struct rc_tcp_ctx *ctx = &w->streams.iwarp->tcp;
-	struct rc_tcp *qc, *stuck = NULL; /* stuck: the first one whose port has no room */
+	struct rc_tcp *qc, *stuck = NULL; /* stuck: the first connection that found no room at its port */
 	uint32_t count = 0;
 
 	if (rn_likely(!w->streams.iwarp->on))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory of a worker's streams. It is large and mostly unused, so it consists of ordinary pages that the kernel
- * provides when they are first touched, apart from the memory that rnicd has taken for ports and queue pairs.
+ * The memory of a worker's streams. It is large and mostly unused. So it is not part of the memory that rnicd has
+ * allocated for ports and queue pairs, but consists of ordinary pages, which the kernel provides when they are first
+ * touched.
  */
 #include <sys/mman.h>
 
@@ -34,7 +35,7 @@ static void give_back(void *p, size_t size)
 #define COPIES     128u
 #define WIDE       64u
 
-/* The memory for streams of the wire iwarp; none of it is touched before the first such stream. */
+/* Maps the memory for streams of the wire iwarp. Most of it is not touched before the first such stream. */
 static bool iwarp_memory(struct rnicd_worker *w, uint32_t flows, uint32_t mtu)
 {
 	struct stream_iwarp_ctx *x = untouched(sizeof(*x));
@@ -48,7 +49,7 @@ static bool iwarp_memory(struct rnicd_worker *w, uint32_t flows, uint32_t mtu)
 	rc_tcp_cfg_default(&x->cfg, 0, mtu, flows);
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		x->cfg.tracks |= rnicd.port[i]->n_paths != 0;
-	/* every message finds a posted receive: the engine need not keep packets for one that is missing */
+	/* Every message finds a posted receive, so the engine needs no packets for messages that wait for a receive. */
 	x->cfg.rnr_pkts = 1;
 	x->cfg.hold_pkts = rn_max_u32(rn_min_u32(HOLD_PKTS, pkts / HOLD_SHARE / rnicd.cfg.n_workers), 1);
 	x->cfg.rc.wide = WIDE;

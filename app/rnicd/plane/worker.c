@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The turn of a worker.
- */
+/* The turn of a worker. */
 #include "plane/worker_int.h"
 
-/* ---- queue pairs: the carrier is a matter of the type ---- */
+/* ---- queue pairs: the type of a queue pair decides which carrier is called ---- */
 
 static inline void doorbell(struct rnicd_worker *w, struct qp *qp)
 {
@@ -36,7 +34,10 @@ void worker_qp_destroy(struct rnicd_worker *w, struct qp *qp)
 	}
 }
 
-/* Rings for each QP of a word of doorbell bits; what there is no room for goes back. */
+/*
+ * Tells the carrier of each QP whose bit is set in a word of the doorbell. *n counts them. False: there was no room for
+ * effects, and the bits that are left are set again.
+ */
 static bool ring_word(struct rnicd_worker *w, struct worker_client *c, uint32_t word, uint32_t *n)
 {
 	/* acquire: pairs with the client's release; the work requests are in the queues */
@@ -82,7 +83,7 @@ static uint32_t doorbells(struct rnicd_worker *w)
 	return n;
 }
 
-/* The sockets of one block whose bits are set. */
+/* Tells the sockets of one block whose bits are set; returns how many bits were set. */
 static uint32_t ring_block(struct rnicd_worker *w, struct stream_user *u, uint32_t block)
 {
 	struct ipc_doorbell *db = &u->bell->block[block];
@@ -105,7 +106,7 @@ static uint32_t ring_block(struct rnicd_worker *w, struct stream_user *u, uint32
 	return n;
 }
 
-/* Of sockets: both kinds have the doorbells of their user. */
+/* Handles the doorbells of sockets. Streams and datagram sockets of a user share the user's doorbells. */
 static uint32_t socket_doorbells(struct rnicd_worker *w)
 {
 	uint32_t n = 0;
@@ -128,7 +129,7 @@ static uint32_t transmit(struct rnicd_worker *w)
 
 /* A turn takes far less: if the next turn begins later than this, another program had the CPU. */
 #define TURN_MAX_NS RN_NS_PER_MS
-#define LATE_NS     (50 * RN_NS_PER_US) /* after a turn this long, frames that came meanwhile are handled late */
+#define LATE_NS     (50 * RN_NS_PER_US) /* frames that arrive during a turn longer than this have waited: w->late */
 
 void worker_tell_lost(struct rnicd_worker *w)
 {
@@ -151,8 +152,10 @@ void worker_tell_behind(struct rnicd_worker *w)
 	w->tcp.turns.behind = w->more && w->more_turns <= WORKER_BACKLOG_TURNS;
 }
 
-/* Flushed requests are the only work of a turn that a client can cause without a peer; this counter shows that it is
- * bounded. */
+/*
+ * Flushing work requests is the only work of a turn that a client can cause without a peer. This counter shows that the
+ * work is bounded.
+ */
 static void count_flushes(struct rnicd_worker *w)
 {
 	w->flushed_most = rn_max_u64(w->flushed_most, w->tcp.rc.qp.stats.flushed - w->flushed);
@@ -192,7 +195,7 @@ static uint32_t turn(struct rnicd_worker *w)
 	stream_events(w);
 	gram_events(w);
 	count_flushes(w);
-	n += !rn_list_empty(&w->tcp.rc.qp.flushing); /* there is more to do in the next turn */
+	n += !rn_list_empty(&w->tcp.rc.qp.flushing); /* the next turn has more to flush, so the worker must not sleep */
 	conn_bury(w);
 	stage_end(&w->stages, STAGE_EFFECTS);
 	n += transmit(w);
@@ -213,7 +216,7 @@ int worker_main(void *arg)
 			port_tx_push(&w->tx[i], m);
 	}
 	w->ran = rnicd_now();
-	/* relaxed: nothing is read under the word, the join orders the rest */
+	/* relaxed: no data depends on the word; joining the thread orders everything else */
 	while (!__atomic_load_n(&w->sh.stop, __ATOMIC_RELAXED)) {
 		if (turn(w) == 0) {
 			worker_idle(w);

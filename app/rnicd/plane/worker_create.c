@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory of a worker, all of which is taken here, on the NUMA node of the worker's CPU. */
+/* Allocates and frees the memory of a worker, on the NUMA node of the worker's CPU. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -16,7 +16,7 @@
 #define RNR_SHARE     8u /* one packet buffer in RNR_SHARE may hold a message that waits for a receive */
 #define HOLD_SHARE    2u /* one packet buffer in HOLD_SHARE may hold a packet that came ahead of a hole */
 #define WIDE_BLOCKS   64u
-/* BBR goes on sending while holes are repaired: a window and its repair are under way at once */
+/* BBR goes on sending while holes are repaired: a window of bytes and their retransmissions are under way at once */
 #define RATES_CHUNKS 2048u
 #define SMALL_ROOM   (RTE_PKTMBUF_HEADROOM + 128u)
 #define SMALL_CACHE  256u
@@ -71,7 +71,7 @@ static bool make_tables(struct rnicd_worker *w)
 	w->small_pool = rte_pktmbuf_pool_create(name, SMALL_BUFFERS, SMALL_CACHE, MBUF_PRIV_SIZE, SMALL_ROOM,
 						w->socket);
 
-	/* a connection has a block only while bytes are under way, so fewer blocks than connections are enough */
+	/* A connection has a block only while bytes are under way, so fewer blocks than connections are enough. */
 	uint64_t budget = rnicd_free_memory() / 4 / rnicd.cfg.n_workers;
 	rc_tcp_cfg_default(&cfg, w->index, mtu, flows);
 	cfg.rnr_pkts = pool_share(RNR_SHARE * rnicd.cfg.n_workers);
@@ -124,7 +124,7 @@ static bool make_port_side(struct rnicd_worker *w, struct rnicd_port *port)
 		}
 	}
 	if (port->of != NULL)
-		return true; /* the neighbour table is the port's, not its paths' */
+		return true; /* a path uses the neighbour table of its port */
 	w->arp[port->index] = arp_create(port, t->st, w->socket);
 	return w->arp[port->index] != NULL;
 }

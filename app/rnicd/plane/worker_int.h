@@ -29,7 +29,7 @@
 #include "plane/ud.h"
 
 #define WORKER_BURST     32u
-#define WORKER_BURST_MIN 8u   /* some drivers take whole eights only */
+#define WORKER_BURST_MIN 8u   /* some drivers read frames in multiples of eight only */
 #define WORKER_LOOP      512u /* frames on their way to the same port */
 #define WORKER_MAX_IOV   4u   /* slices of a received frame; more are copied into one */
 #define WORKER_LISTENERS LOOK_LISTENERS
@@ -55,16 +55,16 @@ struct listener {
 	struct conn_listen cfg;
 	struct rn_list half; /* struct conn, by half: half-open connections, oldest first */
 	uint32_t half_open;
-	uint64_t cookies_until; /* an ACK may be the answer to a cookie of ours until then */
+	uint64_t cookies_until; /* until then an ACK may be the answer to a SYN cookie that this worker has sent */
 	bool used;
 };
 
 /* A connection with all that its worker keeps of it. The fields that segments need come first. */
 struct conn {
 	struct rc_tcp qc RN_ALIGNED(RN_CACHE_LINE);
-	struct conn *dead_next; /* CLOSED has been told: freed at the end of the turn */
+	struct conn *dead_next; /* in the worker's list `dead`, whose connections are freed at the end of the turn */
 	struct flow flow;
-	struct worker_client *client; /* NULL: never by reference */
+	struct worker_client *client; /* NULL: frames of this connection never refer to a client's memory */
 	struct rn_timer timer;
 	struct way way;
 	struct conn_addr addr;
@@ -73,7 +73,7 @@ struct conn {
 	struct rn_link half_any;   /* in the worker's list of all half-open ones, or of those in TIME_WAIT */
 	struct rn_link link;       /* in conn_free, or in conn_transmit's list of parked connections */
 	bool dead;
-	uint16_t path_mss; /* as told to the control thread; 0: the path takes segments as large as the port's */
+	uint16_t path_mss; /* what the control thread was told; 0: the path takes segments as large as the port's */
 };
 _Static_assert(offsetof(struct conn, qc.rc.m) % RN_CACHE_LINE == 0 && offsetof(struct conn, flow) % RN_CACHE_LINE == 0,
 	       "the groups of qp_msgs, rc and flow begin at cache lines");
@@ -93,8 +93,8 @@ static inline void conn_prefetch(const struct flow *f)
 /* Written by other threads too; on lines of its own. */
 struct worker_shared {
 	uint32_t stop RN_ALIGNED(RN_CACHE_LINE); /* control thread: leave the loop */
-	struct rte_ring *rx_moved;               /* any worker → this: frames of flows it owns */
-	struct rte_ring *tx_moved;               /* any worker → this: frames for ports whose queues it owns */
+	struct rte_ring *rx_moved; /* any worker → this: received frames of flows that this worker owns */
+	struct rte_ring *tx_moved; /* any worker → this: frames for port queues that this worker owns */
 };
 
 struct rnicd_worker {
@@ -109,20 +109,20 @@ struct rnicd_worker {
 	bool late;              /* frames that are read now may have waited for this worker */
 	bool more;              /* this turn has not read all received frames */
 	uint32_t more_turns;    /* turns in a row with more to do */
-	uint64_t shy_until;     /* until then it sleeps without spinning, because another program uses the CPU */
+	uint64_t shy_until;     /* until then the worker sleeps without spinning: another program uses the CPU */
 	uint64_t nap;           /* ns: longest sleep while a port cannot signal packets */
 	uint64_t turns, sleeps; /* counters */
-	uint64_t flushed;       /* work requests, before this turn */
-	uint64_t flushed_most;  /* in one turn */
+	uint64_t flushed;       /* work requests flushed before this turn */
+	uint64_t flushed_most;  /* most work requests flushed in one turn */
 	struct stages stages;
-	uint32_t blind_ports;              /* a bit for each such port */
+	uint32_t blind_ports;              /* a bit for each port that cannot signal packets */
 	uint16_t share[RNICD_MAX_LINES];   /* most frames that a port may bring in a turn: worker_rx.c */
 	uint64_t look_at[RNICD_MAX_LINES]; /* next time to read a port whose reading takes a system call: worker_rx.c */
 	uint64_t answers_at;               /* rate limit of resets and cookies for strangers: conn.c */
 	uint64_t strangers_at;             /* rate limit of connections without a Request */
-	uint64_t stood;                    /* when a turn began late last, as another program had the CPU */
+	uint64_t stood;                    /* when a turn last began late, because another program had the CPU */
 	uint64_t passive;                  /* connections numbered so far: effects.c */
-	uint32_t fx_told;                  /* of qp.fx, when the queue to the control thread was full in between */
+	uint32_t fx_told;                  /* effects of qp.fx carried out before the control thread's queue was full */
 	struct worker_client *clients;
 	struct rn_wheel wheel;
 	struct flow_table flows;
@@ -134,7 +134,7 @@ struct rnicd_worker {
 	struct rd_port *rd[RNICD_MAX_PORTS]; /* reliable datagrams of these devices are this worker's */
 	struct ud_group *groups[UD_GROUP_HASH];
 	uint32_t ud_wanted;       /* datagrams for a QP or a socket of this worker */
-	uint8_t *ud_whole;        /* UINT16_MAX octets: a datagram that came in fragments, as one piece */
+	uint8_t *ud_whole;        /* UINT16_MAX octets: a datagram that came in fragments, copied into one piece */
 	struct rn_list conn_free; /* struct conn, by link */
 	struct rn_list half_open; /* struct conn, by half_any: of all listeners, oldest first */
 	struct rn_list time_wait; /* struct conn, by half_any: oldest first */
@@ -144,7 +144,7 @@ struct rnicd_worker {
 	uint32_t loop_head, loop_tail;
 	struct rte_mbuf *loop[WORKER_LOOP];
 	struct arp_table *arp[RNICD_MAX_PORTS];
-	struct pkt_frag_table *frag[RNICD_MAX_PORTS]; /* NULL: fragments that come there are another worker's */
+	struct pkt_frag_table *frag[RNICD_MAX_PORTS]; /* NULL: another worker reassembles the port's fragments */
 	uint16_t frag_id[FRAG_IDS];                   /* frag.c: frag_next_id() */
 	struct port_tx tx[RNICD_MAX_LINES];
 	struct rc_tcp_ctx tcp;
@@ -153,7 +153,7 @@ struct rnicd_worker {
 	/* memory of the above */
 	struct conn *conns;
 	uint32_t n_conns;
-	uint32_t conns_used; /* this many from the first on have been in use; pages behind them are untouched */
+	uint32_t conns_used; /* so many elements of `conns` have been in use; the pages after them are untouched */
 	struct flow_slot *flow_slots;
 	struct flow_slot *listen_slots;
 	struct ud_qp **ud_slots;
@@ -165,8 +165,8 @@ extern struct rnicd_worker *worker_at[RNICD_MAX_WORKERS]; /* from start to stop;
 /* ---- worker.c ---- */
 int worker_main(void *arg);
 /*
- * Up to this many turns in a row with full bursts are a backlog, for which timers wait; more are a flood, and timers
- * run.
+ * If up to this many turns in a row read full bursts, there is a backlog, and TCP's timers wait until it is read. If
+ * more turns do, there is a flood, and timers run.
  */
 #define WORKER_BACKLOG_TURNS 32u
 /*
@@ -177,11 +177,13 @@ void worker_tell_lost(struct rnicd_worker *w);
 void worker_tell_behind(struct rnicd_worker *w);
 
 /* ---- effects.c ---- */
-/* Whether there is room for the effects of one more call into qp; false: the control thread is behind, so do nothing
- * that makes effects. */
+/*
+ * Carries out the effects that calls into qp have left. Whether there is room for the effects of one more call; false:
+ * the control thread is behind, and the caller must do nothing that makes effects.
+ */
 bool worker_effects(struct rnicd_worker *w);
 
-/* As rc_modify, rc_destroy and rc_doorbell, or their counterparts of the QP's carrier. */
+/* Call rc_modify, rc_destroy and rc_doorbell, or what the QP's carrier has in their place. */
 enum qp_verdict worker_qp_modify(struct rnicd_worker *w, struct qp *qp, enum qp_state to);
 void worker_qp_destroy(struct rnicd_worker *w, struct qp *qp);
 void worker_qp_doorbell(struct rnicd_worker *w, struct qp *qp);
@@ -189,6 +191,7 @@ void worker_qp_doorbell(struct rnicd_worker *w, struct qp *qp);
 /* The number of connections that may be in TIME_WAIT. */
 static inline uint32_t worker_time_waits(uint32_t places) { return places / 8; }
 
+/* Whether there is room for the effects of one more call into qp, as worker_effects() says. */
 static inline bool worker_space(struct rnicd_worker *w)
 {
 	return rn_likely(!rc_tcp_full(&w->tcp)) || worker_effects(w);
@@ -211,52 +214,63 @@ bool worker_csum_good(const struct rnicd_port *port, const struct rte_mbuf *m, c
 void worker_move(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, uint32_t owner);
 
 /* ---- worker_sleep.c ---- */
-/* Nothing to do: spins, then sleeps until something happens or is due. */
+/* Called after a turn without work: spins, or sleeps until something happens or is due. */
 void worker_idle(struct rnicd_worker *w);
 
 /* ---- commands.c, commands_conn.c ---- */
-/* Carries out the commands that have come; returns their number. */
+/* Carries out the control thread's commands that have come; returns their number. */
 uint32_t worker_commands(struct rnicd_worker *w);
 /* Carries out a command about connections or listeners, for commands.c. */
 void command_conn(struct rnicd_worker *w, struct cmd *c);
 
 /* ---- conn.c, conn_tx.c ---- */
 void conn_tcp_init(const struct rnicd_port *port);
-/* What a port's connections have in common. */
+/* The TCP configuration that all connections of a port share. */
 const struct tcpl_cfg *conn_tcp_cfg(uint32_t port);
-/* A TCP segment for the port's own address, checksum good. Returns the frame to free; NULL: the frame is kept. */
+/*
+ * Handles a TCP segment for the port's own address, whose checksum is good. Returns the frame that the caller must
+ * free; NULL: the frame is kept.
+ */
 struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
 			    const struct flow *f);
-/* The connection has told QP_FX_CLOSED: conn_bury() frees it at the end of the turn, when no function uses it. */
+/*
+ * conn_died is called when the connection has reported QP_FX_CLOSED. conn_bury frees the connection at the end of the
+ * turn, when no function uses it any more.
+ */
 void conn_died(struct rnicd_worker *w, struct rc *qc);
 void conn_bury(struct rnicd_worker *w);
-/* The connection's peer has sent its Request: it does not count as half open any more. */
+/* The connection's peer has sent its MPA Request: the connection does not count as half open any more. */
 void conn_requested(struct rnicd_worker *w, struct rc *qc);
-/* Whether another stranger may be answered now: the rate of resets, cookies and questions to the control thread is
- * limited. */
+/*
+ * Whether one more stranger (a packet that belongs to no connection or flow) may be answered now. The rate of resets,
+ * cookies and events to the control thread that strangers cause is limited.
+ */
 bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port);
 /* Lets the worker receive the frame once more, in its next turn. Takes m. */
 void conn_again(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m);
-/* A frame from the port to its own address: it does not leave, the worker receives it. Takes m. */
+/* Lets the worker receive a frame from the port to the port's own address, in place of sending it. Takes m. */
 void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m);
 /* Transmits for connections that are ready; returns the number of segments. */
 uint32_t conn_transmit(struct rnicd_worker *w);
 uint32_t conn_timers(struct rnicd_worker *w);
-/* A router says that a segment of this flow was too large for a link. */
+/* Handles the message of a router that a segment of this flow was too large for a link. */
 void conn_too_big(struct rnicd_worker *w, struct flow *f, const struct pkt_too_big *b);
 
 /* ---- txseg.c ---- */
-/* One segment as a frame, without the neighbour's MAC when it is not known; NULL: no buffer. */
+/* Makes one segment into a frame, without the neighbour's MAC if it is not known; NULL: no buffer. */
 struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o);
 
 /* ---- worker_create.c ---- */
-/* The worker waits for the port's packets from now on, or looks at it often where it cannot be waited for. */
+/*
+ * From now on the port's packets wake the sleeping worker. If the port cannot signal packets, the worker looks at the
+ * port often instead.
+ */
 void worker_port_fd(struct rnicd_worker *w, const struct rnicd_port *port);
-/* Control thread, ports are up. NULL with a sentence in err. */
+/* Called by the control thread when the ports are up. On failure NULL, and a sentence in err. */
 struct rnicd_worker *worker_create(uint32_t index, char *err, uint32_t err_len);
 /* Called when all workers have stopped: frees the frames that the worker holds. */
 void worker_drain(struct rnicd_worker *w);
-/* Called when all workers are drained and the ports are closed, so that no frame of its pools is left. */
+/* Called when all workers are drained and the ports are closed, so that no frame of the worker's pools is in use. */
 void worker_destroy(struct rnicd_worker *w);
 
 #endif

@@ -21,8 +21,8 @@ struct rx {
 	struct flow_key key;
 	uint32_t hash;
 	struct flow *flow; /* NULL: none when the burst began */
-	bool follows;      /* of the same flow as the TCP segment before it */
-	bool group; /* the frame came to a group's MAC: its segment is not for our TCP (RFC 1122, section 4.2.3.10) */
+	bool follows;      /* the TCP segment before it in the burst is of the same flow */
+	bool group; /* the frame was sent to a group's MAC: TCP ignores its segment (RFC 1122, section 4.2.3.10) */
 	struct pkt p;
 };
 
@@ -32,10 +32,10 @@ static void drop(struct rx *r)
 	r->m = NULL;
 }
 
-/* The checksum is known to be good. */
+/* Whether the checksum is known to be good without computing it. */
 static inline bool csum_known(const struct rnicd_port *port, const struct rte_mbuf *m)
 {
-	/* deferred: the frame has come over a wire or loop inside this process, and is unchanged since it was built */
+	/* Deferred: the frame came over a wire or loop inside this process, and has not changed since it was built. */
 	return frame_csum_deferred(m) || (port->caps.rx_csum && !port->cfg->verify_csum &&
 					  (m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD);
 }
@@ -85,13 +85,13 @@ static void echo_frame(struct rnicd_worker *w, struct rnicd_port *port, struct r
 	}
 	st->icmp_echo++;
 	pkt_icmp_echo_reply(rte_pktmbuf_mtod(r->m, uint8_t *), &r->p);
-	/* a group address must not become the source */
+	/* The reply swaps source and destination, but a group's MAC must not become the source. */
 	memcpy(rte_pktmbuf_mtod_offset(r->m, uint8_t *, PKT_MAC_LEN), port->mac, PKT_MAC_LEN);
 	port_tx_push(&w->tx[port->index], r->m);
 	r->m = NULL;
 }
 
-/* Whether a frame is now another worker's, or has a bad checksum. */
+/* Whether this worker must not handle a frame: it is passed to its owner, or dropped because of a bad checksum. */
 static bool not_mine(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, uint32_t owner)
 {
 	if (owner != w->index) {
@@ -107,7 +107,7 @@ static bool not_mine(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 	return true;
 }
 
-/* True: the ICMP message was "port unreachable" about a datagram of this port's, and has been handled. */
+/* True: the ICMP message was "port unreachable" about a datagram from this port's address, and has been handled. */
 static bool no_such_port(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
 {
 	struct pkt_refused about;
@@ -133,7 +133,7 @@ static void udp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx
 	}
 }
 
-/* Tells the owner that a router found a segment too large, or that a host has no such UDP port. */
+/* Handles an ICMP message that a segment was too large for a router, or that a host has no such UDP port. */
 static void icmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
 {
 	struct rnicd_port_stats *st = &port->stats[w->index];
@@ -168,7 +168,9 @@ static void icmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct r
 	drop(r);
 }
 
-/* A router asks which groups are wanted. It asks the host once, so the other workers need not know. */
+/*
+ * Handles a router's query which groups are wanted. The control thread answers for the port; other workers do nothing.
+ */
 static void igmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
 {
 	struct rnicd_port_stats *st = &port->stats[w->index];
@@ -179,7 +181,7 @@ static void igmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct r
 		st->igmp_rx++;
 		struct event *ev = conn_answer_allowed(w, port) ? event_room(w->index, EVENT_DROPPABLE) : NULL;
 		if (ev == NULL)
-			break; /* it is asked again */
+			break; /* the router repeats its query */
 		ev->type = EVENT_QUERY;
 		ev->query = (struct event_query){ .port = port->index,
 						  .version = q.version,
@@ -195,7 +197,7 @@ static void igmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct r
 	drop(r);
 }
 
-/* Removes Ethernet padding behind the IP packet: an echo must not be longer than IP's length says. */
+/* Removes Ethernet padding after the IP packet: an echo must not be longer than IP's length says. */
 static void trim(struct rte_mbuf *m, const struct pkt *p)
 {
 	uint32_t end = (uint32_t)p->l4_off + p->l4_len;
@@ -223,7 +225,7 @@ void worker_move(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbu
 	rte_pktmbuf_free(m);
 }
 
-/* Whether a frame to the group's own MAC is for us: a datagram to a group with a QP here, or an IGMP message. */
+/* Whether a frame to a group's MAC is for this port: a datagram to a group that a QP has joined, or an IGMP message. */
 static bool group_is_ours(const struct rnicd_worker *w, const struct rnicd_port *port, const struct rx *r)
 {
 	uint8_t mac[PKT_MAC_LEN];
@@ -237,10 +239,10 @@ static bool group_is_ours(const struct rnicd_worker *w, const struct rnicd_port 
 	       (r->p.kind == PKT_KIND_UDP && ud_group_find(w, port->index, &r->p.dst) != NULL);
 }
 
-/* By VLAN, MAC and IP address. */
+/* Whether the frame is for this port, by VLAN, MAC and IP address. */
 static inline bool is_ours(const struct rnicd_worker *w, const struct rnicd_port *port, const struct rx *r)
 {
-	/* a priority tag (VLAN 0) belongs to no VLAN: IEEE 802.1Q, 6.9 */
+	/* A frame with a priority tag (VLAN 0) belongs to no VLAN: IEEE 802.1Q, 6.9. */
 	uint16_t vid = r->p.vlan == PKT_NO_VLAN ? 0 : PKT_VID(r->p.vlan);
 	uint16_t ours = port->cfg->vlan == PKT_NO_VLAN ? 0 : PKT_VID(port->cfg->vlan);
 
@@ -248,7 +250,10 @@ static inline bool is_ours(const struct rnicd_worker *w, const struct rnicd_port
 	       (r->p.ip_version == 0 || pkt_addr_eq(&r->p.dst, &port->cfg->ip) || group_is_ours(w, port, r));
 }
 
-/* False: the datagram is not whole, or the frame was dropped. */
+/*
+ * Reassembles a datagram from fragments. True: it is complete, and *r has it. False: fragments are missing, or *r was
+ * dropped.
+ */
 static RN_COLD bool parse_fragment(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r,
 				   struct rnicd_port_stats *st)
 {
@@ -273,7 +278,7 @@ static RN_COLD bool parse_fragment(struct rnicd_worker *w, struct rnicd_port *po
 	return false;
 }
 
-/* Reads headers; false: the frame has been dropped and counted. */
+/* Reads the headers. False: the frame must not be handled further; it was dropped, passed on, or is a fragment. */
 static bool parse(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, struct rnicd_port_stats *st)
 {
 	enum pkt_verdict v = pkt_parse(rte_pktmbuf_mtod(r->m, const uint8_t *), r->m->data_len, r->m->pkt_len, &r->p);
@@ -303,7 +308,10 @@ static bool parse(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r,
 	return true;
 }
 
-/* Segments of one flow come in trains: the one before (NULL: none) has most often the same hash. */
+/*
+ * Makes the key and the hash of a segment's flow. Segments of one flow come in trains, so the segment before (NULL:
+ * none) most often has the same hash.
+ */
 static void identify(struct rnicd_worker *w, const struct rnicd_port *port, struct rx *r, const struct rx *before)
 {
 	r->key = (struct flow_key){
@@ -319,7 +327,7 @@ static void identify(struct rnicd_worker *w, const struct rnicd_port *port, stru
 	flow_prefetch(&w->flows, r->hash);
 }
 
-/* Second pass: finds the owner, and prefetches its first cache lines. */
+/* Second pass: finds the flow of each TCP segment, and prefetches the first cache lines of its connection. */
 static void look_up(struct rnicd_worker *w, struct rx *r, const struct rx *before)
 {
 	if (r->follows) {
@@ -331,8 +339,10 @@ static void look_up(struct rnicd_worker *w, struct rx *r, const struct rx *befor
 		conn_prefetch(r->flow);
 }
 
-/* First pass: handles all frames that need no flow; makes the key of each TCP segment and prefetches the table's
- * line. */
+/*
+ * First pass: handles all frames that need no flow; makes the key of each TCP segment's flow, and prefetches the line
+ * of the flow table.
+ */
 static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, const struct rx *before,
 		     bool from_wire)
 {
@@ -373,11 +383,12 @@ static bool segment_good(struct rnicd_worker *w, const struct rnicd_port *port, 
 }
 
 /*
- * Hands a segment to its connection, stream or worker. True: one of them took the segment. r->m: the frame to be freed.
+ * Third pass: hands a segment to its connection, stream or worker. True: the segment counts as wanted, since it was for
+ * another worker, a stream, or a connection that exists. r->m: the frame that the caller must free, or NULL.
  */
 static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r)
 {
-	/* a connection in this worker's own table is this worker's: only for others the owner is computed */
+	/* A flow in this worker's table is this worker's. The owner is computed only for other segments. */
 	uint32_t owner = rn_likely(r->flow != NULL) ? w->index : flow_owner_of(port, &r->key, r->hash);
 
 	if (rn_unlikely(owner != w->index)) {
@@ -403,7 +414,7 @@ static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *
 	return r->flow != NULL;
 }
 
-/* The connection of a train's first segment, as deliver() will see it. NULL: none, or not known yet. */
+/* The connection of a segment that begins a train of segments of one flow. NULL: none, or not known yet. */
 static const struct rc_tcp *first_of(const struct rx *r)
 {
 	return r->m == NULL || r->follows || r->flow == NULL || r->flow->kind != FLOW_CONN
@@ -411,7 +422,10 @@ static const struct rc_tcp *first_of(const struct rx *r)
 		       : &rn_container_of(r->flow, struct conn, flow)->qc;
 }
 
-/* from_wire: not seen by another worker before. Returns how many were for connections and datagram QPs. */
+/*
+ * Handles a burst of n frames. from_wire: no other worker has seen the frames. Returns how many frames were wanted: for
+ * connections, streams, datagram QPs and datagram sockets.
+ */
 static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_port *const *port, uint32_t n,
 		      bool from_wire)
 {
@@ -458,9 +472,9 @@ static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_
 }
 
 /*
- * Reading takes time too, and on a flooded port this time is wasted: a port whose full bursts bring few frames for
- * connections is read in small bursts, so that other ports and clients' requests get most of each turn. A port without
- * a backlog, or with useful frames, gets its full share again at once.
+ * How many frames to read from a port in the next turn. Reading takes time, too, and on a flooded port this time is
+ * wasted. So a port whose full bursts bring few wanted frames is read in small bursts, and other ports and the clients'
+ * requests get most of each turn. A port without a backlog, or with wanted frames, gets its full share again at once.
  */
 static uint16_t next_share(uint16_t share, uint32_t n, uint32_t wanted)
 {
@@ -524,7 +538,7 @@ static uint32_t from_port(struct rnicd_worker *w, struct rnicd_port *port)
 	return n;
 }
 
-/* Frames in a ring or the loop carry the port's index. */
+/* Handles frames from a ring or the loop, whose mbufs carry the index of their port. */
 static void from_inside(struct rnicd_worker *w, struct rte_mbuf **m, uint32_t n)
 {
 	struct rnicd_port *ports[WORKER_BURST];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An idle worker: it spins for cfg.spin_us, yielding the CPU to any thread that waits for it, then sleeps until
- * something happens (a command, a doorbell, a frame from another worker, a packet at a port that can tell) or is due (a
- * timer, a frame that waits for the line). Ports that cannot tell are looked at again after 20 us, and ever less often
- * up to 500 us.
+ * An idle worker: it spins for cfg.spin_us, yielding the CPU to any thread that waits for it. Then it sleeps until
+ * something happens (a command, a doorbell, a frame from another worker, a packet at a port that can signal packets) or
+ * is due (a timer, a frame that waits for the line). If a port cannot signal packets, the worker sleeps for 20 us only,
+ * and each further sleep is twice as long, up to 500 us.
  */
 #include <sched.h>
 #include <time.h>
@@ -17,8 +17,8 @@
 #define NAP_MAX_NS   (500 * RN_NS_PER_US)
 #define SLEEP_MAX_NS (100 * RN_NS_PER_MS)
 #define PAUSES       8u
-#define HOGGED_NS    (50 * RN_NS_PER_US) /* after a yield this long another program is using this CPU */
-#define SHY_NS       (10 * RN_NS_PER_MS)
+#define HOGGED_NS    (50 * RN_NS_PER_US) /* if a yield takes longer, another program is using this CPU */
+#define SHY_NS       (10 * RN_NS_PER_MS) /* how long the worker does not spin after such a yield */
 
 static void say_sleeping(struct rnicd_worker *w, uint32_t value)
 {
@@ -49,7 +49,7 @@ static void arm_ports(const struct rnicd_worker *w)
 	}
 }
 
-/* When something is due at the latest. */
+/* When the first timer is due. */
 static uint64_t next_due(const struct rnicd_worker *w)
 {
 	uint64_t due = rn_min_u64(rn_wheel_next(&w->wheel), rn_wheel_next(&w->streams.wheel));
@@ -63,7 +63,7 @@ static uint64_t next_due(const struct rnicd_worker *w)
 	return due;
 }
 
-/* The longest sleep that no port forbids. */
+/* The longest sleep that the ports allow: short if a port cannot signal packets. */
 static uint64_t longest_nap(struct rnicd_worker *w)
 {
 	uint32_t blind = w->blind_ports;
@@ -92,17 +92,19 @@ static void sleep_until(struct rnicd_worker *w, uint64_t due)
 	if (rang) {
 		w->nap = 0;
 		worker_rx_all(w);
-		/* a descriptor may become readable just before its packet is visible: poll for a while */
+		/*
+		 * A descriptor may become readable just before its packet is visible, so the worker spins for a while.
+		 */
 		w->busy = woke;
 	}
 	w->sleeps++;
 }
 
 /*
- * Spins by yielding: a client that polls on the same CPU goes on at once, and comes back when it has yielded in turn.
- * One that does not yield keeps the CPU for its whole slice, milliseconds that its own doorbell would have to wait.
- * So after a long yield the worker sleeps without spinning for a while: the scheduler runs a thread that wakes before
- * one that computes.
+ * Spins by yielding. A client that polls on the same CPU runs at once, and the worker runs again when the client yields
+ * in turn. A client that does not yield keeps the CPU for its whole time slice, and its own doorbell waits for these
+ * milliseconds. So after a long yield the worker sleeps without spinning for a while, because the scheduler prefers a
+ * thread that wakes up to one that computes.
  */
 static void give_way(struct rnicd_worker *w)
 {
