@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A second plane under the control side: in place of Ethernet ports and a TCP of its own it has the host's network
- * interfaces and the kernel's sockets, or rnicd's ports and streams (ks_net.h). It carries out the same commands
- * (cmd.h) and sends the same events (event.h), so clients, connection manager and groups are the same code as in rnicd.
- * It runs inside one client's process (embedded.c) and needs no privilege, no DPDK and no hugepages.
+ * A second data path (plane) for the control side. In place of Ethernet ports and a TCP of its own, this plane uses the
+ * host's network interfaces and the kernel's sockets, or rnicd's ports and streams (ks_net.h). It carries out the same
+ * commands (cmd.h) and sends the same events (event.h), so clients, connection manager and groups are the same code as
+ * in rnicd. It runs inside one client's process (embedded.c) and needs no privilege, no DPDK and no hugepages.
  *
- * There is one worker. Its turn is run by a thread of its own, which sleeps when there is nothing to do, and by any
- * thread of the program that polls a completion queue or posts work, so that a program that polls waits for no thread
- * switch. The thread that runs the turn holds ks.lock.
+ * There is one worker. Its turn is run by a thread of its own (the progress thread), which sleeps when there is nothing
+ * to do, and by any thread of the program that polls a completion queue or posts work. So a program that polls waits
+ * for no thread switch. The thread that runs the turn holds ks.lock.
  *
  * 	clock → commands → sockets with input → doorbells → timers → connections, datagram QPs with output → effects
  *
- * Everything here is for the holder of ks.lock unless marked otherwise.
+ * Everything here is for the thread that holds ks.lock, unless marked otherwise.
  */
 #ifndef KS_H
 #define KS_H
@@ -31,18 +31,18 @@
 
 #define KS_MTU_MAX     9000u /* bytes of an IP packet; interfaces that take more (lo) are used as if they took this */
 #define KS_HOT         4u    /* connections whose sockets each turn reads without asking epoll */
-#define KS_BATCH       (256u << 10) /* bytes that one system call sends, about */
+#define KS_BATCH       (256u << 10) /* bytes that one system call sends at most, about */
 #define KS_BATCH_IOV   256u
 #define KS_INDEX_SHIFT 16u          /* the bits of a QPN from this one on are the index of its process */
 #define KS_BUF         (256u << 10) /* bytes that one system call receives at most */
 
-/* An object that epoll watches: the first member of each object with a socket. */
+/* A socket that epoll can watch. It is the first member of each object that has a socket. */
 enum ks_kind { KS_CONN, KS_LISTENER, KS_GUEST, KS_PASSAGE, KS_UD, KS_GROUP };
 struct ks_src {
 	enum ks_kind kind;
 	int fd;            /* -1: none */
 	uint32_t events;   /* events that epoll watches; 0: the socket is not in the epoll set */
-	struct sock *sock; /* designs host and assisted: the stream of rnicd's behind the descriptor */
+	struct sock *sock; /* designs host and assisted: rnicd's stream behind the descriptor */
 };
 
 /* A connected socket of the program (handed.h). */
@@ -50,13 +50,13 @@ struct handed {
 	struct ks_src src;
 };
 
-/* Received bytes; a connection keeps them while its QP has no receive for them. */
+/* Received bytes. A connection keeps the buffer while its QP has no receive for the bytes. */
 struct ks_buf {
-	uint32_t off, len; /* of the bytes that are kept */
+	uint32_t off, len; /* place and number of the bytes that are kept */
 	uint8_t data[KS_BUF];
 };
 
-/* Bytes that the kernel did not take at once; they are sent before all others. */
+/* Bytes of a connection that the socket did not take at once. They are sent before all others. */
 struct ks_rest {
 	uint32_t len, sent;
 	uint8_t data[];
@@ -68,9 +68,9 @@ struct ks_listener {
 	uint32_t port;
 	uint16_t lport;
 	uint16_t backlog;
-	uint32_t half_open; /* its connections without an MPA Request */
+	uint32_t half_open; /* how many of its connections have no MPA Request yet */
 	uint32_t flags;     /* RC_* of its connections */
-	uint8_t tos;        /* of their packets */
+	uint8_t tos;        /* TOS of its connections' packets */
 	uint64_t owner;
 	struct mpa_policy policy;
 };
@@ -79,7 +79,7 @@ struct ks_listener {
 enum ks_state {
 	KS_NEW,        /* active: its first turn begins the connect */
 	KS_CONNECTING, /* active: connect is under way until the socket becomes writable */
-	KS_REFUSED,    /* active, without a socket: the connect was refused; connects again at `again` */
+	KS_REFUSED,    /* active, without a socket: the peer refused the connect; connects again at `again` */
 	KS_OPEN,       /* the socket is connected */
 	KS_BROKEN,     /* the socket has failed or was reset: no further system call on it */
 };
@@ -90,22 +90,22 @@ struct ks_conn {
 	struct rc rc;
 	struct conn_addr addr;
 	enum ks_state state;
-	uint32_t pos;  /* stream position of the next byte for the connection: the number of bytes received */
+	uint32_t pos;  /* position in the stream of the next byte for `rc`: the number of bytes that `rc` has taken */
 	bool eof;      /* the peer's FIN has come */
 	bool fin;      /* this side's FIN is to be sent after `rest` */
-	bool fin_sent; /* the FIN was sent */
-	bool spoke;    /* an FPDU was sent: the bytes before the FIN are no set-up frame */
-	bool lost_due; /* BROKEN, but the connection has not been told yet */
-	bool assisted; /* design of its queue pair: rnicd computes the CRCs of its FPDUs */
-	bool sums_out; /* design assisted: FPDUs are being sent, and rnicd fills in their CRCs */
+	bool fin_sent; /* this side's FIN was sent */
+	bool spoke;    /* an FPDU was sent, so the last bytes before the FIN are no set-up frame of MPA */
+	bool lost_due; /* BROKEN, but `rc` has not been told yet */
+	bool assisted; /* its queue pair has design assisted: rnicd computes the CRCs of its FPDUs */
+	bool sums_out; /* design assisted: rnicd was told where FPDUs begin, and fills in their CRCs */
 	bool sums_in;  /* rnicd checks the CRCs of received FPDUs */
-	bool dead;     /* QP_FX_CLOSED has been told: freed at the end of the turn */
+	bool dead;     /* in ks.dead, since QP_FX_CLOSED has been reported: freed at the end of the turn */
 	struct ks_rest *rest;
 	struct ks_buf *kept; /* received bytes for which the QP has no receive; the socket is not read meanwhile */
 	struct rn_timer timer;
 	uint64_t again;           /* REFUSED: time of the next connect. A FIN that waits: time of the next look */
-	uint32_t refused;         /* number of refusals so far */
-	struct ks_listener *half; /* the listener that counts it as half open */
+	uint32_t refused;         /* how often the peer has refused the connect so far */
+	struct ks_listener *half; /* the listener that counts the connection as half open; NULL: none */
 	struct rn_link link;
 	struct ks_conn *next; /* in ks.dead, or ks.idle */
 };
@@ -115,7 +115,7 @@ static inline struct ks_conn *ks_conn_of(const struct rc *c) { return rn_contain
 struct ks {
 	pthread_mutex_t lock;
 	const struct ks_net *net;
-	bool assisted; /* constant after start: design of connections whose queue pair asks for none */
+	bool assisted; /* constant after start: the design of connections whose queue pair names none is assisted */
 	int ep;        /* epoll set of all sockets; is itself in the bell's epoll set */
 	uint64_t now;
 	uint32_t looks;       /* turns since epoll was last asked */
@@ -123,7 +123,7 @@ struct ks {
 	uint64_t sleeps_till; /* atomic: the progress thread sleeps until then; 0: it is awake */
 	uint32_t stop;        /* atomic: the progress thread ends */
 	uint64_t passive;     /* connections numbered so far */
-	uint32_t fx_told;     /* of rc.qp.fx, when the queue to the control thread was full in between */
+	uint32_t fx_told;     /* effects of rc.qp.fx that were reported before the control thread's queue was full */
 	struct worker_client *clients;
 	struct rn_wheel wheel;
 	struct rn_list conns, listeners;
@@ -131,9 +131,9 @@ struct ks {
 	uint32_t n_uds; /* datagram QPs */
 	struct ks_conn *dead;
 	struct ks_conn *idle;        /* closed connections, kept because a command may still name one */
-	struct ks_conn *hot[KS_HOT]; /* the most recent first */
-	struct ks_buf *in;           /* for the next recv(); NULL: none */
-	uint8_t *out;                /* copies of a batch */
+	struct ks_conn *hot[KS_HOT]; /* connections that had input last, the most recent first */
+	struct ks_buf *in;           /* buffer for the next recv(); NULL: none */
+	uint8_t *out;                /* where records of a batch are copied */
 	struct dgram_ctx dgram;
 	struct rc_ctx rc;
 	void *rc_mem;
@@ -143,57 +143,69 @@ extern struct ks ks;
 
 /* ---- ks_start.c: control thread, before the others ---- */
 
-/* Makes ports (rnicd.port) of the interfaces, configured as in `like`; false with a sentence in err. */
+/* Makes ports (rnicd.port) of the host's interfaces, configured as in `like`. False with a sentence in err. */
 bool ks_ports(const struct rnicd_port_cfg *like, char *err, uint32_t err_len);
-/* rnicd.cfg.port[rnicd.n_ports] becomes a port with this Ethernet address. False: no memory. */
+/* Makes a port of the configuration rnicd.cfg.port[rnicd.n_ports], with this Ethernet address. False: no memory. */
 bool ks_port_add(const uint8_t mac[PKT_MAC_LEN]);
-/* The worker's memory, sockets' epoll and bell. False with a sentence in err. */
+/* Makes the worker's memory, epoll set and bell. False with a sentence in err. */
 bool ks_start(char *err, uint32_t err_len);
 
 /* ---- ks_turn.c ---- */
 
 /*
- * Any thread: runs one turn, unless another thread runs one. True: the turn was run, and has seen all requests posted
- * before the call.
+ * Any thread: runs one turn, unless another thread is running one. True: the turn was run, and has seen all requests
+ * that were posted before the call.
  */
 bool ks_poll(void);
 /* The body of the progress thread. */
 void *ks_main(void *arg);
-/* In a child of fork(): closes its copies of the parent's sockets. */
+/* Called in a child of fork(): closes the child's copies of the parent's sockets. */
 void ks_close_all(void);
 
 /* ---- ks_fx.c ---- */
 
-/* Room for the effects of one more call into lib/conn; false: the control thread is behind. */
+/*
+ * Reports the effects that calls into lib/rc and lib/dgram have left. Whether there is room for the effects of one more
+ * call; false: the control thread is behind.
+ */
 bool ks_effects(void);
+/* Whether there is room for the effects of one more call, as ks_effects() says. */
 static inline bool ks_space(void) { return rn_likely(!qp_ctx_full(&ks.rc.qp)) || ks_effects(); }
-/* The peer has sent its Request, or the connection has ended. */
+/*
+ * The connection does not count as half open any more: the peer has sent its MPA Request, or the connection has ended.
+ */
 void ks_conn_requested(struct ks_conn *c);
+/* Puts a connection that has reported QP_FX_CLOSED into ks.dead: ks_bury() frees it at the end of the turn. */
 void ks_conn_died(struct ks_conn *c);
-/* epoll watches the socket for this; 0: not at all. */
+/* Makes epoll watch the socket for these events; 0: not at all. */
 void ks_watch(struct ks_src *s, uint32_t events);
 
 /* ---- ks_cmd.c ---- */
+/* Carries out the control thread's commands that have come; returns their number. */
 uint32_t ks_commands(void);
 
 /* ---- ks_conn.c ---- */
+/* Makes an active connection: p->qp may be attached later. *qp: the engine's verdict if the result is CONN_QP. */
 enum conn_verdict ks_conn_open(const struct conn_addr *a, struct rc_params *p, struct rc **out, enum qp_verdict *qp);
-/* The same over an existing socket, which belongs to the connection after CONN_OK. passive: the peer sends the
- * Request. */
+/*
+ * Makes a connection over an existing socket h, which belongs to the connection after CONN_OK. passive: the peer sends
+ * the MPA Request.
+ */
 enum conn_verdict ks_conn_take(struct handed *h, const struct conn_addr *a, struct rc_params *p, bool passive,
 			       struct rc **out, enum qp_verdict *qp);
 enum conn_verdict ks_listen(const struct ks_listener *l);
 void ks_unlisten(uint32_t port, uint16_t lport);
-/* The listener's socket has connections. */
+/* Accepts connections, of which the listener's socket has some. */
 void ks_accept(struct ks_listener *l);
-/* Uses a connected TCP socket for this device and the listener on its port, or closes it. */
+/* Makes a connection of listener l over the connected TCP socket src, or closes the socket. */
 void ks_passive(struct ks_src src, struct ks_listener *l);
-/* The TOS or traffic class of the connection's packets. */
+/* Sets the TOS or traffic class of the connection's packets. */
 void ks_conn_tos(const struct ks_conn *c, uint8_t tos);
+/* Frees the connections in ks.dead. */
 void ks_bury(void);
 /* Checks whether the connect has succeeded, has failed, or is still under way. */
 void ks_connected(struct ks_conn *c);
-/* Begins the connect, the first one or one after a refusal. */
+/* Begins to connect, for the first time or after a refusal. */
 void ks_connect(struct ks_conn *c);
 /* When the connection's timer is due. */
 static inline uint64_t ks_conn_due(const struct ks_conn *c)
@@ -203,7 +215,7 @@ static inline uint64_t ks_conn_due(const struct ks_conn *c)
 	return c->state == KS_REFUSED || waits ? rn_min_u64(c->again, rc_next_wake(&c->rc)) : rc_next_wake(&c->rc);
 }
 
-/* NULL: nobody listens there. */
+/* The listener of this device and TCP port; NULL: there is none. */
 struct ks_listener *ks_listener(uint32_t port, uint16_t lport);
 
 /* ---- ks_handed.c ---- */
@@ -213,29 +225,33 @@ extern const struct handed_taker ks_taker;
 /* This process gets its index and the numbers of its queue pairs (rnicd.qpn_first). False with a sentence in err. */
 bool ks_pass_start(char *err, uint32_t err_len);
 /*
- * Control thread: requests for a port of RDMA_PS_UDP are passed to this process from now on, or no longer. ip: the
- * device's address; NULL: all of them. False: another process of the user has it.
+ * Control thread: from now on (ks_pass_serve) or no longer (ks_pass_serve_end) requests for a port of RDMA_PS_UDP are
+ * passed to this process. ip: the device's address; NULL: all addresses. False: another process of the user serves the
+ * port, or there is no memory or descriptor.
  */
 bool ks_pass_serve(const struct pkt_addr *ip, uint16_t service);
 void ks_pass_serve_end(const struct pkt_addr *ip, uint16_t service);
-/* A connection on qp-port: it stays in this process or is passed to the process that its Request names; else it is
- * closed. */
+/*
+ * Takes a connection that has arrived at qp-port. When its MPA Request has come, the connection stays in this process,
+ * or is passed to the process of the queue pair that the Request names, or is closed.
+ */
 void ks_guest(int fd, const struct ks_listener *l);
+/* The socket of such a connection has input. */
 void ks_guest_in(struct ks_src *s);
 /* Handles connections and datagrams that other processes have passed to this one. */
 void ks_passed_in(const struct ks_src *s);
 void ks_pass_close(void);
 
 /* ---- ks_stream.c ---- */
-/* The socket is connected: rc_opened or rc_in may follow. */
+/* Notes that the socket is connected: the caller may call rc_opened or rc_in then. */
 void ks_opened(struct ks_conn *c);
-/* Gives up a broken socket. lost: the connection is to be told in its next turn. */
+/* Gives up a broken socket. lost: c->rc is told in its next turn. */
 void ks_broken(struct ks_conn *c, bool lost);
-/* Reads the socket; true: there was input. */
+/* Reads the socket. True: there was input. */
 bool ks_in(struct ks_conn *c);
-/* The socket takes bytes again. */
+/* Sends c->rest, since the socket takes bytes again. */
 void ks_writable(struct ks_conn *c);
-/* The connection's turn: sends a batch of its output; true: there was output. */
+/* Runs the connection's turn, which sends a batch of its output. True: there was output. */
 bool ks_out(struct ks_conn *c);
 /* Sets the events that epoll watches, which follow from the socket's state. */
 void ks_interest(struct ks_conn *c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bodies of all commands (cmd.h). A body does not block. */
+/* Carries out all commands (cmd.h) on this plane. No command blocks. */
 #include "border/event.h"
 #include "border/policy.h"
 #include "ipc/ipc.h"
@@ -80,7 +80,7 @@ static void qp_end(struct cmd_qp *q)
 	q->seen = ks.now;
 }
 
-/* ---- connections: a command names one by address and number, since the address may be in use again ---- */
+/* ---- connections: a command names a connection by address and number, as the address may be in use again ---- */
 
 static bool conn_here(const struct cmd_conn *c) { return rc_owner(c->conn) == c->key; }
 
@@ -116,7 +116,9 @@ static void unlisten(const struct cmd_listen *c)
 		ks_unlisten(d, c->lport);
 }
 
-/* Before the connection has an FPDU: its queue pair is known. */
+/*
+ * Sets the connection's design, which its queue pair decides. Called before the connection sends or receives an FPDU.
+ */
 static void conn_design(struct rc *c, uint32_t design)
 {
 	ks_conn_of(c)->assisted = design == IPC_DESIGN_ANY ? ks.assisted : design == IPC_DESIGN_ASSISTED;
@@ -170,7 +172,7 @@ static void conn_end(struct rc *c)
 		rc_disconnect(&ks.rc, c);
 }
 
-/* A connection that still has to send from the client's memory is reset. */
+/* The client has gone: resets a connection that still has bytes to send from the client's memory. */
 static void conn_let_go(struct rc *c)
 {
 	if (!rc_quiet(c))
@@ -210,8 +212,7 @@ static void run_command(struct cmd *c)
 	case CMD_CLIENT_DEL: client_del(c->client.view[0]); break;
 	case CMD_CLIENT_REFERS:
 		c->refers.found = false;
-		break; /* at the end of a turn, unsent bytes have been
-								 * copied */
+		break; /* commands run between turns, when unsent bytes have been copied already */
 	case CMD_QP_CREATE: qp_create(&c->qp); break;
 	case CMD_QP_MODIFY: qp_change(&c->qp); break;
 	case CMD_QP_LEAVE: qp_leave(&c->qp); break;
@@ -228,7 +229,7 @@ static void run_command(struct cmd *c)
 	case CMD_GROUP_BIND: c->group_bind.ok = dgram_bind(dgram_msgs_of(c->group_bind.qp), &c->group_bind.b); break;
 	case CMD_SEND_DATAGRAM: ks_ud_send(c->send.port, &c->send.to, c->send.p, c->send.len); break;
 	case CMD_SRQ_LEAVE: srq_leave(&c->srq); break;
-	case CMD_NEIGH: c->neigh.verdict = NEIGH_READY; break; /* the kernel asks neighbours by itself */
+	case CMD_NEIGH: c->neigh.verdict = NEIGH_READY; break; /* the kernel resolves neighbours by itself */
 	case CMD_LISTEN:
 	case CMD_UNLISTEN:
 	case CMD_CONN_OPEN:
@@ -237,7 +238,7 @@ static void run_command(struct cmd *c)
 	case CMD_CONN_DISCONNECT:
 	case CMD_CONN_END:
 	case CMD_CONN_LET_GO: conn_command(c); break;
-	/* commands about stream sockets, Ethernet ports and telemetry, which this plane does not have */
+	/* Commands about stream sockets, Ethernet ports and telemetry, which this plane does not have. */
 	case CMD_STREAM_JOIN:
 	case CMD_STREAM_LISTEN:
 	case CMD_STREAM_UNLISTEN:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections and listeners: sockets opened, accepted, ended. */
+/* Connections and listeners: opens, accepts and closes their sockets. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "sockets/ks.h"
 
 #define BACKLOG_DEFAULT 128u
-#define HALF_OPEN       4u  /* times the backlog: connections without a Request; more are closed at once */
-#define CONNS_AT_ONCE   16u /* accepted in one turn from one listener */
-#define REFUSALS        7u  /* after so many refusals, 0.6 s, the refusal is reported */
-#define REFUSED_NS      (5 * RN_NS_PER_MS) /* pause after the first refusal; each pause is twice the one before */
+#define HALF_OPEN       4u  /* a listener has at most backlog * HALF_OPEN connections without an MPA Request */
+#define CONNS_AT_ONCE   16u /* connections that a listener accepts in one turn, at most */
+#define REFUSALS        7u  /* after so many refusals, which takes 0.6 s, the next refusal is reported */
+#define REFUSED_NS      (5 * RN_NS_PER_MS) /* pause after the first refusal; each further pause is twice as long */
 
 /* ---- connections ---- */
 
@@ -80,7 +80,7 @@ void ks_conn_tos(const struct ks_conn *c, uint8_t tos)
 		ks.net->tos(&c->src, tos);
 }
 
-/* The connect begins in the connection's first turn. */
+/* The connection's first turn begins to connect: ks_connect(). */
 enum conn_verdict ks_conn_open(const struct conn_addr *a, struct rc_params *p, struct rc **out, enum qp_verdict *qp)
 {
 	struct ks_src src = { .kind = KS_CONN, .fd = -1 };
@@ -117,7 +117,7 @@ enum conn_verdict ks_conn_take(struct handed *h, const struct conn_addr *a, stru
 		return CONN_FULL;
 	*qp = passive ? rc_passive(&ks.rc, &c->rc, p) : rc_connect(&ks.rc, &c->rc, p);
 	if (*qp != QP_OK) {
-		c->src.fd = -1; /* on failure both stay with h */
+		c->src.fd = -1; /* on failure the descriptor and the stream stay with h */
 		c->src.sock = NULL;
 		conn_free(c);
 		return CONN_QP;
@@ -134,9 +134,10 @@ enum conn_verdict ks_conn_take(struct handed *h, const struct conn_addr *a, stru
 }
 
 /*
- * A program that has bound an id will listen soon: some tell their peer the port before they listen (qperf -cm1). rnicd
- * leaves such a SYN unanswered, so that the peer's TCP repeats it. The kernel refuses at once, so here the active end
- * connects again. Connections without connection manager are repeated in control/oob.c.
+ * Handles a connect that has failed. A program that has bound an id will listen soon: some programs tell their peer the
+ * port before they listen (qperf -cm1). rnicd does not answer a SYN to such a port, so that the peer's TCP repeats the
+ * SYN. The kernel refuses the SYN at once, so here the active end connects again. control/oob.c repeats connections
+ * without connection manager.
  */
 static void not_connected(struct ks_conn *c, int err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events to the control thread, and the events that epoll watches. */
+/* Reports the engine's effects to the control thread, and sets the events that epoll watches. */
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -16,7 +16,9 @@ static struct ipc_addr endpoint(const struct pkt_addr *ip, uint16_t port)
 	return a;
 }
 
-/* A connection of a listener gets a number of its own with its first effect. */
+/*
+ * Writes what an effect says of its connection. A listener's connection gets a number of its own with its first effect.
+ */
 static void tell_conn(const struct qp_fx *fx, struct event_fx *o)
 {
 	struct rc *c = fx->conn;
@@ -32,7 +34,7 @@ static void tell_conn(const struct qp_fx *fx, struct event_fx *o)
 	o->local = endpoint(&a->local, a->lport);
 	o->remote = endpoint(&a->remote, a->rport);
 	if (fx->type == QP_FX_CLOSED)
-		c->owner = 0; /* commands still under way find that it is not theirs */
+		c->owner = 0; /* a command that is still under way finds another number, and does nothing */
 	if (fx->priv_len > 0 && fx->priv_len <= IPC_PRIV_MAX) {
 		memcpy(o->priv, fx->priv, fx->priv_len);
 		o->priv_len = fx->priv_len;
@@ -54,7 +56,7 @@ static void tell(const struct qp_fx *fx, struct event *ev)
 	event_put(0);
 }
 
-/* False: the queue has no room for the rest, which comes in a later turn. */
+/* Reports all effects. False: the queue has no room for the rest, which is reported in a later turn. */
 static bool tell_all(void)
 {
 	struct event *ev;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Multicast: the groups of a device that queue pairs of this process have joined. Each group has a socket that is bound
- * to the group's address and joins with the device's address. The kernel sends IGMP reports, and gives every such
- * socket of the host a copy, also of datagrams from this host.
+ * to the group's address and joins the group on the device's interface. The kernel sends IGMP reports, and gives every
+ * such socket of the host a copy of each datagram, also of datagrams from this host.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -14,7 +14,7 @@
 
 #include "sockets/ks_ud.h"
 
-/* From the first member on until the last one has gone. */
+/* A group with its socket. Exists as long as the group has a member. */
 struct ks_group {
 	struct ks_src src;
 	const struct ud_group *g;
@@ -38,8 +38,7 @@ static bool enter(int fd, const struct ud_group *g)
 
 	memcpy(&who.imr_multiaddr, g->addr.b + 12, sizeof(who.imr_multiaddr));
 	memcpy(&who.imr_address, rnicd.port[g->port]->cfg->ip.b + 12, sizeof(who.imr_address));
-	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)); /* datagrams on other interfaces belong to
-									  * other devices */
+	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)); /* other interfaces are other devices' */
 	return setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &who, sizeof(who)) == 0;
 }
 

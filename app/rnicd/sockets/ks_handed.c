@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connected sockets of the program that are handed over (handed.h). Bytes that the program has written are sent before
- * MPA's first frame; bytes that it has not read are the first that MPA gets.
+ * Connected sockets that the program hands over (handed.h). Bytes that the program has written before are sent before
+ * MPA's first frame. Bytes that the program has not read are the first bytes that MPA gets.
  */
 #include "border/handed.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rnicd's streams as this plane's connections: designs host and assisted. TCP runs in rnicd's worker; bytes go through
- * rings that both share (ipc_stream.h). RDMAP, DDP, MPA and markers run here; the CRC too, or (assisted) in the worker.
+ * rings that rnicd and this process share (ipc_stream.h). RDMAP, DDP, MPA and markers run in this process. CRCs are
+ * computed in this process, too, or (assisted) in rnicd's worker.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -38,7 +39,7 @@ static bool host_port(const struct ipc_sock_port *at, const struct rnicd_port_cf
 	cfg->mtu = at->mtu;
 	cfg->gateway_set = true; /* rnicd does the routing */
 	cfg->gateway = ip;
-	cfg->qp_port = 0; /* only rnicd uses this port and the next one */
+	cfg->qp_port = 0; /* qp-port and datagram-port of the address are rnicd's own */
 	cfg->ud_port = 0;
 	const uint8_t mac[PKT_MAC_LEN] = { 2, 0, ip.b[12], ip.b[13], ip.b[14], ip.b[15] };
 	return ks_port_add(mac);
@@ -133,7 +134,7 @@ static bool host_listen(struct ks_src *s, const struct conn_addr *at, const stru
 
 static bool host_accept(const struct ks_src *l, struct ks_src *s)
 {
-	uint8_t token; /* a byte for each pending connection */
+	uint8_t token; /* the descriptor has a byte for each connection to be accepted */
 
 	s->sock = NULL;
 	s->fd = -1;
@@ -151,8 +152,8 @@ static bool host_accept(const struct ks_src *l, struct ks_src *s)
 }
 
 /*
- * The program's stream is one of librnicsock, which was preloaded and is another copy of the same code. Both copies map
- * the stream from now on; the program must no longer use its descriptor.
+ * The program's stream belongs to librnicsock, which was preloaded. librnicsock is another copy of the code that this
+ * library uses. From now on both copies map the stream's memory; the program must no longer use its descriptor.
  */
 static int host_take(int fd, struct ks_src *s, char *err, uint32_t err_len)
 {
@@ -202,12 +203,12 @@ static ssize_t host_recv(const struct ks_src *s, void *to, size_t len)
 	ssize_t n = sock_recv(s->sock, s->fd, &iov, 1, MSG_DONTWAIT);
 
 	if (n < 0 && errno == EAGAIN && !s->sock->watched)
-		sock_unwatch(s->sock, s->fd); /* its descriptor reported an old event */
+		sock_unwatch(s->sock, s->fd); /* the descriptor was readable because of bytes that were read before */
 	ks.rc.qp.stats.copied_rx += n > 0 ? (uint64_t)n : 0;
 	return n;
 }
 
-/* Bytes whose CRCs rnicd has checked are returned first, and not together with others. */
+/* Bytes whose CRCs rnicd has checked come first, and one call does not return them together with other bytes. */
 static uint32_t host_look(const struct ks_src *s, struct iovec iov[2], bool *summed)
 {
 	uint32_t good = sock_summed(s->sock), n = sock_look(s->sock, iov);
@@ -232,7 +233,7 @@ static ssize_t host_send(const struct ks_src *s, const struct iovec *iov, uint32
 
 static bool host_arrived(const struct ks_src *s)
 {
-	/* relaxed: nothing is read under the index */
+	/* relaxed: no other data is read depending on the index */
 	return __atomic_load_n(&s->sock->mem->tx_head, __ATOMIC_RELAXED) == s->sock->mem->tx_tail;
 }
 

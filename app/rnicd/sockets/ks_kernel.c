@@ -17,7 +17,7 @@ static void kernel_close(struct ks_src *s)
 	s->fd = -1;
 }
 
-/* False and errno: the socket is closed. */
+/* Binds the socket to the local end. On failure false and errno, and the socket has been closed. */
 static bool bound(struct ks_src *s, const struct conn_addr *a)
 {
 	union ks_sockaddr at;
@@ -31,6 +31,7 @@ static bool bound(struct ks_src *s, const struct conn_addr *a)
 	return false;
 }
 
+/* Makes TCP send short segments at once. */
 static void at_once(const struct ks_src *s)
 {
 	int one = 1;
@@ -50,7 +51,7 @@ static void kernel_tos(const struct ks_src *s, uint8_t tos)
 	int value = tos;
 
 	setsockopt(s->fd, IPPROTO_IP, IP_TOS, &value, sizeof(value));
-	setsockopt(s->fd, IPPROTO_IPV6, IPV6_TCLASS, &value, sizeof(value)); /* not of an IPv4 socket */
+	setsockopt(s->fd, IPPROTO_IPV6, IPV6_TCLASS, &value, sizeof(value)); /* fails on an IPv4 socket, harmlessly */
 }
 
 static void kernel_keepalive(const struct ks_src *s, uint64_t ns)
@@ -89,7 +90,7 @@ static bool kernel_listen(struct ks_src *s, const struct conn_addr *at, const st
 		setsockopt(s->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (s->fd >= 0 && how->shared)
 		setsockopt(s->fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
-	kernel_tos(s, how->tos); /* the connections inherit it */
+	kernel_tos(s, how->tos); /* the listener's connections inherit the TOS */
 	if (!bound(s, at))
 		return false;
 	if (listen(s->fd, (int)how->backlog) == 0)
@@ -173,15 +174,17 @@ static bool kernel_arrived(const struct ks_src *s)
 
 static void kernel_finish(const struct ks_src *s) { shutdown(s->fd, SHUT_WR); }
 
-/* With this option close() sends a reset. A socket that was handed over may have other descriptors, so it is reset at
- * once. */
+/*
+ * Resets the connection. With SO_LINGER close() sends the reset; but a socket that was handed over may have further
+ * descriptors, so connect() to AF_UNSPEC resets the connection at once.
+ */
 static void kernel_reset(const struct ks_src *s)
 {
 	const struct linger now = { .l_onoff = 1 };
 	const struct sockaddr none = { .sa_family = AF_UNSPEC };
 
 	setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	(void)connect(s->fd, &none, sizeof(none)); /* if the reset fails, the connection has ended already */
+	(void)connect(s->fd, &none, sizeof(none)); /* if this fails, the connection has ended already */
 }
 
 const struct ks_net ks_net_kernel = {

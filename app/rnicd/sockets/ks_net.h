@@ -2,7 +2,7 @@
 /*
  * The TCP below the connections of this plane: the kernel's (design embedded), or rnicd's streams (designs host and
  * assisted, lib/rnic/sock). Both are byte streams with descriptors that epoll can watch; a call that would block fails
- * with EAGAIN. For the holder of ks.lock.
+ * with EAGAIN. For the thread that holds ks.lock.
  */
 #ifndef KS_NET_H
 #define KS_NET_H
@@ -26,75 +26,79 @@ union ks_sockaddr {
 	struct sockaddr_in v4;
 	struct sockaddr_in6 v6;
 };
-/* Returns the length. dev: index of the device, whose interface is the scope of a link-local address. */
+/* Fills *s; returns its length. dev: index of the device, whose interface is the scope of a link-local address. */
 socklen_t ks_sockaddr(union ks_sockaddr *s, uint32_t dev, const struct pkt_addr *ip, uint16_t port);
-/* All zero: of another family. */
+/* The address and port in *s; all zero: *s is neither IPv4 nor IPv6. */
 struct pkt_addr ks_sockaddr_ip(const union ks_sockaddr *s, uint16_t *port);
-/* Whether the device has the address. scope: the interface of a link-local address, which several interfaces may
- * have. */
+/*
+ * Whether the device has the address. scope: the index of the interface that a link-local address belongs to, since
+ * several interfaces may have the same link-local address.
+ */
 bool ks_has_addr(uint32_t dev, const struct pkt_addr *ip, uint32_t scope);
 /*
- * A socket of the address's family, which no exec inherits and no call waits for. An IPv6 address that the kernel still
- * asks the network about (RFC 4862, 5.4) can be bound already. -1 and errno.
+ * A non-blocking, close-on-exec socket of the address's family. It can be bound to an IPv6 address while the kernel
+ * still checks that no other host has this address (RFC 4862, 5.4). On failure -1 and errno.
  */
 int ks_socket(const struct pkt_addr *ip, int type);
 
 /* Options of a listener. */
 struct ks_listening {
 	uint32_t backlog;
-	bool shared; /* shared with the other processes of the user: each gets some of the connections */
-	uint8_t tos; /* of the packets of its connections */
+	bool shared; /* other processes of the user listen at the same port: each gets some of the connections */
+	uint8_t tos; /* TOS of the packets of its connections */
 };
 
 /* s->fd is the descriptor; functions that may fail set errno. */
 struct ks_net {
-	/* The host's devices (rnicd.port), which are otherwise as `like` says. False with a sentence in err. */
+	/* Makes the host's devices (rnicd.port), configured as in `like` otherwise. False with a sentence in err. */
 	bool (*ports)(const struct rnicd_port_cfg *like, char *err, uint32_t err_len);
-	/* A socket bound to the connection's own end. */
+	/* Makes a socket that is bound to the local address and port of the connection. */
 	bool (*open)(struct ks_src *s, const struct conn_addr *a);
-	/* Both may be NULL: rnicd uses its port's configuration. 0 ns: no keepalive probes. */
+	/* keepalive and tos may be NULL: then rnicd's port's configuration decides. 0 ns: no keepalive probes. */
 	void (*keepalive)(const struct ks_src *s, uint64_t ns);
 	void (*tos)(const struct ks_src *s, uint8_t tos);
-	/* True: it is under way. */
+	/* Begins to connect. True: the connect is under way. */
 	bool (*connect)(const struct ks_src *s, const struct conn_addr *a);
-	/* 0: connected, EINPROGRESS: not yet; else the errno of the failure. */
+	/* 0: the socket is connected; EINPROGRESS: it is not connected yet; else the errno of the failure. */
 	int (*connected)(const struct ks_src *s);
 	bool (*listen)(struct ks_src *s, const struct conn_addr *at, const struct ks_listening *how);
-	/* One connection of a listener's. */
+	/* Accepts one connection of listener l. */
 	bool (*accept)(const struct ks_src *l, struct ks_src *s);
 	/*
-	 * *s gets a descriptor of its own of the socket that a descriptor of the program's is of. 0 or an errno with a
-	 * sentence in err.
+	 * Duplicates fd, a descriptor of the program, into *s, for the same socket. 0, or an errno with a sentence in
+	 * err.
 	 */
 	int (*take)(int fd, struct ks_src *s, char *err, uint32_t err_len);
-	/* A connection begins on the socket: the program does not use it any more. */
+	/* Called when a connection begins on such a socket: the program does not use the socket any more. */
 	void (*begin)(const struct ks_src *s);
-	/* Both ends of a connection: all of *a but the port. */
+	/* Reads the addresses of both ends of a connection: all of *a except a->port. */
 	bool (*ends)(const struct ks_src *s, struct conn_addr *a);
 	/* Payload bytes of a full segment; 0: not known. */
 	uint32_t (*mss)(const struct ks_src *s);
 	ssize_t (*recv)(const struct ks_src *s, void *to, size_t len);
 	/*
-	 * NULL if received bytes have to be copied. Else they are used where they lie, in up to two pieces: look()
-	 * returns their number, took() consumes the first n. *summed: they are whole FPDUs with good CRCs.
+	 * NULL if received bytes must be copied. Else the bytes can be used where they lie, in up to two pieces: look()
+	 * returns the number of bytes, took() consumes the first n bytes. *summed: the bytes are whole FPDUs with good
+	 * CRCs.
 	 */
 	uint32_t (*look)(const struct ks_src *s, struct iovec iov[2], bool *summed);
 	void (*took)(const struct ks_src *s, uint32_t n);
 	ssize_t (*send)(const struct ks_src *s, const struct iovec *iov, uint32_t n);
-	bool (*arrived)(const struct ks_src *s); /* the peer's TCP has all that was sent */
+	bool (*arrived)(const struct ks_src *s); /* the peer's TCP has acknowledged all bytes that were sent */
 	void (*finish)(const struct ks_src *s);  /* sends a FIN */
 	void (*reset)(const struct ks_src *s);
 	void (*close)(struct ks_src *s);
 	/*
-	 * Whether there is something to read; NULL if only a read shows it. Used for connections that each turn polls:
-	 * their descriptors need not be notified between polled(s, true) and polled(s, false).
+	 * Whether there are bytes to read; NULL if only a read shows this. Used for connections that each turn polls:
+	 * between polled(s, true) and polled(s, false), arriving bytes need not make the descriptor readable.
 	 */
 	bool (*readable)(const struct ks_src *s);
 	void (*polled)(const struct ks_src *s, bool polled);
 	/*
-	 * Both are NULL without rnicd. Called in design assisted: FPDUs begin `ahead` bytes behind what has been sent,
-	 * and their CRC fields are not filled in; the next byte to be read begins an FPDU and has this offset in Full
-	 * Operation. False: to be said again at a later FPDU, since bytes had come before it was heard.
+	 * Both are NULL without rnicd. Called in design assisted. fpdus_out: FPDUs begin `ahead` bytes after the last
+	 * byte that was sent, and their CRC fields are not filled in. fpdus_in: the next byte to be read begins an FPDU
+	 * and has this offset in Full Operation. False: rnicd could not begin there, since further bytes had come
+	 * already; the caller must say a later FPDU. step: bytes from marker to marker; 0: none.
 	 */
 	void (*fpdus_out)(const struct ks_src *s, uint32_t ahead, uint32_t step);
 	bool (*fpdus_in)(const struct ks_src *s, uint32_t offset, uint32_t step);

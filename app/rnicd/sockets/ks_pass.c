@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Several processes of one user share an address, and with it the port where queue pairs without connection manager
- * find each other (qp-port): each process listens there (SO_REUSEPORT), and the kernel gives a connection to any of
- * them. The upper 8 bits of a queue pair's number are the index of its process. A process that gets a connection for
- * another one passes its descriptor on, before it has read anything from it. Datagrams are passed whole. A process that
- * serves a port of RDMA_PS_UDP has a name for that, too.
+ * Several processes of one user share an address, and with it the TCP port where queue pairs without connection manager
+ * find each other (qp-port). Each process listens at this port (SO_REUSEPORT), and the kernel gives a connection to any
+ * of them. The upper 8 bits of a QPN are the index of the queue pair's process. A process that gets a connection for
+ * another process passes the connection's descriptor on before it reads from it. Datagrams are passed whole. A process
+ * that serves a port of RDMA_PS_UDP has a socket with a name for this port, where it gets the requests.
  *
  * A process gets its index by binding a socket to an abstract name in the network namespace: the first index that is
  * free. Messages of other users are ignored.
@@ -22,16 +22,16 @@
 #include "iwarp/mpa_neg.h"
 #include "sockets/ks_ud.h"
 
-#define INDEXES    253u /* QPNs of further ones would be those of UDP ports, sockets and groups */
-#define GUESTS_MAX 256u /* connections without a Request; beyond that the oldest is closed */
-#define PASSED_MAX 64u  /* messages taken in one turn */
+#define INDEXES    253u /* QPNs with greater indexes are those of UDP ports, sockets and groups (udpl.h) */
+#define GUESTS_MAX 256u /* connections without an MPA Request at most: a further one closes the oldest */
+#define PASSED_MAX 64u  /* messages of other processes that one turn takes, at most */
 
 /* Header of a message between processes. */
 struct passing {
-	struct pkt_addr from, to; /* to: the device's address; from: of a datagram */
-	uint8_t gram;             /* a datagram follows; else a connection's descriptor comes along */
-	uint8_t tos, hop_limit;
-	uint32_t scope; /* the interface of a link-local address */
+	struct pkt_addr from, to; /* to: the device's address; from: the sender of a datagram */
+	uint8_t gram;             /* 1: a datagram follows; 0: the message carries a connection's descriptor */
+	uint8_t tos, hop_limit;   /* of a datagram */
+	uint32_t scope;           /* index of the interface that a link-local address `to` belongs to */
 };
 
 /* A port of RDMA_PS_UDP that this process serves. */
@@ -42,7 +42,7 @@ struct service {
 	uint16_t port;
 };
 
-/* A connection at qp-port that has not named its queue pair yet. */
+/* A guest: a connection at qp-port whose MPA Request, which names a queue pair, has not come yet. */
 struct guest {
 	struct ks_src src;
 	struct rn_link link;
@@ -63,7 +63,7 @@ static socklen_t passage_name(uint32_t index, struct sockaddr_un *un)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-/* Makes the socket on which this process receives what others pass; -1 and errno. */
+/* Makes a socket on which this process receives what other processes pass; -1 and errno. */
 static int passage_open(const struct sockaddr_un *un, socklen_t len)
 {
 	const int one = 1;
@@ -128,7 +128,7 @@ static enum ks_passed send_to(struct sockaddr_un *un, socklen_t len, struct pass
 	return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? KS_PASS_FULL : KS_PASS_NOBODY;
 }
 
-/* False: that process is not there, or does not take it. */
+/* Passes a connection to the process with this index. False: there is no such process, or it takes no more. */
 static bool pass(uint32_t index, struct passing *head, int fd)
 {
 	struct sockaddr_un un;
@@ -211,7 +211,7 @@ void ks_pass_serve_end(const struct pkt_addr *ip, uint16_t port)
 	pthread_mutex_unlock(&ks.lock);
 }
 
-/* ---- connections that have not named their queue pair ---- */
+/* ---- guests ---- */
 
 static void guest_end(struct guest *g, bool closes)
 {
@@ -238,12 +238,15 @@ void ks_guest(int fd, const struct ks_listener *l)
 	g->lport = l->lport;
 	rn_list_push_back(&guests, &g->link);
 	n_guests++;
-	ks_watch(&g->src, EPOLLIN | EPOLLET); /* its bytes stay in the socket, unread */
+	ks_watch(&g->src, EPOLLIN | EPOLLET); /* edge-triggered, as the Request is peeked at and stays in the socket */
 }
 
 enum whom { WHOM_UNKNOWN, WHOM_US, WHOM_OTHER };
 
-/* A Request that cannot be parsed is answered by this process. */
+/*
+ * For which process a guest's Request is; *index: of another process. WHOM_UNKNOWN: the Request has not come whole. A
+ * Request that cannot be parsed is answered by this process.
+ */
 static enum whom wanted(int fd, uint32_t *index)
 {
 	uint8_t bytes[MPA_FRAME_MAX];
@@ -285,7 +288,7 @@ void ks_guest_in(struct ks_src *s)
 
 /* ---- receiving ---- */
 
-/* The descriptor that came along, or -1; of a message that is not from this user nothing is kept. */
+/* The descriptor that a message carries, or -1. *trusted: the message is from a process of this user. */
 static int taken(struct msghdr *mh, bool *trusted)
 {
 	int fd = -1;
@@ -303,6 +306,7 @@ static int taken(struct msghdr *mh, bool *trusted)
 	return fd;
 }
 
+/* Takes a connection that another process has passed. */
 static void conn_taken(const struct passing *head, int fd)
 {
 	for (uint32_t d = 0; d < rnicd.n_ports; d++) {
@@ -315,6 +319,7 @@ static void conn_taken(const struct passing *head, int fd)
 	close(fd);
 }
 
+/* Takes a datagram that another process has passed. */
 static void gram_taken(const struct passing *head, const uint8_t *p, uint32_t len)
 {
 	struct ks_gram g = { .p = p,

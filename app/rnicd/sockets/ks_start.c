@@ -20,10 +20,10 @@
 #include "sockets/ks_ud.h"
 
 #define MTU_MIN 576
-#define RECS    1024u /* FPDUs under way: those of one batch */
-#define STAGES  256u  /* FPDUs of which a part has been received */
+#define RECS    1024u /* FPDUs under way at once: those of one batch */
+#define STAGES  256u  /* FPDUs that may be put together at once, of which a part has been received */
 
-/* With one worker there is one owner: the two functions of flow_owner.h. */
+/* Two functions of flow_owner.h: the only worker owns all connections and queue pairs. */
 uint32_t conn_owner(const struct conn_addr *a)
 {
 	(void)a;
@@ -40,8 +40,8 @@ uint32_t ud_owner(uint32_t port, uint32_t qpn)
 /* ---- ports ---- */
 
 /*
- * The order of devices. A program that takes the first device expects the network, so loopback comes after it.
- * Link-local addresses come last, since a host has one for each of its bridges and pairs.
+ * The order of devices. A program that takes the first device expects a network, so loopback comes after the others.
+ * Link-local addresses come last, since a host has one for each of its bridges and veth pairs.
  */
 enum turn { IP4, IP6, LO4, LO6, LOCAL, TURNS };
 
@@ -83,8 +83,9 @@ static bool name_taken(const char *name)
 }
 
 /*
- * rnic-eth0; the second address of an interface is rnic-eth0-2. IPv6 counts for itself, link-local addresses too, so
- * what comes and goes in one of them changes no name of another: rnic-eth0-v6, rnic-eth0-ll.
+ * The name of a device: rnic-eth0; the second address of an interface is rnic-eth0-2. IPv6 and link-local addresses are
+ * counted separately (rnic-eth0-v6, rnic-eth0-ll), so that an address of one kind that comes or goes changes no name of
+ * another kind.
  */
 static void name_of(const char *interface, enum turn turn, char name[RNICD_NAME_MAX])
 {
@@ -158,7 +159,7 @@ static bool interface_add(const struct ifaddrs *all, const struct ifaddrs *i, co
 	cfg->ip = ks_sockaddr_ip((const void *)i->ifa_addr, &port);
 	cfg->prefix_len = prefix_of(i);
 	cfg->mtu = mtu_of(sock, i->ifa_name);
-	/* the kernel does the routing; only loopback and link-local addresses reach nothing beyond their interface */
+	/* The kernel does the routing. Only loopback and link-local addresses reach nothing beyond their interface. */
 	cfg->gateway_set = turn == IP4 || turn == IP6;
 	cfg->gateway = cfg->ip;
 	mac_of(all, i, &cfg->ip, mac);
@@ -206,7 +207,7 @@ static bool memory(void)
 	cfg.recs = RECS;
 	cfg.stages = STAGES;
 	ks.rc_size = rc_ctx_size(&cfg);
-	/* pages that no connection uses stay untouched */
+	/* Pages that no connection uses stay untouched, so they take no memory. */
 	ks.rc_mem = mmap(NULL, ks.rc_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (ks.rc_mem == MAP_FAILED)
 		return false;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between a connection of lib/rc and its socket. A record is complete when the socket has its bytes. Bytes that the
- * socket does not take at once are copied to `rest`; until they are sent, no further record is pulled. Bytes for which
- * the queue pair has no receive stay in their buffer, and the socket is not read meanwhile.
+ * The adapter between a connection of lib/rc and its socket. A record (an FPDU to send) is complete when the socket has
+ * its bytes. Bytes that the socket does not take at once are copied to `rest`; until they are sent, no further record
+ * is pulled. Received bytes for which the queue pair has no receive stay in their buffer, and the socket is not read
+ * meanwhile.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,12 +15,12 @@
 
 #define MSS_DEFAULT 536u
 #define MSS_MAX     (KS_MTU_MAX - PKT_IP4_LEN - PKT_TCP_LEN)
-#define SLICE_MIN   2048u                /* bytes of a slice: shorter ones are copied */
-#define READS       4u                   /* of one socket in one turn */
-#define SLICES_MAX  16u                  /* of a record: what has more is copied */
-#define RECORDS     256u                 /* of one batch */
-#define DUE_MAX     4u                   /* records of one batch that go before others */
-#define ARRIVE_NS   (200 * RN_NS_PER_US) /* between two looks whether a set-up frame has arrived */
+#define SLICE_MIN   2048u                /* bytes: shorter records are copied, longer ones are sent by reference */
+#define READS       4u                   /* reads of one socket in one turn, at most */
+#define SLICES_MAX  16u                  /* slices of a record: a record with more is copied */
+#define RECORDS     256u                 /* records of one batch, at most */
+#define DUE_MAX     4u                   /* records that rc_due() gives for one batch, at most */
+#define ARRIVE_NS   (200 * RN_NS_PER_US) /* time between two checks whether the peer has a set-up frame */
 
 /* The output of one sendmsg(). */
 struct batch {
@@ -51,7 +52,6 @@ void ks_opened(struct ks_conn *c)
 	ks_interest(c);
 }
 
-/* Gives up a broken socket. lost: the connection is to be told in its next turn. */
 void ks_broken(struct ks_conn *c, bool lost)
 {
 	if (c->state == KS_BROKEN)
@@ -73,7 +73,9 @@ static struct ks_buf *buffer(void)
 	return ks.in;
 }
 
-/* Bytes [off, off + n) of the buffer are next. Bytes for which the queue pair is not ready stay in the buffer. */
+/*
+ * Gives bytes [off, off + n) of the buffer to c->rc. Bytes for which the queue pair has no receive stay in the buffer.
+ */
 static void bytes_in(struct ks_conn *c, struct ks_buf *b, uint32_t off, uint32_t n)
 {
 	struct rn_iov iov = { .base = b->data + off, .len = n };
@@ -86,7 +88,10 @@ static void bytes_in(struct ks_conn *c, struct ks_buf *b, uint32_t off, uint32_t
 	rc_answer_put(&ks.rc, &c->rc);
 }
 
-/* Design assisted: rnicd checks the CRCs of received FPDUs, from the first FPDU on that it has not released yet. */
+/*
+ * Design assisted: asks rnicd to check the CRCs of received FPDUs, from the next FPDU on of which this process has read
+ * no byte.
+ */
 static void ask_for_sums(struct ks_conn *c)
 {
 	uint32_t offset;
@@ -97,7 +102,7 @@ static void ask_for_sums(struct ks_conn *c)
 		c->sums_in = ks.net->fpdus_in(&c->src, offset, rc_agreed(&c->rc)->rx_markers);
 }
 
-/* Copies bytes for which the queue pair was not ready out of the ring, and keeps them. */
+/* Copies bytes for which the queue pair had no receive out of the ring, and keeps them. */
 static void keep_rest(struct ks_conn *c)
 {
 	struct ks_buf *b = buffer();
@@ -113,7 +118,7 @@ static void keep_rest(struct ks_conn *c)
 	ks.in = NULL;
 }
 
-/* The bytes are placed from where they lie. False: there are none. */
+/* Gives received bytes to c->rc from where they lie in the ring. False: there are none, or no room for effects. */
 static bool in_place(struct ks_conn *c)
 {
 	struct iovec at[2];
@@ -174,7 +179,7 @@ bool ks_in(struct ks_conn *c)
 	return any;
 }
 
-/* In the connection's turn, while a message waits for a receive or bytes behind it are kept. */
+/* Called in the connection's turn while a message waits for a receive, or while bytes that came after it are kept. */
 static void ready_to_receive(struct ks_conn *c)
 {
 	struct ks_buf *b = c->kept;
@@ -195,7 +200,7 @@ static void ready_to_receive(struct ks_conn *c)
 
 /* ---- out ---- */
 
-/* Design assisted: tells where the first FPDU will begin. Only FPDUs follow it. */
+/* Design assisted: tells rnicd where the first FPDU begins. All bytes from there on are FPDUs. */
 static void leave_sums(struct ks_conn *c, const struct batch *b)
 {
 	if (c->sums_out)
@@ -206,8 +211,8 @@ static void leave_sums(struct ks_conn *c, const struct batch *b)
 }
 
 /*
- * A record becomes part of the batch: references to registered memory, or a copy with its CRC. In design assisted the
- * CRC is left open both ways.
+ * Adds a record to the batch: as references to registered memory, or as a copy with its CRC. In design assisted rnicd
+ * fills in the CRC in both cases.
  */
 static void put(struct ks_conn *c, struct batch *b, uint64_t ref, uint32_t len)
 {
@@ -237,14 +242,14 @@ static void put(struct ks_conn *c, struct batch *b, uint64_t ref, uint32_t len)
 	}
 }
 
-/* Room for another record, besides those that may be due. */
+/* Whether the batch has room for one more record, besides those that rc_due() may still give. */
 static bool room(const struct batch *b)
 {
 	return b->n + (DUE_MAX + 1) * SLICES_MAX <= KS_BATCH_IOV && b->n_ref + DUE_MAX < RECORDS &&
 	       b->len + (DUE_MAX + 1) * KS_MTU_MAX <= KS_BATCH;
 }
 
-/* Carries out what the connection asks of its stream; the kernel sends acknowledgements by itself. */
+/* Carries out what c->rc asks of its byte stream. The TCP below sends acknowledgements by itself. */
 static void obey(struct ks_conn *c, struct batch *b)
 {
 	uint32_t todo = rc_todo(&c->rc), len;
@@ -263,7 +268,7 @@ static void obey(struct ks_conn *c, struct batch *b)
 		c->fin = true;
 }
 
-/* Copies the batch from byte `sent` on behind the bytes that wait already. False: no memory. */
+/* Appends the batch, from its byte `sent` on, to the bytes in c->rest. False: no memory. */
 static bool keep(struct ks_conn *c, const struct batch *b, uint32_t sent)
 {
 	uint32_t before = c->rest != NULL ? c->rest->len : 0;
@@ -286,6 +291,7 @@ static bool keep(struct ks_conn *c, const struct batch *b, uint32_t sent)
 	return true;
 }
 
+/* Sends a batch. Bytes that the socket does not take go to c->rest. */
 static void write_batch(struct ks_conn *c, struct batch *b)
 {
 	ssize_t n = 0;
@@ -301,7 +307,7 @@ static void write_batch(struct ks_conn *c, struct batch *b)
 		ks_interest(c);
 }
 
-/* Returns each record to the connection: its bytes have been sent or copied, or are lost. */
+/* Sends a batch, and tells c->rc for each of its records that the bytes were sent or copied, or that they are lost. */
 static void send_batch(struct ks_conn *c, struct batch *b)
 {
 	if (b->n_ref == 0)
@@ -318,7 +324,10 @@ static void send_batch(struct ks_conn *c, struct batch *b)
 		rc_complete(&ks.rc, &c->rc);
 }
 
-/* Not before the peer has our set-up frame: Linux siw takes what comes with a FIN for a reset (rc_shutdown). */
+/*
+ * Sends the FIN that is due. If the last bytes were a set-up frame of MPA, the FIN waits until the peer has the frame:
+ * Linux siw treats a set-up frame that comes with a FIN as a reset (rc_shutdown).
+ */
 static void finish(struct ks_conn *c)
 {
 	if (!c->fin || c->fin_sent || c->rest != NULL || c->state != KS_OPEN)
@@ -331,7 +340,7 @@ static void finish(struct ks_conn *c)
 	ks.net->finish(&c->src);
 }
 
-/* The stream is over, and the connection has been told all of it. */
+/* Tells c->rc that the byte stream is closed, when both directions have ended and c->rc has got all bytes. */
 static void look_closed(struct ks_conn *c)
 {
 	bool over = (c->state == KS_BROKEN && !c->lost_due) || (c->eof && c->fin_sent);
@@ -365,6 +374,7 @@ void ks_writable(struct ks_conn *c)
 	rc_ready_put(&ks.rc, &c->rc);
 }
 
+/* Fills the batch with the records that c->rc has to send. */
 static void pull(struct ks_conn *c, struct batch *b)
 {
 	uint64_t ref;
@@ -409,8 +419,10 @@ bool ks_out(struct ks_conn *c)
 	obey(c, &b);
 	send_batch(c, &b);
 	finish(c);
-	/* An end that waits for the last record continues now: here a sent byte counts as acknowledged, so no later
-	 * event comes. */
+	/*
+	 * If the end of the connection waits for the last record, it continues now: on this plane a byte that was sent
+	 * counts as acknowledged, so no later event makes it continue.
+	 */
 	const bool drained = b.n_ref > 0 && rc_get_state(&c->rc) == RC_DRAINING;
 	if (rc_todo(&c->rc) != 0 || rc_failed(&c->rc) || drained)
 		rc_ready_put(&ks.rc, &c->rc);

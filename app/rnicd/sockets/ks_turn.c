@@ -11,7 +11,7 @@
 #include "sockets/ks_ud.h"
 
 #define EVENTS       64
-#define LOOK_EVERY   16u /* turns between two looks at epoll while sockets are hot */
+#define LOOK_EVERY   16u /* while there are hot connections, one turn in so many asks epoll */
 #define BATCHES      32u /* batches that one turn sends at most */
 #define SPIN_NS      (20 * RN_NS_PER_US)
 #define SLEEP_MAX_NS (100 * RN_NS_PER_MS)
@@ -63,6 +63,7 @@ static uint32_t doorbells(void)
 
 static void arm(struct ks_conn *c) { rn_wheel_arm(&ks.wheel, &c->timer, ks_conn_due(c)); }
 
+/* Makes each turn read the connection's socket without asking epoll: c is the hottest connection now. */
 static void heat(struct ks_conn *c)
 {
 	uint32_t i = 0;
@@ -76,16 +77,18 @@ static void heat(struct ks_conn *c)
 		return;
 	if (out != NULL && out != c && !out->dead)
 		ks.net->polled(&out->src, false);
-	/* a sleeping progress thread is woken only by the descriptor */
+	/* While the progress thread sleeps, only the descriptor can wake it, so the descriptor must be notified. */
 	if (__atomic_load_n(&ks.sleeps_till, __ATOMIC_RELAXED) == 0)
 		ks.net->polled(&c->src, true);
 }
 
-/* Makes each turn poll the connection. */
+/* Whether the connection's socket may be read now. */
 static bool is_read(const struct ks_conn *c) { return !c->dead && c->state == KS_OPEN && !c->eof && c->kept == NULL; }
 
-/* Before sleeping: has the polled connections' descriptors notified of input from now on. True: there is input
- * already. */
+/*
+ * Called before the progress thread sleeps: from now on input makes the descriptors of the hot connections readable.
+ * True: one of them has input already.
+ */
 static bool hot_rest(void)
 {
 	bool any = false;
@@ -99,7 +102,7 @@ static bool hot_rest(void)
 	return any;
 }
 
-/* The descriptor of one of rnicd's streams has ended, and the stream does not say why. */
+/* Whether rnicd has ended: the descriptor of one of its streams reports an end, and the stream's memory tells none. */
 static bool rnicd_gone(const struct ks_conn *c)
 {
 	return ks.net->readable != NULL && c->state == KS_OPEN && c->kept == NULL &&
@@ -152,8 +155,9 @@ static uint32_t look_at_sockets(void)
 }
 
 /*
- * The connections that had input last are read as they are; epoll is asked for the others now and then, in each turn
- * where there are datagram QPs.
+ * Reads the sockets. Hot connections, which had input last, are read in each turn. For the others epoll is asked: in
+ * one turn of LOOK_EVERY if there are hot connections, else in each turn; if there are datagram QPs, always in each
+ * turn.
  */
 static uint32_t receive(void)
 {
@@ -187,7 +191,7 @@ static uint32_t timers(void)
 		if (c->state == KS_REFUSED && ks.now >= c->again)
 			ks_connect(c);
 		rc_timer(&ks.rc, &c->rc);
-		/* what the timer wants to be sent, or an end that waited for it */
+		/* The turn sends what the timer wants to be sent, or ends a connection that waited for the timer. */
 		if (rc_get_state(&c->rc) != RC_FREE)
 			rc_ready_put(&ks.rc, &c->rc);
 		arm(c);
@@ -211,7 +215,7 @@ static uint32_t transmit(void)
 	return n;
 }
 
-/* Whether work is left for which no socket, doorbell or timer will wake the progress thread. */
+/* Whether there is work left for which no socket, doorbell or timer would wake the progress thread. */
 static bool more(void)
 {
 	return !rn_list_empty(&ks.rc.ready) || !rn_list_empty(&ks.rc.answers) || !rn_list_empty(&ks.rc.qp.flushing) ||
@@ -244,7 +248,7 @@ bool ks_poll(void)
 	if (pthread_mutex_trylock(&ks.lock) != 0)
 		return false;
 	turn();
-	/* Whether the progress thread sleeps beyond the time at which work of this turn is due. */
+	/* wake: the progress thread sleeps beyond the time at which work that this turn has left is due. */
 	uint64_t till = __atomic_load_n(&ks.sleeps_till, __ATOMIC_RELAXED);
 	bool wake = till != 0 && (more() || next_due() < till);
 	pthread_mutex_unlock(&ks.lock);
@@ -275,7 +279,9 @@ static bool anything_waits(void)
 	return false;
 }
 
-/* With ks.lock, which is free while it sleeps. */
+/*
+ * Puts the progress thread to sleep until something happens or is due. Called with ks.lock, and releases it meanwhile.
+ */
 static void sleep_well(void)
 {
 	uint64_t now = rnicd_now(), due = rn_min_u64(next_due(), now + SLEEP_MAX_NS);
@@ -296,7 +302,7 @@ static void sleep_well(void)
 	ks.looks = 0;
 }
 
-/* True: threads of the program run the turns at present. */
+/* True: threads of the program run the turns now, so the progress thread has paused for WAY_NS in place of a turn. */
 static bool program_polls(uint64_t *seen)
 {
 	const struct timespec pause = { .tv_nsec = (long)WAY_NS };

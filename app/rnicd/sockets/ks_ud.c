@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams: the devices' sockets, and what comes in. */
+/* Datagrams: the devices' sockets, and received datagrams. */
 #include "sockets/ks_ud.h"
 
 #include <errno.h>
@@ -13,18 +13,21 @@
 #include "border/flow_owner.h"
 #include "udp/udpl_sidr.h"
 
-#define SOCKET_BUF (4 << 20) /* bytes; the kernel gives less where net.core.rmem_max is less */
+#define SOCKET_BUF (4 << 20) /* bytes; the kernel gives less if net.core.rmem_max is less */
 #define BUCKETS    256u
 
 static struct {
 	struct ks_src src[RNICD_MAX_PORTS];
 	struct ud_qp *bucket[BUCKETS];
-	uint8_t (*in)[KS_UD_ROOM]; /* [KS_UD_BURST] datagrams, from the first one on */
+	uint8_t (*in)[KS_UD_ROOM]; /* KS_UD_BURST buffers, allocated when the first datagram comes */
 } ud;
 
 /* ---- start and end ---- */
 
-/* The QPN's upper 8 bits are the socket's place among those of the address, while all have come in order and stay. */
+/*
+ * Attaches a filter that chooses among the sockets with the same address and port by the upper 8 bits of the QPN. These
+ * are the place of the process's socket as long as the processes have started in the order of their indexes and run on.
+ */
 static void steer(int fd)
 {
 	struct sock_filter f[] = { BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 5), BPF_STMT(BPF_RET | BPF_A, 0) };
@@ -33,6 +36,7 @@ static void steer(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog, sizeof(prog));
 }
 
+/* Makes the kernel report hop limit and TOS of received datagrams, and gives the socket a large buffer. */
 static void tell_more(int fd)
 {
 	const int one = 1, size = SOCKET_BUF;
@@ -75,7 +79,7 @@ void ks_ud_start(void)
 			continue;
 		ud.src[i].fd = ks_ud_socket(&cfg->ip, i, SO_REUSEPORT);
 		if (ud.src[i].fd < 0) {
-			cfg->ud_port = 0; /* the port is used by another user or program */
+			cfg->ud_port = 0; /* another user or program uses the port: the device has no datagrams */
 			continue;
 		}
 		steer(ud.src[i].fd);
@@ -144,7 +148,7 @@ static void tell_cm(const struct ks_gram *g, const struct udpl_hdr *h)
 	struct event *ev = event_room(0, EVENT_DROPPABLE);
 
 	if (ev == NULL)
-		return; /* as if the network had lost it: the peer asks again */
+		return; /* as if the network had lost the message: the peer asks again */
 	ev->type = EVENT_SIDR;
 	ev->sidr.port = g->port;
 	ev->sidr.kind = h->kind;
@@ -156,8 +160,9 @@ static void tell_cm(const struct ks_gram *g, const struct udpl_hdr *h)
 }
 
 /*
- * A message of the connection manager: a request is for the process that serves its port, a reply for the one whose
- * index the request's id ends with. A request that nobody wants is answered here.
+ * Handles a message of the connection manager. A request is passed to the process that serves its port, a reply to the
+ * process whose index is in the low 8 bits of the request's id. A request whose port no process serves is answered
+ * here.
  */
 static void for_cm(const struct ks_gram *g, const struct udpl_hdr *h)
 {
@@ -176,7 +181,7 @@ static void for_cm(const struct ks_gram *g, const struct udpl_hdr *h)
 	if (!g->passed && h->kind == UDPL_SIDR_REQ && ks_pass_request(s.port, g) != KS_PASS_NOBODY)
 		return;
 	if (!g->passed && h->kind == UDPL_SIDR_REP && index != rnicd.process) {
-		(void)ks_pass_gram(index, g); /* lost if it cannot be passed: the peer repeats it */
+		(void)ks_pass_gram(index, g); /* a reply that cannot be passed is lost: the request is repeated */
 		return;
 	}
 	tell_cm(g, h);
@@ -225,6 +230,7 @@ struct burst {
 	} ctl[KS_UD_BURST];
 };
 
+/* Reads the hop limit and TOS of the packet that carried a datagram. */
 static void in_packet(struct msghdr *mh, struct ks_gram *g)
 {
 	int ttl = 0, tclass = 0;

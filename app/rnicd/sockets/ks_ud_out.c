@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending datagrams. They are copied into buffers, and a run of them is sent with one system call. While a datagram
- * cannot be sent, no more are made.
+ * Sends datagrams. They are first made in buffers; then one system call sends those in a row that go to the network by
+ * the same device. While a datagram cannot be sent, no more are made.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,31 +11,31 @@
 #include "sockets/ks_ud.h"
 
 #define SHARE      32u                 /* datagrams that one QP may send before the next QP's turn */
-#define TURN_SHARE 128u                /* datagrams of a turn */
-#define STUCK_NS   (20 * RN_NS_PER_MS) /* time after which a process that takes no datagrams is no longer waited for */
-#define AGAIN_NS   (50 * RN_NS_PER_US) /* pause before a process that had no room is tried again */
-#define NETWORK    UINT32_MAX          /* no process of this host: by UDP */
+#define TURN_SHARE 128u                /* datagrams that all QPs may send in a turn, about */
+#define STUCK_NS   (20 * RN_NS_PER_MS) /* a process that takes no datagrams for this long is not waited for any more */
+#define AGAIN_NS   (50 * RN_NS_PER_US) /* pause before a datagram is again passed to a process that had no room */
+#define NETWORK    UINT32_MAX          /* leaving.index: the datagram goes by UDP, not to a process of this host */
 
 /* A datagram that has been made and not sent yet. */
 struct leaving {
 	uint32_t port;
 	uint32_t len;
-	uint32_t index; /* of the process that it is for, or NETWORK */
+	uint32_t index; /* index of the process that it is for, or NETWORK */
 	uint8_t hop_limit;
 	uint16_t udp_port;
 	struct pkt_addr to;
 };
 
 static struct {
-	uint8_t (*buf)[KS_UD_ROOM]; /* [KS_UD_BURST], from the first datagram on */
+	uint8_t (*buf)[KS_UD_ROOM]; /* KS_UD_BURST buffers, allocated when the first datagram is made */
 	struct leaving leaving[KS_UD_BURST];
-	uint32_t n, at;   /* leaving[at..n) */
-	bool blocked;     /* the socket of leaving[at] takes no more; epoll tells when it does */
-	uint64_t stuck;   /* since when the process of leaving[at] has no room; 0: it has */
-	uint64_t slow[4]; /* a bit for each index: its process is not waited for */
+	uint32_t n, at;   /* the elements [at, n) of `leaving` have not been sent */
+	bool blocked;     /* the socket for leaving[at] takes no more; epoll reports when it does */
+	uint64_t stuck;   /* since when the process for leaving[at] has had no room; 0: it has room */
+	uint64_t slow[4]; /* a bit for each index of a process that is not waited for */
 } out;
 
-/* The address is this host's, as the device sees it. */
+/* Whether an address to which the device sends is an address of this host. */
 static bool is_own(uint32_t port, const struct pkt_addr *a)
 {
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
@@ -61,7 +61,7 @@ static struct ks_gram gram_of(uint32_t i)
 
 static bool is_slow(uint32_t index) { return (out.slow[index / 64] >> (index % 64) & 1) != 0; }
 
-/* False: it has no room, and is worth waiting for. */
+/* Passes leaving[at] to its process. False: the process has no room, and it is waited for. */
 static bool to_process(struct leaving *l)
 {
 	const uint64_t bit = UINT64_C(1) << (l->index % 64);
@@ -72,7 +72,7 @@ static bool to_process(struct leaving *l)
 		out.slow[l->index / 64] &= ~bit;
 		out.at++;
 		break;
-	case KS_PASS_NOBODY: l->index = NETWORK; break; /* it may be of another user */
+	case KS_PASS_NOBODY: l->index = NETWORK; break; /* a process of another user may have the QPN: send by UDP */
 	case KS_PASS_FULL:
 		if (out.stuck == 0)
 			out.stuck = ks.now;
@@ -122,7 +122,9 @@ static void address(struct burst *b, uint32_t i, const struct leaving *l, uint8_
 		hops(mh, b->ctl[i].b, sizeof(b->ctl[i].b), (int)rn_max_u32(l->hop_limit, 1));
 }
 
-/* Sends the run of datagrams of one device. False: its socket takes no more now. */
+/*
+ * Sends leaving[at] and those after it that go to the network by the same device. False: the socket takes no more now.
+ */
 static bool to_network(void)
 {
 	static struct burst b;
@@ -145,7 +147,7 @@ static bool to_network(void)
 	return true;
 }
 
-/* False: something is left. */
+/* Sends the datagrams that have been made. False: some are left. */
 static bool flush(void)
 {
 	while (out.at < out.n && !out.blocked) {
@@ -166,9 +168,9 @@ void ks_ud_writable(uint32_t port)
 	(void)flush();
 }
 
-/* ---- the QPs' turn ---- */
+/* ---- QPs with something to send ---- */
 
-/* The buffer for the next datagram; NULL: none now. */
+/* The buffer for the next datagram; NULL: none is free now, or no memory. */
 static uint8_t *next_buffer(void)
 {
 	if (out.buf == NULL)
@@ -178,7 +180,7 @@ static uint8_t *next_buffer(void)
 	return out.buf[out.n];
 }
 
-/* A datagram of len octets lies in the next buffer. */
+/* Sends the datagram of len octets that has been made in the next buffer, or delivers it in this process. */
 static void leave(uint32_t port, const struct pkt_addr *to, uint8_t hop_limit, uint32_t len)
 {
 	const uint32_t qpn = rn_load_be32(out.buf[out.n] + 4);
@@ -199,7 +201,7 @@ static void leave(uint32_t port, const struct pkt_addr *to, uint8_t hop_limit, u
 	out.n++;
 }
 
-/* At most `share` datagrams. True when the QP has nothing more to send now. */
+/* Sends at most SHARE datagrams of a QP. True: the QP has nothing more to send now. */
 static bool send_some(struct qp *qp, uint32_t *count)
 {
 	struct dgram_to dst;
