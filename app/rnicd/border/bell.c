@@ -37,7 +37,7 @@ void bell_ring(uint32_t worker)
 	if (__atomic_load_n(&b->sleeping, __ATOMIC_RELAXED) == 0)
 		return;
 	uint64_t one = 1;
-	/* only fails when the counter is full: then the worker is awake in any case */
+	/* The write fails only if the counter is full: then the worker wakes in any case. */
 	if (write(b->wake_fd, &one, sizeof(one)) != (ssize_t)sizeof(one))
 		return;
 }
@@ -60,6 +60,6 @@ bool bell_wait(uint32_t worker, const struct timespec *longest)
 {
 	struct epoll_event ev[EVENTS];
 
-	/* nothing is read from the descriptors, some of which are the clients' */
+	/* The descriptors are not read: some of them belong to clients. */
 	return epoll_pwait2(bells[worker].epoll_fd, ev, EVENTS, longest, NULL) > 0;
 }

@@ -6,10 +6,10 @@
 #include "border/bell.h"
 #include "ring/spsc.h"
 
-/* Pointers to commands; one ring for each worker. */
+/* A ring of pointers to commands; each worker has one. */
 struct cmd_ring {
 	struct spsc_prod prod RN_ALIGNED(RN_CACHE_LINE); /* control thread */
-	uint32_t unanswered;                             /* control thread; CMD_SLOTS at most */
+	uint32_t unanswered;                             /* control thread: commands without answer yet */
 	struct spsc_cons cons RN_ALIGNED(RN_CACHE_LINE); /* worker */
 	void *mem;
 };
@@ -68,7 +68,7 @@ static bool send_one(struct cmd *c, uint32_t worker)
 
 	if (r->unanswered == CMD_SLOTS)
 		return false;
-	r->unanswered++; /* so there is a slot here, and later one for the answer */
+	r->unanswered++; /* this bound leaves a slot here, and later a slot for the answer */
 	(void)spsc_prod_free(&r->prod, 1);
 	memcpy(spsc_prod_slot(&r->prod, 0), &c, sizeof(c));
 	spsc_prod_publish(&r->prod, 1);

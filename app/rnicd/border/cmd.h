@@ -2,15 +2,16 @@
 /*
  * The command queue: commands of the control thread to the workers.
  *
- * A command is the caller's memory, most often embedded in a structure of the caller. From cmd_send() until `done` is
- * called it belongs to the workers it was sent to, together with all that it points to. A worker carries it out between
- * two steps of its turn and writes the result into it; where several workers get the same command, each writes its own
- * element. Then `done` is called once, in the control thread, after the answers of all of them.
+ * A command lies in the caller's memory, most often embedded in a structure of the caller. From cmd_send() until `done`
+ * is called, the command and all that it points to belong to the workers to which it was sent. A worker carries it out
+ * between two steps of its turn and writes the result into it. If several workers get the same command, each writes its
+ * own element. After the answers of all these workers, `done` is called once, in the control thread.
  *
- * Sending never fails: a command for whose answer there is no room waits in order and is sent by a later
- * event_collect(). The control thread is any thread that holds loop_lock.
+ * Sending never fails: if there is no room for a command's answer, the command waits in order, and a later
+ * event_collect() sends it. "Control thread" means any thread that holds loop_lock.
  *
- * The bodies of all commands are in one place: plane/commands.c and plane/commands_conn.c.
+ * The plane of Ethernet ports carries out commands in plane/commands.c and plane/commands_conn.c, the plane of sockets
+ * in sockets/ks_cmd.c.
  */
 #ifndef CMD_H
 #define CMD_H
@@ -31,23 +32,23 @@ struct impair;
 
 /* The arguments and results of each type are in the member of struct cmd named after the colon. */
 enum cmd_type {
-	CMD_NOTHING, /* does nothing; its answer says that all earlier steps of the worker are over */
+	CMD_NOTHING, /* does nothing; the answer says that all earlier steps of the worker are over */
 
 	CMD_CLIENT_ADD,    /* client: the worker looks at the client's doorbells from now on */
 	CMD_CLIENT_DEL,    /* client: the worker forgets its doorbells. Its QPs must be destroyed before */
-	CMD_CLIENT_REFERS, /* refers: whether a connection still has bytes to send that lie in this memory */
+	CMD_CLIENT_REFERS, /* refers: asks whether a connection still has bytes to send that lie in this memory */
 
-	CMD_QP_CREATE,  /* qp: the QP belongs to this worker; datagrams find it */
+	CMD_QP_CREATE,  /* qp: the QP belongs to this worker from now on; datagrams find it */
 	CMD_QP_MODIFY,  /* qp: new attributes, perhaps a new state */
-	CMD_QP_LEAVE,   /* qp: this worker no longer looks at its doorbell; CMD_QP_LATER must follow */
-	CMD_QP_LATER,   /* qp: whether the turn is over in which the QP left or was destroyed */
-	CMD_QP_ARRIVE,  /* qp: this worker looks at its doorbell from now on */
-	CMD_QP_DESTROY, /* qp: CMD_QP_LATER must follow */
-	CMD_QP_WAITS,   /* qp: whether it has sends that wait for a connection */
-	CMD_QP_GIVE_UP, /* qp: the sends that wait for a connection end with IBV_WC_RETRY_EXC_ERR */
+	CMD_QP_LEAVE,   /* qp: this worker no longer looks at the QP's doorbell; CMD_QP_LATER must follow */
+	CMD_QP_LATER,   /* qp: asks whether the turn is over in which the QP left or was destroyed */
+	CMD_QP_ARRIVE,  /* qp: this worker looks at the QP's doorbell from now on */
+	CMD_QP_DESTROY, /* qp: ends the QP; CMD_QP_LATER must follow */
+	CMD_QP_WAITS,   /* qp: asks whether the QP has sends that wait for a connection */
+	CMD_QP_GIVE_UP, /* qp: the QP's sends that wait for a connection end with IBV_WC_RETRY_EXC_ERR */
 
 	CMD_CQ_RESIZE, /* resize: all workers; completions go to the new rings */
-	/* srq: all workers; XRC targets release it and its PD. Repeated until each worker has run another turn */
+	/* srq: all workers; XRC targets release the SRQ and its PD. Repeated until each worker has run another turn */
 	CMD_SRQ_LEAVE,
 
 	CMD_GROUP,         /* group: all workers; a QP enters or leaves a multicast group */
@@ -60,31 +61,30 @@ enum cmd_type {
 	CMD_UNLISTEN,    /* listen: all workers; ends the listener on each worker whose verdict is CONN_OK */
 	CMD_CONN_OPEN,   /* open: an active connection, at the worker that conn_owner() names */
 	CMD_CONN_JOIN,   /* join: a connection gets its QP: accepted when it is passive, attached when it is active */
-	CMD_CONN_REJECT, /* join: with private data */
-	CMD_CONN_DISCONNECT, /* conn */
+	CMD_CONN_REJECT, /* join: rejects a connection, with private data */
+	CMD_CONN_DISCONNECT, /* conn: ends the connection in an orderly way */
 	CMD_CONN_END,        /* conn: rejects a connection that waits for accept or reject, disconnects any other */
-	CMD_CONN_LET_GO,     /* conn: the client is gone: no byte of its memory is sent any more */
+	CMD_CONN_LET_GO,     /* conn: the client is gone, and no byte of its memory may be sent any more */
 
-	CMD_STREAM_JOIN,     /* stream_join: all workers; the workers look at the doorbells of a user's sockets from now
-			      * on */
+	CMD_STREAM_JOIN,     /* stream_join: all workers look at the doorbells of a user's sockets from now on */
 	CMD_STREAM_LISTEN,   /* stream_listen: all workers */
 	CMD_STREAM_UNLISTEN, /* stream_listen: all workers */
 	CMD_STREAM_OPEN,     /* stream: an active connection, at the worker that conn_owner() names */
 	CMD_STREAM_ADOPT,    /* stream: a program has accepted a connection of its listener */
 	CMD_STREAM_CLOSE,    /* stream: no program has the socket open any more */
 
-	CMD_GRAM_OPEN,  /* gram: at the worker that gram_owner() names; datagrams find it from now on */
+	CMD_GRAM_OPEN,  /* gram: at the worker that gram_owner() names; datagrams find the socket from now on */
 	CMD_GRAM_PEER,  /* gram: connects the socket to another peer, or to none */
 	CMD_GRAM_CLOSE, /* gram: no program has the socket open any more; queued datagrams are sent before it closes */
 
 	CMD_NEIGH, /* neigh: asks for the neighbour behind an address */
 
-	/* port: all workers; its link is GONE, the worker forgets the device's descriptors and frames */
+	/* port: all workers; the port's link is GONE, and each worker forgets the device's descriptors and frames */
 	CMD_PORT_LEAVE,
 	CMD_PORT_JOIN, /* port: all workers; the device is open again */
-	/* change: all workers; the port's rate is its configuration's from now on, its impairment a new one */
+	/* change: all workers; from now on the port has the rate of its configuration, and a new impairment */
 	CMD_PORT_CHANGE,
-	CMD_PORT_UP, /* port: all workers; its line carries frames again, the neighbours are told our address */
+	CMD_PORT_UP, /* port: all workers; the line carries frames again, and the neighbours are told our address */
 
 	CMD_LOOK_WORKER,    /* look_worker */
 	CMD_LOOK_LISTENERS, /* look_listeners */
@@ -120,22 +120,22 @@ struct cmd_refers {
 		uint64_t len;
 	} region[CMD_REGIONS];
 	uint32_t n;
-	bool found; /* result, atomic: any worker sets it */
+	bool found; /* result, atomic: set by any worker that has such a connection */
 };
 
 struct cmd_qp {
 	struct qp *qp;
-	struct worker_client *client; /* as this worker has it */
-	uint32_t bit;                 /* of its doorbell */
-	bool datagram;                /* it lies in a struct ud_qp */
-	bool orphan; /* DESTROY: its client has ended: posted work is not sent, its connection goes on without the QP */
-	bool has_state; /* CREATE, MODIFY: state is to be entered */
+	struct worker_client *client; /* the QP's client, as this worker has it */
+	uint32_t bit;                 /* the QP's bit in the client's doorbell */
+	bool datagram;                /* the QP lies in a struct ud_qp */
+	bool orphan; /* DESTROY: the client has ended: posted work is not sent, a connection goes on without the QP */
+	bool has_state; /* CREATE, MODIFY: the QP enters `state` */
 	enum qp_state state;
 	uint32_t port;            /* CREATE: index of the device */
-	struct qp_tune tune, was; /* MODIFY; was: the attributes that remain if the state cannot be entered */
+	struct qp_tune tune, was; /* MODIFY: the new attributes; those that stay if the state cannot be entered */
 	/* results */
 	enum qp_verdict verdict;
-	uint64_t seen; /* LEAVE, DESTROY: time of the turn; LATER compares with it */
+	uint64_t seen; /* LEAVE, DESTROY: time of the turn, with which LATER compares */
 	bool later;    /* LATER: another turn has begun since */
 	bool waits;    /* WAITS */
 	bool works;    /* WAITS: the QP is not in ERR */
@@ -148,14 +148,14 @@ struct cmd_resize {
 
 struct cmd_srq {
 	struct qp_srq *srq;
-	uint64_t seen[RNICD_MAX_WORKERS]; /* results: time of the turn in which the worker released it */
-	bool again;                       /* result, atomic: that turn may not be over on some worker */
+	uint64_t seen[RNICD_MAX_WORKERS]; /* results: time of the turn in which the worker released the SRQ */
+	bool again;                       /* result, atomic: on some worker this turn may not be over yet */
 };
 
 struct cmd_group {
 	struct ud_group *at; /* [worker] */
 	struct ud_member *m;
-	uint32_t worker;  /* of the QP */
+	uint32_t worker;  /* the worker that owns the QP */
 	uint32_t workers; /* bit mask of the workers with members after this command */
 	bool leaves;
 };
@@ -168,7 +168,7 @@ struct cmd_group_bind {
 
 struct cmd_send_out {
 	uint32_t port;      /* index of the device */
-	struct pkt_addr to; /* of a datagram */
+	struct pkt_addr to; /* destination of a datagram */
 	const uint8_t *p;
 	uint32_t len;
 };
@@ -177,13 +177,13 @@ struct cmd_listen {
 	uint32_t first, last; /* devices [first, last) */
 	uint32_t without;     /* bit mask of devices that do not listen: their addresses are of another family */
 	uint16_t lport;
-	uint16_t backlog; /* connections without a Request at once, on each worker; 0: 64 */
-	uint32_t flags;   /* RC_* of its connections */
+	uint16_t backlog; /* connections without an MPA Request at once, on each worker; 0: 64 */
+	uint32_t flags;   /* RC_* of the listener's connections */
 	uint8_t rev;      /* MPA revision; 0: as configured */
-	uint8_t tos;      /* of the packets of its connections */
-	uint64_t owner;   /* number of the listener: the first effect of each of its connections has it */
+	uint8_t tos;      /* TOS of the packets of the listener's connections */
+	uint64_t owner;   /* number of the listener, which the first effect of each of its connections carries */
 	enum conn_verdict
-		verdict[RNICD_MAX_WORKERS]; /* result: OK, IN_USE, FULL. Where it is not OK no device listens */
+		verdict[RNICD_MAX_WORKERS]; /* result: OK, IN_USE, FULL. If not OK, no device listens on the worker */
 };
 
 struct handed;
@@ -193,13 +193,13 @@ struct cmd_conn_open {
 	struct qp_dev *dev;
 	struct mpa_policy policy;
 	uint32_t flags;               /* RC_* */
-	struct handed *handed;        /* a connected socket to use; NULL: open a new one. Belongs to the connection
-				       * after CONN_OK */
-	bool passive;                 /* with handed: the peer sends the Request */
+	struct handed *handed;        /* a connected socket to use, the connection's after CONN_OK; NULL: a new socket
+				       * is opened */
+	bool passive;                 /* with handed: the peer sends the MPA Request */
 	struct qp *qp;                /* NULL: attached later, by CMD_CONN_JOIN */
-	struct worker_client *client; /* of the QP, as this worker has it */
-	struct qp_tune tune;          /* of the QP */
-	uint32_t design;              /* of the QP: enum ipc_design */
+	struct worker_client *client; /* the QP's client, as this worker has it */
+	struct qp_tune tune;          /* new attributes of the QP */
+	uint32_t design;              /* enum ipc_design: the QP's design */
 	const uint8_t *priv;
 	uint32_t priv_len;
 	/* results */
@@ -208,7 +208,7 @@ struct cmd_conn_open {
 	struct rc *conn;    /* valid until QP_FX_CLOSED */
 };
 
-/* A connection as commands name it: by its address, and by its number, since the address may be in use again. */
+/* How commands name a connection: by its address, and by its number, since another connection may have the address. */
 struct cmd_conn {
 	struct rc *conn;
 	uint64_t key;
@@ -218,33 +218,36 @@ struct cmd_conn_join {
 	struct cmd_conn which;
 	struct qp *qp;
 	struct worker_client *client;
-	const struct qp_tune *tune; /* of the QP; NULL: stays as it is */
+	const struct qp_tune *tune; /* new attributes of the QP; NULL: they stay as they are */
 	uint16_t ird, ord;
 	const uint8_t *priv;
 	uint16_t priv_len;
-	uint8_t tos;    /* of the connection's packets from now on; not of REJECT */
-	uint8_t design; /* of the QP: enum ipc_design */
-	/* result; QP_BAD_STATE: the connection has closed, or the QP is in no state for it. REJECT: QP_OK then */
+	uint8_t tos;    /* JOIN: TOS of the connection's packets from now on */
+	uint8_t design; /* enum ipc_design: the QP's design */
+	/*
+	 * result. JOIN: QP_BAD_STATE if the connection has closed, or the QP's state does not allow the command.
+	 * REJECT: QP_OK even if the connection has closed.
+	 */
 	enum qp_verdict qv;
 };
 
 struct cmd_stream_listen {
-	uint32_t port; /* index of the device; STREAM_ANY_PORT: all whose address is of these families */
+	uint32_t port; /* index of the device; STREAM_ANY_PORT: all devices whose address is of these families */
 	uint16_t lport;
 	uint16_t backlog;
 	uint8_t families; /* STREAM_IP4, STREAM_IP6 */
-	bool again;       /* the listener is there already, if it has not ended: its backlog changes */
-	uint64_t key;     /* of the listener, not 0: named by STREAM_ARRIVED of its connections */
-	enum conn_verdict verdict[RNICD_MAX_WORKERS]; /* result: OK, FULL. Where it is not OK nobody listens */
+	bool again;       /* changes the backlog of an existing listener; does nothing if the listener has ended */
+	uint64_t key;     /* number of the listener, not 0: STREAM_ARRIVED of its connections carries it */
+	enum conn_verdict verdict[RNICD_MAX_WORKERS]; /* result: OK, FULL. If not OK, the worker does not listen */
 };
 
 struct cmd_stream {
 	struct stream *stream;     /* ADOPT, CLOSE; result of OPEN. Valid until STREAM_CLOSED */
-	uint64_t key;              /* its number; OPEN: the number to give */
+	uint64_t key;              /* the stream's number; OPEN: the number that the stream gets */
 	struct conn_addr addr;     /* OPEN */
-	struct ipc_stream *mem;    /* OPEN, ADOPT: stays until STREAM_CLOSED */
-	struct stream_user *user;  /* the same: as this worker has it */
-	uint32_t bit;              /* the same: of its doorbell */
+	struct ipc_stream *mem;    /* OPEN, ADOPT: the program's memory, which stays until STREAM_CLOSED */
+	struct stream_user *user;  /* OPEN, ADOPT: the socket's user, as this worker has it */
+	uint32_t bit;              /* OPEN, ADOPT: the socket's bit in the user's doorbell */
 	bool abort;                /* CLOSE: with a reset */
 	bool iwarp;                /* OPEN: the wire is iwarp if the peer can have it */
 	enum conn_verdict verdict; /* result of OPEN and ADOPT; for ADOPT, CONN_FULL: the connection has ended */
@@ -265,7 +268,7 @@ struct cmd_neigh {
 
 struct cmd_port_change {
 	struct rnicd_port *port;
-	struct impair **im; /* [worker]: the new one; result: the old one, with the frames in it. NULL: none */
+	struct impair **im; /* [worker]: the new impairment; result: the old one, with the frames in it. NULL: none */
 };
 
 struct cmd_look_listeners {
@@ -278,7 +281,7 @@ struct cmd_look_conns {
 	uint32_t n;
 };
 
-/* Each worker writes what belongs to its devices. */
+/* Each worker writes the flows of its own devices. */
 struct cmd_look_flows {
 	struct look_flow *f; /* [worker][device][LOOK_FLOWS] */
 	uint32_t *n;         /* [worker][device]: results */
@@ -293,9 +296,9 @@ struct cmd {
 	enum cmd_type type;
 	void (*done)(struct cmd *c); /* control thread */
 	/* the rest belongs to the queue */
-	struct cmd *next; /* waits to be sent */
-	uint32_t unsent;  /* bit mask of the workers it is still to be sent to */
-	uint32_t left;    /* workers that have not answered */
+	struct cmd *next; /* in the list of commands that wait to be sent */
+	uint32_t unsent;  /* bit mask of the workers to which the command must still be sent */
+	uint32_t left;    /* how many workers have not answered */
 	union {
 		struct cmd_client client;
 		struct cmd_refers refers;
@@ -331,21 +334,21 @@ void cmd_send_all(struct cmd *c);
 
 /* ---- worker: its own number ---- */
 
-/* The next command; NULL: none. event_answer() gives it back. */
+/* The next command; NULL: none. When the command is carried out, event_answer() gives it back. */
 struct cmd *cmd_take(uint32_t worker);
-/* Whether cmd_take would give one. */
+/* Whether cmd_take() would return a command. */
 bool cmd_waits(uint32_t worker);
 
 /* ---- between the files of the border ---- */
 
-#define CMD_SLOTS 512u /* commands of one worker that have not been answered */
+#define CMD_SLOTS 512u /* commands that one worker has not answered, at most */
 
-/* Before the workers start, after they have stopped. False: no memory. */
+/* Called before the workers start, and after they have stopped. False: no memory. */
 bool cmd_start(uint32_t workers);
 void cmd_stop(void);
-/* Sends what waits. */
+/* Sends commands that wait to be sent, as far as there is room. */
 void cmd_go_on(void);
-/* The answer of a worker is here; runs `done` after the last one. */
+/* Called when a worker's answer has come: runs `done` after the last answer. */
 void cmd_answered(struct cmd *c, uint32_t worker);
 
 #endif

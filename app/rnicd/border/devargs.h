@@ -6,10 +6,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The value of `key` into val (cut at len - 1 bytes, always terminated). False: args has no such key; val is empty. */
+/*
+ * Copies the value of `key` into val (cut at len - 1 bytes, always terminated). False: args has no such key; val is
+ * empty then.
+ */
 bool devargs_get(const char *args, const char *key, char *val, size_t len);
 
-/* The first key of args that is none of `known` (NULL-terminated), into key as above. False: there is none. */
+/* Copies the first key of args that is not in `known` (NULL-terminated) into key, likewise. False: there is none. */
 bool devargs_unknown(const char *args, const char *const *known, char *key, size_t len);
 
 #endif

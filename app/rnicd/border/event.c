@@ -10,25 +10,25 @@
 #include "ring/spsc.h"
 
 /*
- * An event takes as many slots as it has bytes. The ring becomes resident as it goes round, so it should be small: most
- * events are short, and a few carry private data.
+ * An event takes as many slots as its bytes need, as most events are short and few carry private data. So the ring can
+ * be small. That saves memory, since all pages of the ring become resident as events go round it.
  */
 #define SLOT     64u
 #define SLOTS    4096u
-#define LOSSLESS 2048u                                                  /* of them for lossless events alone */
-#define LONGEST  ((uint32_t)((sizeof(struct event) + SLOT - 1) / SLOT)) /* slots of an event */
+#define LOSSLESS 2048u                                                  /* slots for lossless events alone */
+#define LONGEST  ((uint32_t)((sizeof(struct event) + SLOT - 1) / SLOT)) /* slots of the longest event */
 _Static_assert(CMD_SLOTS + LOSSLESS + LONGEST < SLOTS, "droppable events have room too");
 _Static_assert(offsetof(struct event, fx.priv_len) + 2 <= SLOT && offsetof(struct event, sidr.len) + 4 <= SLOT &&
 		       offsetof(struct event, cmd) + sizeof(struct cmd *) <= SLOT,
 	       "the first slot says how long the event is; an answer is one slot");
 
-/* An event beside the ring, where it would wrap. */
+/* Memory beside the ring, for an event that would wrap around the ring's end. */
 union aside {
 	struct event ev;
 	uint8_t slots[LONGEST * SLOT];
 };
 
-/* Each worker has a ring, into which it produces; the control thread consumes. */
+/* Each worker has a ring, into which it puts events; the control thread takes them. */
 struct event_ring {
 	struct spsc_prod prod RN_ALIGNED(RN_CACHE_LINE); /* worker */
 	struct event *room;                              /* where the worker writes the next event */
@@ -42,8 +42,10 @@ struct event_ring {
 static struct event_ring *ring[RNICD_MAX_WORKERS];
 static uint32_t n_rings;
 static uint32_t control_sleeping; /* 1: the control thread sleeps and control_fd must be written */
-/* Of the control thread: it has set control_sleeping, and a worker has cleared it, so control_fd is or will be
- * written. */
+/*
+ * Used by the control thread only. announced: it has set control_sleeping, and has not taken this back. knocked: a
+ * worker has cleared control_sleeping, so control_fd is readable or will be.
+ */
 static bool announced, knocked;
 
 static void stop(void)
@@ -103,7 +105,7 @@ void event_stop(void)
 	rnicd.control_fd = -1;
 }
 
-/* The slots that an event takes. Only its first slot is read. */
+/* How many slots an event takes. Reads only the event's first slot. */
 static uint32_t slots_of(const struct event *ev)
 {
 	size_t bytes = sizeof(*ev);
@@ -149,7 +151,7 @@ void event_answer(uint32_t worker, struct cmd *c)
 	struct event_ring *r = ring[worker];
 
 	(void)spsc_prod_free(&r->prod,
-			     1); /* other events leave CMD_SLOTS free, and there are no more commands than that */
+			     1); /* other events leave CMD_SLOTS slots free, one for the answer to each command */
 	struct event *ev = spsc_prod_slot(&r->prod, 0);
 	ev->type = EVENT_ANSWER;
 	ev->worker = worker;
@@ -171,14 +173,14 @@ void event_flush(uint32_t worker)
 	    __atomic_exchange_n(&control_sleeping, 0, __ATOMIC_RELAXED) == 0)
 		return;
 	uint64_t one = 1;
-	/* only fails when the counter is full: it is readable in any case */
+	/* The write fails only if the counter is full: then the descriptor is readable in any case. */
 	if (write(rnicd.control_fd, &one, sizeof(one)) != (ssize_t)sizeof(one))
 		return;
 }
 
 /* ---- control thread ---- */
 
-/* The oldest event, whole. */
+/* The oldest event, in one piece; *slots: how many slots it takes. */
 static const struct event *next(struct event_ring *r, uint32_t *slots)
 {
 	const struct event *ev = spsc_cons_slot(&r->cons, 0);
@@ -212,6 +214,7 @@ uint32_t event_collect(uint32_t n, void (*take)(const struct event *ev))
 	return k;
 }
 
+/* Takes the announcement back that the control thread sleeps, and notes whether a worker has answered it. */
 static void take_back(void)
 {
 	if (announced && __atomic_exchange_n(&control_sleeping, 0, __ATOMIC_RELAXED) == 0)
@@ -240,7 +243,7 @@ void event_awake(void)
 	uint64_t n;
 
 	take_back();
-	/* A worker that is late writes after this read: the next sleep ends at once then, and this is called again. */
+	/* If the worker writes only after this read, the next sleep ends at once, and this function is called again. */
 	if (knocked && read(rnicd.control_fd, &n, sizeof(n)) == (ssize_t)sizeof(n))
 		knocked = false;
 }

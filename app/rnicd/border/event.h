@@ -20,18 +20,18 @@
 #include "ipc/ipc_shm.h"
 
 enum event_type {
-	EVENT_ANSWER, /* cmd: a command is back. The queue itself takes it */
+	EVENT_ANSWER, /* cmd: a command has been carried out. The queue itself handles this event */
 	EVENT_FX,     /* fx: lossless. An effect on a connection, QP, CQ or SRQ */
 	EVENT_SIDR,   /* sidr: droppable. A message for the datagrams' connection manager */
 	EVENT_NEIGH,  /* neigh: droppable. The neighbour that CMD_NEIGH has asked for is known, or does not answer */
 	EVENT_QUERY,  /* query: droppable. A router asks which groups are wanted */
-	EVENT_STREAM, /* stream: lossless. Of a stream socket */
-	EVENT_PATH    /* path: droppable. A connection has found that its path takes less than the port's MTU */
+	EVENT_STREAM, /* stream: lossless. Something has happened to a stream socket */
+	EVENT_PATH    /* path: droppable. A connection has found that its path takes only packets below the MTU */
 };
 
 enum event_class { EVENT_LOSSLESS, EVENT_DROPPABLE };
 
-/* A struct qp_fx by value. */
+/* The contents of a struct qp_fx. */
 struct event_fx {
 	uint8_t type; /* enum qp_fx_type */
 	uint8_t code;
@@ -40,24 +40,24 @@ struct event_fx {
 	uint32_t vendor_err;
 	uint8_t spacings;
 	uint32_t worker;
-	uint32_t port;                 /* of a connection: index of the device */
+	uint32_t port;                 /* connection: index of the device */
 	uint64_t owner;                /* number of the connection, QP, CQ or SRQ */
-	uint64_t listener;             /* owner of the listener; first effect of a passive connection */
-	struct rc *conn;               /* of a connection: for later commands, together with owner */
-	struct ipc_addr local, remote; /* of a connection */
+	uint64_t listener;             /* first effect of a passive connection: number of its listener */
+	struct rc *conn;               /* connection: later commands name it by this address and owner */
+	struct ipc_addr local, remote; /* connection: its two ends */
 	uint8_t priv[IPC_PRIV_MAX];
 };
 
 /*
- * The control thread numbers what it makes from 1; the worker numbers passive connections, with their first effect, and
- * with this bit set.
+ * The control thread numbers the objects that it makes, from 1. A worker numbers passive connections when they have
+ * their first effect; these numbers have this bit set.
  */
 #define EVENT_OWNER_PASSIVE (UINT64_C(1) << 63)
 
 struct event_sidr {
 	uint32_t port;        /* index of the device */
 	uint8_t kind;         /* enum udpl_kind */
-	struct ipc_addr from; /* its IP address */
+	struct ipc_addr from; /* IP address of the sender */
 	uint32_t len;
 	uint8_t body[IPC_PRIV_MAX];
 };
@@ -71,7 +71,7 @@ struct event_neigh {
 struct event_query {
 	uint32_t port;
 	uint8_t version; /* of IGMP */
-	bool all;        /* any group, else `group` */
+	bool all;        /* the router asks about all groups; else about `group` */
 	uint32_t within_ms;
 	struct pkt_addr group;
 };
@@ -80,8 +80,8 @@ struct event_stream {
 	uint32_t bits; /* STREAM_* of stream_view.h */
 	uint32_t port; /* index of the device */
 	uint64_t key;
-	uint64_t listener;     /* STREAM_ARRIVED: key of the listener; 0: it listens no more */
-	struct stream *stream; /* for later commands, together with key */
+	uint64_t listener;     /* STREAM_ARRIVED: key of the listener; 0: the listener has ended */
+	struct stream *stream; /* by which later commands name the stream, together with key */
 	struct ipc_addr local, remote;
 };
 
@@ -107,12 +107,12 @@ struct event {
 
 /* ---- worker: its own number ---- */
 
-/* Where to write the next event, type and body; NULL: no room. event_put() then sends the event. */
+/* Where to write the type and body of the next event, which event_put() then sends; NULL: no room. */
 struct event *event_room(uint32_t worker, enum event_class class);
 void event_put(uint32_t worker);
-/* A command is carried out. */
+/* Sends the answer to a command that has been carried out. */
 void event_answer(uint32_t worker, struct cmd *c);
-/* End of the turn: wakes the control thread if events were sent in this turn and it sleeps. */
+/* Called at the end of a turn: wakes a sleeping control thread if events were sent in this turn. */
 void event_flush(uint32_t worker);
 
 /* ---- control thread ---- */
@@ -124,14 +124,16 @@ void event_flush(uint32_t worker);
 uint32_t event_collect(uint32_t n, void (*take)(const struct event *ev));
 
 /*
- * Around its poll(): after prepare returns true the control thread may sleep on rnicd.control_fd until it becomes
- * readable; false: there is something to collect already. awake clears the descriptor and the word.
+ * Called around the control thread's poll(). event_prepare_sleep() true: the control thread may sleep until
+ * rnicd.control_fd becomes readable; false: there are events to collect already. event_awake() is called after the
+ * sleep, and clears the descriptor.
  */
 bool event_prepare_sleep(void);
 void event_awake(void);
 
 /*
- * Both queues, and rnicd.control_fd. Before the workers start, after they have stopped. False with a sentence in err.
+ * Make and free both queues and rnicd.control_fd. Called before the workers start, and after they have stopped. False
+ * with a sentence in err.
  */
 bool event_start(uint32_t workers, char *err, uint32_t err_len);
 void event_stop(void);

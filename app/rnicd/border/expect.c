@@ -2,7 +2,7 @@
 #include "border/expect.h"
 
 /* Milliseconds until which the port is expected, shifted by 24; the device's index, shifted by 16; the TCP port. */
-static uint64_t expected[EXPECT_PORTS]; /* relaxed atomics: nothing else depends on them */
+static uint64_t expected[EXPECT_PORTS]; /* relaxed atomics: no other data depends on them */
 
 void expect_put(uint32_t port, uint16_t lport, uint64_t now)
 {

@@ -7,7 +7,7 @@
 
 #define TUPLE_MAX 9u /* words: two IPv6 addresses, the TCP ports */
 
-/* The input of Microsoft's "RSS hashing types": source and destination as the received frames have them. */
+/* The hash's input is that of Microsoft's "RSS hashing types": source and destination as received frames have them. */
 uint32_t flow_rss_hash(const struct rnicd_rss *rss, const struct flow_key *k)
 {
 	const uint32_t first = pkt_addr_is_ip4(&k->local) ? 12 : 0; /* octet: an IPv4 address is the last four */

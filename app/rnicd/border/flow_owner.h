@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which worker owns a connection or a datagram QP. Both sides compute it: the control thread to send a command to the
- * owner, a worker to hand a frame to the owner. Any thread; the functions read only what is constant after the start.
+ * Which worker owns a connection, a datagram socket or a datagram QP. Both sides compute this: the control thread to
+ * send a command to the owner, a worker to hand a frame to the owner. Any thread: the functions read only data that is
+ * constant after the start.
  */
 #ifndef FLOW_OWNER_H
 #define FLOW_OWNER_H
@@ -19,10 +20,10 @@ struct conn_addr {
 	uint32_t port; /* index of the device */
 	struct pkt_addr local, remote;
 	uint16_t lport, rport; /* host order */
-	uint8_t tos;           /* of its packets; not a part of the flow's key */
+	uint8_t tos;           /* TOS of the connection's packets; not a part of the flow's key */
 };
 
-/* What a worker's flow table looks for. */
+/* The key of a worker's flow table. */
 struct flow_key {
 	struct pkt_addr local, remote;
 	uint16_t lport;
@@ -52,9 +53,9 @@ static inline uint64_t flow_endpoint(const uint64_t secret[2], const struct pkt_
 }
 
 /*
- * The hash of the flow table. It is keyed with secret random bits, so nobody outside can choose collisions. It is the
- * sum of the hashes of both ends: both directions of a flow have the same hash, and so have the two ends if both are in
- * one daemon.
+ * The hash of the flow table. It is keyed with secret random bits, so no peer can choose addresses that collide. It is
+ * made from the sum of the hashes of both ends: so both directions of a flow have the same hash, and if both ends are
+ * in one daemon, both ends have the same hash.
  */
 static inline uint32_t flow_hash(const uint64_t secret[2], const struct flow_key *k)
 {
@@ -81,7 +82,7 @@ static inline struct flow_key flow_key_of(const struct conn_addr *a)
 	};
 }
 
-/* The Toeplitz hash that a device with RSS has for the frames that the connection receives. */
+/* The Toeplitz hash that a device with RSS computes for received frames of the connection. */
 uint32_t flow_rss_hash(const struct rnicd_rss *rss, const struct flow_key *k);
 
 /* The worker that owns a connection of the port. hash: its flow_hash. */
@@ -94,11 +95,11 @@ static inline uint32_t flow_owner_of(const struct rnicd_port *port, const struct
 	return flow_owner(hash, rnicd.n_workers);
 }
 
-/* The same, for callers that have no key and no hash yet. */
+/* The same as flow_owner_of(), for callers that have no key and no hash. */
 uint32_t conn_owner(const struct conn_addr *a);
 /*
- * The workers that share the reliable-datagram QPs of a device, by their numbers in packets (udpr.h). Other devices
- * find a QP's number by the QPN and by how many numbers there are.
+ * How many workers share the reliable-datagram QPs of a device. In packets (udpr.h) these workers are numbered from 0.
+ * Other devices compute the number of a QP's worker from the QPN and from this count.
  */
 static inline uint32_t rd_numbers(void)
 {
@@ -106,10 +107,14 @@ static inline uint32_t rd_numbers(void)
 
 	return rnicd.cfg.rd_workers == 0 ? n : rn_min_u32(rnicd.cfg.rd_workers, n);
 }
+/* The number of the worker that has the QP, out of this many. */
 static inline uint32_t rd_number(uint32_t qpn, uint32_t numbers) { return qpn % numbers; }
-/* The worker with a number. Number 0 of each device is another worker, as one number may be all that there is. */
+/* The worker with this number at a device. Number 0, perhaps the only one, is another worker at each device. */
 static inline uint32_t rd_owner(uint32_t port, uint32_t number) { return (port + number) % rnicd.cfg.n_workers; }
-/* The worker that owns the datagram sockets with a UDP port, at whatever address: a socket may have all of them. */
+/*
+ * The worker that owns all datagram sockets with a UDP port. The address has no part, as a socket may have all
+ * addresses.
+ */
 static inline uint32_t gram_owner(uint16_t lport)
 {
 	return flow_owner((uint32_t)(flow_mix(lport ^ rnicd.secret[0]) >> 32), rnicd.cfg.n_workers);

@@ -10,14 +10,15 @@
 
 #include "border/flow_owner.h"
 
-struct handed; /* the plane's */
+struct handed; /* a socket that was handed over; only the plane knows its contents */
 
 struct handed_taker {
 	/*
-	 * Takes the socket behind a descriptor of this process. The program may use the socket until a command has
-	 * taken the result. 0, *h, and all of *a but the device; or an errno with a sentence in err.
+	 * Takes the socket behind a descriptor of this process. The program may use the socket until CMD_CONN_OPEN has
+	 * used *h. Returns 0, and fills *h and all of *a except the device; or an errno with a sentence in err.
 	 */
 	int (*take)(int fd, struct handed **h, struct conn_addr *a, char *err, uint32_t err_len);
+	/* Closes a socket that no connection has used. */
 	void (*drop)(struct handed *h);
 };
 

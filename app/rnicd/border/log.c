@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log lines to stderr. When too many come at once, the rest are dropped and counted. */
+/* Writes log lines to stderr. When too many come at once, further lines except errors are dropped and counted. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #define PER_LINE (RN_NS_PER_S / 10) /* after a burst: ten lines a second */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t credit_until; /* the time up to which the credit is used; under lock */
+static uint64_t credit_until; /* the time up to which lines have used up the credit (token bucket); under lock */
 static uint32_t cut;          /* lines dropped since the last line that was written */
 
 static uint64_t clock_now(void)
@@ -24,7 +24,7 @@ static uint64_t clock_now(void)
 	return (uint64_t)ts.tv_sec * RN_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/* Errors always pass: there are few of them, each ends something. */
+/* Whether a line of this level is written. Errors always are: there are few, as each of them ends something. */
 static bool may_write(enum rnicd_log_level level)
 {
 	uint64_t now = clock_now();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The answers of workers to telemetry's questions, which are commands. All are copies. */
+/* The answers of workers to telemetry's questions (CMD_LOOK_*). All answers are copies. */
 #ifndef LOOK_H
 #define LOOK_H
 
@@ -24,24 +24,24 @@ enum stage {
 	STAGES
 };
 
-/* A worker. */
+/* What a worker has counted, and what its tables hold. */
 struct look_worker {
 	struct qp_stats qp;
 	struct rd_stats rd;
 	struct rd_drops rd_drops;
 	uint64_t turns, sleeps;
-	uint64_t flushed_most; /* work requests in one turn */
+	uint64_t flushed_most; /* most work requests flushed in one turn */
 	uint64_t cycles[STAGES];
 	bool has_cycles;      /* the worker counts cycles */
-	uint32_t connections; /* in its flow table */
-	uint32_t half_open;   /* of them, those whose peer has not sent an MPA Request yet */
-	uint32_t blocks_used; /* connections that hold working memory */
+	uint32_t connections; /* connections in the worker's flow table */
+	uint32_t half_open;   /* how many of them have got no MPA Request from the peer yet */
+	uint32_t blocks_used; /* how many connections have working memory */
 	uint32_t rd_peers;    /* workers of other devices that have a place in the tables of reliable datagrams */
 	uint32_t rd_pairs;    /* pairs of queue pairs of reliable datagrams */
 };
 
 /*
- * A TCP port of a device on which somebody listens. All workers have the same listeners; worker 0 reports them.
+ * A TCP port of a device that has a listener. All workers have the same listeners; worker 0 reports them.
  */
 struct look_listener {
 	uint32_t port;
@@ -54,7 +54,7 @@ struct look_conn {
 	uint32_t worker;
 	struct rc *conn; /* with key: which connection; the control thread does not look inside */
 	uint64_t key;
-	bool here; /* it still exists, and the rest was filled in */
+	bool here; /* the connection still exists, and the members below were filled in */
 	enum rc_state state;
 	struct tcpl_info tcp;
 	struct tcpl_stats stats;
@@ -64,26 +64,26 @@ struct look_conn {
 /* A worker of another device with which reliable datagrams are exchanged, over a flow in each direction. */
 struct look_flow {
 	struct pkt_addr peer;
-	uint32_t worker, peer_worker;   /* the numbers of the two in packets */
-	enum udpr_state state;          /* of the flow to it */
-	bool from;                      /* a flow from it is open */
+	uint32_t worker, peer_worker;   /* the numbers of this worker and of the peer's, as packets tell them */
+	enum udpr_state state;          /* state of the flow to the peer's worker */
+	bool from;                      /* a flow from the peer's worker is open */
 	uint32_t in_flight;             /* packets that wait for an ACK */
 	uint32_t waiting;               /* packets that wait to be sent */
 	uint32_t cwnd;                  /* packets */
 	uint32_t srtt, min_rtt, rttvar; /* ns; 0: none measured */
 	struct rd_flow_stats stats;
 };
-#define LOOK_FLOWS 1024u /* of a device's worker */
+#define LOOK_FLOWS 1024u /* the most that a worker reports of a device */
 
 /* A message of several datagrams of which not all have come. */
 struct look_record {
 	uint32_t port;         /* index of the device */
 	uint32_t qpn;          /* the receiving QP */
 	bool record;           /* an RDMA Write-Record; else a Send */
-	struct dgram_key of;   /* which one: its sender and number */
+	struct dgram_key of;   /* identifies the message: its sender and number */
 	uint32_t valid, total; /* octets that have arrived, and octets of the whole message */
-	uint64_t waited;       /* ns since the last segment that was new */
+	uint64_t waited;       /* ns since the last new segment arrived */
 };
-#define LOOK_RECORDS 512u /* of a worker: the longest waiting ones */
+#define LOOK_RECORDS 512u /* the most that a worker reports: those that have waited longest */
 
 #endif

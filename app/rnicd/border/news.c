@@ -9,8 +9,8 @@
 #include "base/rn_base.h"
 
 static pthread_mutex_t news_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct news kept[NEWS_KEPT]; /* by number, modulo */
-static uint64_t last;               /* number of the newest; 0: none yet */
+static struct news kept[NEWS_KEPT]; /* by number % NEWS_KEPT */
+static uint64_t last;               /* number of the newest event; 0: none yet */
 
 const char *news_kind_text(enum news_kind kind)
 {

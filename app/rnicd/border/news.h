@@ -15,13 +15,13 @@
 enum news_kind { NEWS_ERROR, NEWS_WARNING, NEWS_INFO, NEWS_DEBUG, NEWS_CONNECTION, NEWS_CLIENT, NEWS_KINDS };
 
 struct news {
-	uint64_t number; /* since the daemon's start, from 1 */
+	uint64_t number; /* counted from 1 since the daemon's start */
 	uint64_t when;   /* ns since 1970 */
 	enum news_kind kind;
 	char text[NEWS_TEXT];
 };
 
-/* As rnicctl shows it. */
+/* The kind's name as rnicctl shows it. */
 const char *news_kind_text(enum news_kind kind);
 
 void news_add(enum news_kind kind, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -9,18 +9,21 @@
 /* What a port's connections negotiate. */
 struct mpa_policy conn_policy(const struct rnicd_port *port);
 
-/* Bytes of IP header in the port's packets. */
-/* Octets of the Ethernet header, and its tag, of frames that leave the port. */
+/* Octets of the Ethernet header, and its VLAN tag if any, of frames that leave the port. */
 uint32_t port_l2_len(const struct rnicd_port *port);
+/* Octets of the IP header in the port's packets. */
 uint32_t port_ip_len(const struct rnicd_port *port);
 
-/* The largest message that a device sends in a datagram, one of verbs' MTUs, in bytes; 0: it has no datagrams. */
+/* The largest message that a device sends in one datagram, one of verbs' MTUs, in bytes; 0: it has no datagrams. */
 uint32_t ud_mtu(const struct rnicd_port *port);
-/* Octets of a segment that fits a packet of the device, with all headers; 0: it has no datagrams. */
+/* Octets of the largest segment that fits a packet of the device, with all headers; 0: it has no datagrams. */
 uint32_t ud_unit(const struct rnicd_port *port);
-/* Octets of each segment that its queue pairs send (segments); what goes to a group fits a packet. 0: as above. */
+/*
+ * Octets of each segment that the device's queue pairs send to one receiver, as the key `segments` says. Segments to a
+ * group have ud_unit() octets. 0: the device has no datagrams.
+ */
 uint32_t ud_segment(const struct rnicd_port *port);
-/* Bytes of such a message at most. */
+/* Bytes of the largest message of several datagrams; 0: the device has no datagrams. */
 uint32_t ud_max(const struct rnicd_port *port);
 
 #endif

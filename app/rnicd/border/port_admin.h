@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations on a port's device that block. So the control thread, not a worker, carries them out. They are implemented
- * in the plane (port_link.c, port.c). Control thread only; control/link.h says when each is called.
+ * Operations on a port's device that may block, so the control thread and no worker carries them out. They are
+ * implemented in the plane. Control thread only; control/link.h says when each is called.
  */
 #ifndef PORT_ADMIN_H
 #define PORT_ADMIN_H
@@ -12,18 +12,20 @@
 
 #include "border/rnicd.h"
 
-/* The present state of the link. GONE: the device must be opened again while no worker uses it (CMD_PORT_LEAVE). */
+/*
+ * Asks the device for the link's state. GONE: the device must be opened again while no worker uses it (CMD_PORT_LEAVE).
+ */
 enum rnicd_link port_link_ask(const struct rnicd_port *port);
 
-/* Half a sentence for the log: why the link is in this state. */
+/* Writes half a sentence for the log: why the link is in its present state. */
 void port_link_why(const struct rnicd_port *port, char *why, size_t len);
 
-/* True: the link stays down until this end connects again (a memif client). */
+/* True: the link stays down until this end connects again, as that of a memif client does. */
 bool port_link_must_call(const struct rnicd_port *port);
 
 /*
- * No worker uses the device: closes what is left of it and opens it again, with the same capabilities. False with a
- * sentence in err: the device does not exist or cannot be opened; try again later.
+ * Closes what is left of the device and opens it again, with the same capabilities. Called while no worker uses the
+ * device. False with a sentence in err: the device does not exist or cannot be opened; the caller tries again later.
  */
 bool port_link_reopen(struct rnicd_port *port, char *err, uint32_t err_len);
 
@@ -31,21 +33,27 @@ struct capture;
 struct impair;
 
 /*
- * An impairment for each worker that has a queue of the port, or none where cfg wants none; im has RNICD_MAX_WORKERS
- * elements. False: no memory, nothing was made. For CMD_PORT_CHANGE, after which the old ones are ended, and the frames
- * in them lost.
+ * Makes an impairment for each worker that has a queue of the port, for CMD_PORT_CHANGE. im has RNICD_MAX_WORKERS
+ * elements; all are NULL if cfg wants no impairment. False: no memory, nothing was made. After the command im has the
+ * old impairments, which port_impair_end() ends; the frames in them are lost.
  */
 bool port_impair_make(const struct rnicd_port *port, const struct rnicd_impair_cfg *cfg, struct impair **im);
 void port_impair_end(struct impair **im);
 
 /*
- * A capture by port->cfg, not yet in use. NULL with a sentence in err. Before one is ended, which writes out what it
- * holds, port->capture has been NULL and every worker has come round since. NULL is allowed.
+ * Makes a capture as port->cfg says; the caller stores it in port->capture. NULL with a sentence in err.
  */
 struct capture *port_capture_begin(const struct rnicd_port *port, char *err, uint32_t err_len);
+/*
+ * Writes out the frames that a capture still holds, and frees the capture. Before this call port->capture must be NULL,
+ * and every worker must have answered a command since then. c may be NULL.
+ */
 void port_capture_end(struct capture *c);
 
-/* The port takes the frames of these groups; asks the driver to where it does not take all frames anyway. */
+/*
+ * Makes the port receive the frames of these n groups. The driver is asked only if the port does not receive all
+ * frames.
+ */
 void port_groups(struct rnicd_port *port, const struct pkt_addr *addr, uint32_t n);
 
 #endif

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rnicd: the facts that its two sides share. The plane (ports, workers, flows, neighbours, capture, impairment,
+ * rnicd: the types that its two sides share. The plane (ports, workers, flows, neighbours, capture, impairment,
  * shaping) runs in worker threads. The control side (configuration, client sockets, connection manager, groups,
- * telemetry) runs in the control thread, which is the main thread. Neither includes the other; both include the border.
+ * telemetry) runs in the control thread, which is the main thread. Neither side includes the other; both include the
+ * border.
  *
- * Messages cross in two queues: commands go in (cmd.h), events come out (event.h). Everything else that both sides
- * touch is in this table. "Control thread" is any thread that holds loop_lock.
+ * Messages cross in two queues: commands go to the workers (cmd.h), events come from the workers (event.h). The next
+ * table has everything else that both sides touch. "Control thread" means any thread that holds loop_lock.
  *
  *   object                            written by                                     read by
  *   struct rnicd_cfg                  control thread, before the start               all
  *   struct rnicd: ports, secret       the plane's start, before the workers          all
- *     .stalled[w]                     worker w, and the control thread that takes    control thread
- *                                     it away: atomic
+ *     .stalled[w]                     worker w; the control thread, which reads it   control thread
+ *                                     and zeroes it: atomic
  *   struct rnicd_port                 the plane's start, before the workers          all
- *     .stats[w]                       worker w                                       all: torn never, late always
+ *     .stats[w]                       worker w                                       all: whole values, perhaps old
  *     .shape_tat                      any worker, by compare-and-swap                any worker
  *   struct bell                       .sleeping: its worker. Descriptors: the start  all
  *   expected TCP ports (expect.h)     control thread                                 any worker
@@ -32,8 +33,8 @@
  *   doorbells (struct ipc_doorbell)   the client sets bits, the worker clears them   the worker: not trusted
  *   struct ud_qp, ud_member, ud_group the worker, between the commands that add and  the worker
  *                                     remove it
- *   struct rc                    its worker. The control thread holds the       the worker
- *                                     address with a number (struct cmd_conn)
+ *   struct rc                         its worker. The control thread stores the      the worker
+ *                                     address, and a number (struct cmd_conn)
  */
 #ifndef RNICD_H
 #define RNICD_H
@@ -46,10 +47,10 @@
 #include "pkt/pkt_frag.h"
 
 #define RNICD_MAX_PORTS 16u
-#define RNICD_PATHS     8u  /* of one port: TCPL_PATHS */
-#define RNICD_MAX_PATHS 16u /* of all ports */
+#define RNICD_PATHS     8u  /* paths of one port at most: TCPL_PATHS */
+#define RNICD_MAX_PATHS 16u /* paths of all ports at most */
 #define RNICD_MAX_LINES (RNICD_MAX_PORTS + RNICD_MAX_PATHS)
-#define RNICD_MTU_WIRE  9000u /* bytes: what Ethernet adapters and their peers take at most */
+#define RNICD_MTU_WIRE  9000u /* bytes: the largest MTU that Ethernet adapters and their peers take */
 #define RNICD_MTU_MAX \
 	65280u /* bytes: with headers and head room a frame fits one packet buffer, whose length has 16 bits */
 #define RNICD_MAX_WORKERS IPC_MAX_WORKERS
@@ -65,10 +66,10 @@ enum rnicd_port_kind {
 	RNICD_PORT_MEMIF, /* shared memory to another daemon; args: DPDK's of net_memif, role=server,id=0,socket=PATH */
 	RNICD_PORT_TAP,   /* a tap interface of the host's kernel, created by us; args: interface name */
 	RNICD_PORT_AF_PACKET, /* an interface of the host's kernel; args: its name */
-	RNICD_PORT_HOST,      /* the same by sockets of our own, with large segments; args: its name */
+	RNICD_PORT_HOST,      /* the same by packet sockets of rnicd, with large segments; args: its name */
 	RNICD_PORT_PCAP,      /* files; args: DPDK net_pcap arguments, e.g. rx_pcap=in.pcap,tx_pcap=out.pcap */
 	RNICD_PORT_PCI,       /* a physical port; args: PCI address and DPDK arguments */
-	RNICD_PORT_PATHS,     /* several links, each a line of its own behind the ports */
+	RNICD_PORT_PATHS,     /* a port of several links, each of which is a line of its own after the ports */
 	RNICD_PORT_KINDS
 };
 
@@ -83,7 +84,7 @@ enum rnicd_segments { RNICD_SEGMENTS_MTU, RNICD_SEGMENTS_64K };    /* in the ord
 enum rnicd_sock_wire { RNICD_WIRE_PLAIN, RNICD_WIRE_IWARP };       /* in the order of the keys' words */
 enum rnicd_designs { RNICD_DESIGNS_ANY, RNICD_DESIGNS_OFFLOADED }; /* in the order of the key's words */
 
-/* Octets from marker to marker; in the order of the key's words. */
+/* Octets from one MPA marker to the next; in the order of the key's words. */
 enum rnicd_spacing {
 	RNICD_SPACING_512,
 	RNICD_SPACING_1024,
@@ -103,12 +104,12 @@ enum rnicd_rnr { RNICD_RNR_AUTO, RNICD_RNR_WAIT, RNICD_RNR_END }; /* in the orde
 /* What an emulated middlebox does to TCP segments; in the order of the key's words. */
 enum rnicd_resegment { RNICD_RESEGMENT_OFF, RNICD_RESEGMENT_SPLIT, RNICD_RESEGMENT_MERGE, RNICD_RESEGMENT_RANDOM };
 
-/* Network impairment behind the transmit side of a port. Probabilities in units of 2^-32; 0: never. */
+/* Network impairment after the transmit side of a port. Probabilities in units of 2^-32; 0: never. */
 struct rnicd_impair_cfg {
 	uint32_t loss;
 	uint32_t duplicate;
-	uint32_t corrupt;     /* one bit of the frame behind its Ethernet header is inverted */
-	uint32_t reorder;     /* the frame is held back until reorder_gap others have passed or 1 ms is over */
+	uint32_t corrupt;     /* one bit of the frame after its Ethernet header is inverted */
+	uint32_t reorder;     /* the frame is held back until reorder_gap other frames have passed or 1 ms is over */
 	uint32_t reorder_gap; /* frames, default 3 */
 	uint64_t delay_ns;
 	uint64_t jitter_ns; /* uniform in [0, jitter], added to the delay; order is kept */
@@ -121,7 +122,7 @@ struct rnicd_port_cfg {
 	char name[RNICD_NAME_MAX]; /* the RDMA device's name: "rnic0" */
 	enum rnicd_port_kind kind;
 	char args[RNICD_ARGS_MAX];
-	bool mac_set; /* false: the device's own, or a locally administered one made from the name */
+	bool mac_set; /* false: the device's own MAC is used, or a locally administered one made from the name */
 	uint8_t mac[PKT_MAC_LEN];
 	struct pkt_addr ip;
 	uint32_t prefix_len; /* of 128: IPv4 /24 is 120 */
@@ -132,7 +133,7 @@ struct rnicd_port_cfg {
 	uint64_t rate_bps; /* line rate in bit/s, wire overhead included; 0: not shaped */
 	struct rnicd_impair_cfg impair;
 	char capture[RNICD_PATH_MAX]; /* pcapng file; empty: none */
-	uint64_t capture_size;        /* bytes of it and of the file before it at most */
+	uint64_t capture_size;        /* bytes of the capture file and of the earlier capture file, at most */
 	bool verify_csum;             /* check TCP/UDP checksums even where the port vouches for them */
 
 	/* what connections of this device negotiate */
@@ -156,17 +157,17 @@ struct rnicd_port_cfg {
 	uint64_t qp_keepalive_ns;  /* the same for connections without connection manager */
 	bool pacing;               /* pacing: segments that cwnd allows are spread over the round trip */
 	uint8_t personality;       /* enum rnicd_personality */
-	uint8_t segments;          /* enum rnicd_segments: how long those of its datagram queue pairs are */
-	uint8_t gram_wire;         /* enum rnicd_sock_wire: by which datagram sockets send that say nothing */
-	uint8_t stream_wire;       /* the same of stream sockets that connect */
+	uint8_t segments;          /* enum rnicd_segments: length of the segments that datagram queue pairs send */
+	uint8_t gram_wire;         /* enum rnicd_sock_wire: the wire of datagram sockets whose program names none */
+	uint8_t stream_wire;       /* the same for stream sockets that connect */
 	uint8_t designs;           /* enum rnicd_designs: where iWARP of this device may run */
 	uint8_t rnr;               /* enum rnicd_rnr: what happens to a message that finds no receive */
 	uint8_t spread;            /* enum rnicd_spread, with kind PATHS */
-	bool is_path;              /* of the port with the number `of`, whose name, address and the like it has */
+	bool is_path;              /* a path of the port with the index `of`, whose name and addresses it has */
 	uint8_t of;
 };
 
-/* Whether the device behaves as adapters of InfiniBand's kind do, not as iWARP's. */
+/* Whether the device behaves as adapters of InfiniBand's kind do, and not as iWARP adapters do. */
 static inline bool rnicd_adapter(const struct rnicd_port_cfg *cfg) { return cfg->personality != RNICD_IWARP; }
 
 /* Whether a message that finds no receive posted waits for one; else the connection ends (RFC 5040, 5.4). */
@@ -181,10 +182,10 @@ struct rnicd_cfg {
 	uint16_t lcore[RNICD_MAX_WORKERS]; /* CPU number of each worker */
 	uint32_t n_workers;
 	bool pin;             /* false: workers float (fewer CPUs than threads) */
-	uint16_t control_cpu; /* where the control thread lives; UINT16_MAX: floats */
+	uint16_t control_cpu; /* CPU number of the control thread; UINT16_MAX: it floats */
 	bool hugepages;       /* false: --no-huge */
 	uint32_t memory_mb;   /* memory for packet buffers and tables */
-	uint32_t fixed_mb;    /* part of it, estimated: everything except the ports' buffers and the workers' working
+	uint32_t fixed_mb;    /* estimated part of memory_mb for all except the ports' buffers and the workers' working
 			       * memory */
 	uint32_t spin_us;     /* time that an idle worker spins before it sleeps; UINT32_MAX: never sleeps */
 	uint32_t zcopy_min;   /* bytes: longer pieces of registered memory go out by reference; 0: 2048 */
@@ -204,10 +205,10 @@ struct rnicd_cfg {
 	uint32_t quota_cqs;
 	uint32_t quota_mrs;
 	uint64_t record_timeout_ns; /* time that an incomplete datagram message waits for its next segment */
-	uint64_t record_linger_ns;  /* time that a finished or incomplete message is remembered */
-	uint32_t rd_workers;        /* workers that share a device's reliable datagrams at most; 0: all */
+	uint64_t record_linger_ns;  /* time for which the key of a message is remembered after the message's end */
+	uint32_t rd_workers;        /* how many workers share a device's reliable datagrams, at most; 0: all */
 	uint64_t rd_idle_ns; /* time after which a flow of reliable datagrams without packets is forgotten; 0: never */
-	uint32_t quota_wrs;  /* slots of all its send and receive queues together: requests outstanding */
+	uint32_t quota_wrs;  /* slots of all send and receive queues of a client together */
 };
 
 /* ---- ports ---- */
@@ -217,13 +218,13 @@ struct rnicd_port_caps {
 	bool zero_copy;  /* a chain may point into a client's memory: the driver copies or never needs a bus address */
 	bool tx_csum;    /* computes TCP and UDP checksums; else they are computed when the frame is built */
 	bool rx_csum;    /* verifies received TCP and UDP checksums */
-	bool rx_fd;      /* has a descriptor, by which a sleeping worker can wait for packets */
+	bool rx_fd;      /* has a descriptor by which a sleeping worker can wait for packets */
 	bool wire_mem;   /* a pair: frames stay in this process, so bytes cannot be damaged on the way */
 	uint16_t queues; /* receive and transmit queues; worker w < queues owns queue w of each */
 	uint32_t max_mtu;
 };
 
-/* Counters of one port and worker: written by that worker only, read (torn never, late always) by anyone. */
+/* Counters of one port and worker: only this worker writes them. Any thread reads whole values, which may be old. */
 struct rnicd_port_stats {
 	uint64_t rx_packets, rx_bytes;
 	uint64_t tx_packets, tx_bytes; /* handed to the driver */
@@ -232,37 +233,37 @@ struct rnicd_port_stats {
 	uint64_t tx_again;             /* TCP segments that carried bytes which had been sent before */
 	uint64_t tx_copied;            /* TCP segments whose bytes were copied although they are long enough to be sent
 				        * by reference */
-	uint64_t rx_not_ours;          /* other MAC or other address */
+	uint64_t rx_not_ours;          /* frames to another MAC, VLAN or IP address */
 	uint64_t rx_bad[PKT_VERDICTS]; /* by verdict of pkt_parse; PKT_FRAGMENT: fragments that are not reassembled */
 	uint64_t rx_bad_csum;
 	uint64_t rx_no_flow;         /* TCP without connection or listener: answered by a reset */
-	uint64_t rx_unanswered;      /* of those, not answered (rate limit); SYNs and last ACKs to a full backlog */
+	uint64_t rx_unanswered;      /* such segments not answered (rate limit); SYNs and last ACKs to a full backlog */
 	uint64_t syn_cookies;        /* SYNs answered with a cookie: the listener's backlog was full */
 	uint64_t syn_evicted;        /* connections without an MPA Request that were dropped to make room for newer
 				      * ones */
-	uint64_t no_request;         /* other connections that ended before the peer's MPA Request had come */
+	uint64_t no_request;         /* further connections that ended before the peer's MPA Request had come */
 	uint64_t time_wait_overflow; /* connections and sockets whose TIME_WAIT was cut short for newer ones */
 	uint64_t rx_other;           /* protocol not supported */
-	uint64_t rx_moved;           /* handed to the worker that owns the flow */
-	uint64_t rx_moved_drops;     /* its ring was full */
-	uint64_t no_buffer;
-	uint64_t gram_rx, gram_tx;             /* of datagram sockets */
-	uint64_t gram_full;                    /* dropped, because the socket's ring had no room */
-	uint64_t gram_iwarp_rx, gram_iwarp_tx; /* of those: over the wire iwarp */
-	uint64_t gram_slots_rx, gram_slots_tx; /* of those: as Write-Records */
-	uint64_t gram_asked, gram_answered;    /* questions about that wire */
+	uint64_t rx_moved;           /* frames handed to the worker that owns the flow */
+	uint64_t rx_moved_drops;     /* frames dropped because the ring of this worker was full */
+	uint64_t no_buffer;          /* packet buffers that were needed when the pool was empty */
+	uint64_t gram_rx, gram_tx;   /* datagrams of datagram sockets */
+	uint64_t gram_full;          /* datagrams dropped because the socket's ring had no room */
+	uint64_t gram_iwarp_rx, gram_iwarp_tx; /* datagrams of datagram sockets over the wire iwarp */
+	uint64_t gram_slots_rx, gram_slots_tx; /* datagrams of datagram sockets sent as Write-Records */
+	uint64_t gram_asked, gram_answered;    /* questions whether a peer accepts the wire iwarp, and their answers */
 	uint64_t gram_refused;                 /* ICMP messages to senders: no socket has the UDP port */
 	struct pkt_frag_counts frag;           /* of UDP fragments received */
 	uint64_t frag_tx;                      /* fragments sent */
 	uint64_t sums_rx, sums_tx;             /* FPDUs of design assisted: CRCs checked, CRCs filled in */
 	uint64_t arp_rx, arp_tx, icmp_echo;
 	uint64_t arp_failed;       /* neighbours that did not answer */
-	uint64_t igmp_rx, igmp_tx; /* queries, reports of ours */
-	uint64_t igmp_bad;         /* malformed, or from behind a router */
+	uint64_t igmp_rx, igmp_tx; /* queries received, reports sent */
+	uint64_t igmp_bad;         /* IGMP messages that were malformed, or came through a router */
 	uint64_t impair_lost, impair_dup, impair_corrupt, impair_reorder, impair_overflow;
-	uint64_t impair_split, impair_joined; /* TCP segments that were cut in two, or put behind another one */
+	uint64_t impair_split, impair_joined; /* TCP segments that were cut in two, or appended to another one */
 	uint64_t capture_drops;
-	uint64_t path_left; /* connections that go by other paths, since nothing of theirs arrived by this one */
+	uint64_t path_left; /* connections that left this path for others, since none of their segments arrived by it */
 } RN_ALIGNED(RN_CACHE_LINE);
 
 /* Which worker owns a connection of the port: flow_owner_of(). */
@@ -283,9 +284,9 @@ struct rnicd_rss {
 /* Whether a port's line carries frames. Written by the control thread (control/link.c), read by everyone. */
 enum rnicd_link {
 	RNICD_LINK_UP,
-	/* no carrier, no peer, the interface is down: frames for it are dropped, control/link.c waits */
+	/* no carrier, no peer, or the interface is down: frames to send are dropped, and control/link.c waits */
 	RNICD_LINK_DOWN,
-	RNICD_LINK_GONE, /* there is no device: workers do not use it, control/link.c tries to open it again */
+	RNICD_LINK_GONE, /* there is no device: workers do not use the port, control/link.c tries to open it again */
 };
 
 struct rnicd_port {
@@ -299,15 +300,15 @@ struct rnicd_port {
 	struct rnicd_port_caps caps;
 	enum rnicd_owners owners;
 	bool crc_always;         /* as configured; of a PAIR: set if it is configured at either end */
-	struct rnicd_port *peer; /* PAIR: the other end. PATHS: where all of them end; NULL: not in one port here */
+	struct rnicd_port *peer; /* PAIR: the other end. PATHS: the port here where all paths end; else NULL */
 	struct rnicd_port *of;   /* a path's port, else NULL */
 	uint32_t n_paths;        /* 0: the port has one line, its own */
 	struct rnicd_port *path[RNICD_PATHS];
-	struct rte_ring *const *wire; /* PAIR: [queue] frames to this port; NULL: the ethdev has them */
+	struct rte_ring *const *wire; /* PAIR: [queue] the frames to this port; NULL: the ethdev receives */
 	struct port_host *host;       /* HOST: its sockets, and there is no ethdev; else NULL */
 	struct rte_mempool *pool;     /* linear buffers that hold a whole frame */
 	int bell[RNICD_MAX_WORKERS];  /* AF_PACKET: socket that wakes the worker, port_wake.c; -1: none */
-	void (*tap_look)(int signo);  /* TAP: the driver's handler, called before a read; NULL: not needed */
+	void (*tap_look)(int signo);  /* TAP: the driver's signal handler, called before a read; NULL: not needed */
 	int tap_signo;
 	struct capture *capture;         /* NULL: not captured; port_capture(), control/reload.c */
 	uint64_t *qp_ports;              /* port_has_qp(), control/udp_port.c: a bit for each UDP port; NULL: none */
@@ -328,7 +329,7 @@ static inline struct capture *port_capture(const struct rnicd_port *p)
 	return __atomic_load_n(&p->capture, __ATOMIC_ACQUIRE);
 }
 
-/* relaxed: a worker that must see a change gets a command after it */
+/* relaxed: the control thread sends a command after a change that a worker must see */
 static inline enum rnicd_link port_link(const struct rnicd_port *p)
 {
 	return (enum rnicd_link)__atomic_load_n(&p->link, __ATOMIC_RELAXED);
@@ -356,7 +357,7 @@ struct rnicd {
 	struct rnicd_port *port[RNICD_MAX_LINES]; /* devices, then the paths of those that have several */
 	uint32_t n_workers;
 	int control_fd;               /* eventfd, see event_prepare_sleep */
-	uint32_t qpn_first, qpn_last; /* of the queue pairs made here */
+	uint32_t qpn_first, qpn_last; /* range of the QPNs of queue pairs that this process makes */
 	uint8_t process;              /* embedded: index among the processes of the user that share addresses; else 0 */
 	bool own;                     /* rnicd's code runs in the process of its only client (embedded.c) */
 	uint32_t designs;             /* own: a bit for each enum ipc_design that its queue pairs may have */
@@ -368,12 +369,12 @@ struct rnicd {
 };
 extern struct rnicd rnicd;
 
-/* The number of rnicd.port[]: ports and paths. */
+/* The number of elements of rnicd.port[]: ports and paths. */
 static inline uint32_t rnicd_lines(void) { return rnicd.n_ports + rnicd.n_paths; }
 
 /*
- * Bytes of the daemon's memory that are not fixed. Half are the ports' buffers, a quarter is the workers' working
- * memory.
+ * Bytes of the daemon's memory beside its fixed part. Half of them are for the ports' buffers, a quarter is for the
+ * workers' working memory.
  */
 static inline uint64_t rnicd_free_memory(void)
 {
@@ -385,7 +386,10 @@ static inline uint64_t rnicd_free_memory(void)
 /* Nanoseconds of CLOCK_MONOTONIC; the only clock of the daemon. */
 uint64_t rnicd_now(void);
 
-/* One line to stderr, rate-limited by the caller; levels as in rnicd_cfg.log_level. */
+/*
+ * Writes one line to stderr and to the list of recent events. Levels as in rnicd_cfg.log_level. Lines other than errors
+ * are dropped if too many come at once.
+ */
 enum rnicd_log_level { RNICD_LOG_ERROR, RNICD_LOG_WARNING, RNICD_LOG_INFO, RNICD_LOG_DEBUG };
 void rnicd_log(enum rnicd_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
