@@ -122,7 +122,7 @@ static bool fits_record(const struct qp_send *s)
 	return s->total > 0 && s->w.dgram_write.raddr <= UINT64_MAX - (s->total - 1);
 }
 
-/* A Read is answered by a Write-Record of the peer: its local memory must allow remote writes. */
+/* The peer answers a Read with a Write-Record, so the Read's local memory must allow remote writes. */
 static bool is_sink(const struct qp *qp, const struct qp_sge *g)
 {
 	const struct qp_access a = { .pd = qp->pd,
@@ -135,7 +135,7 @@ static bool is_sink(const struct qp *qp, const struct qp_sge *g)
 	return qp_mr_check(qp->dev, &a) == QP_MR_OK;
 }
 
-/* Whether the work request goes to a group, by its QPN or its address: IPv4's, mapped into IPv6, or IPv6's. */
+/* Whether the work request goes to a group, by its QPN or its address (of an IPv4 group, mapped into IPv6, or IPv6). */
 static bool to_group(const struct qp_wqe *w)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };

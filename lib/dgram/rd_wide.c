@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reliable datagrams: windows of more than RD_WIN segments, and the memory that they are promised. */
+/* Reliable datagrams: windows of more than RD_WIN segments, and the memory that is promised for them. */
 #include "dgram/rd_int.h"
 
 #define HURRY_NS    RN_NS_PER_MS                 /* time between looks at all busy pairs while memory is wanted */

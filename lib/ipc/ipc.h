@@ -130,7 +130,7 @@ struct ipc_dev_info {
 	uint8_t ip[16];
 	uint32_t mtu;    /* bytes of IP packet */
 	uint32_t ud_mtu; /* greatest length of a message in one datagram, bytes, one of verbs' MTUs; 0: no datagrams */
-	uint32_t max_qp; /* the same number of SRQs */
+	uint32_t max_qp; /* also the greatest number of SRQs */
 	uint32_t max_cq, max_mr, max_pd, max_cqe, max_wr, max_sge, max_inline, max_rd_atomic;
 	uint64_t max_mr_size;
 	uint32_t roce;      /* 1: the device behaves as a RoCE channel adapter does, the wire is the same */

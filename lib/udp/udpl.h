@@ -14,8 +14,8 @@
  *	    Read request: one DDP segment of RFC 5040, 4.4; other kinds: see udpl_sidr.h and udps.h
  *	 n  CRC32C of all octets before it, least-significant octet first as in RFC 5044, 4.4; always there and checked
  *
- * The unit of a segment is the length of its message's segments, counted in 64 octets. In other datagrams it is 0,
- * except in those of udps.h.
+ * The unit of a segment, of a Send or a Write-Record, is the length of its message's segments, counted in 64 octets. In
+ * other datagrams the unit is 0, except in those of udps.h.
  *
  * doc/datagram-iwarp.md writes the format down for other implementations, with rules and vectors.
  *

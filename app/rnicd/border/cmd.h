@@ -327,12 +327,14 @@ struct cmd {
 	};
 };
 
-/* ---- control thread ---- */
+/* ---- called by the control thread ---- */
+
+/* Send a command to one worker, or to all workers. */
 
 void cmd_send(struct cmd *c, uint32_t worker);
 void cmd_send_all(struct cmd *c);
 
-/* ---- worker: its own number ---- */
+/* ---- called by a worker, with its own number ---- */
 
 /* The next command; NULL: none. When the command is carried out, event_answer() gives it back. */
 struct cmd *cmd_take(uint32_t worker);

@@ -26,7 +26,7 @@ enum event_type {
 	EVENT_NEIGH,  /* neigh: droppable. The neighbour that CMD_NEIGH has asked for is known, or does not answer */
 	EVENT_QUERY,  /* query: droppable. A router asks which groups are wanted */
 	EVENT_STREAM, /* stream: lossless. Something has happened to a stream socket */
-	EVENT_PATH    /* path: droppable. A connection has found that its path takes only packets below the MTU */
+	EVENT_PATH    /* path: droppable. A connection's path takes only packets below the port's MTU */
 };
 
 enum event_class { EVENT_LOSSLESS, EVENT_DROPPABLE };
@@ -105,7 +105,7 @@ struct event {
 	};
 };
 
-/* ---- worker: its own number ---- */
+/* ---- called by a worker, with its own number ---- */
 
 /* Where to write the type and body of the next event, which event_put() then sends; NULL: no room. */
 struct event *event_room(uint32_t worker, enum event_class class);
@@ -115,7 +115,7 @@ void event_answer(uint32_t worker, struct cmd *c);
 /* Called at the end of a turn: wakes a sleeping control thread if events were sent in this turn. */
 void event_flush(uint32_t worker);
 
-/* ---- control thread ---- */
+/* ---- called by the control thread ---- */
 
 /*
  * Sends commands that wait; takes up to n events, runs `done` of answered commands and passes all other events to

@@ -134,19 +134,19 @@ struct rnicd_port_cfg {
 	struct rnicd_impair_cfg impair;
 	char capture[RNICD_PATH_MAX]; /* pcapng file; empty: none */
 	uint64_t capture_size;        /* bytes of the capture file and of the earlier capture file, at most */
-	bool verify_csum;             /* check TCP/UDP checksums even where the port vouches for them */
+	bool verify_csum;             /* check TCP and UDP checksums even if the port says that they are good */
 
 	/* what connections of this device negotiate */
 	bool crc;          /* ask for MPA CRC */
 	bool crc_required; /* refuse a peer that declines CRC */
-	bool crc_always;   /* compute and check it even where frames do not leave the process */
+	bool crc_always;   /* compute and check CRCs even if frames do not leave the process */
 	bool markers;      /* ask to receive markers */
 	uint8_t spacing;   /* enum rnicd_spacing: of markers, both ways */
 	uint8_t mpa_rev;   /* 1 or 2 as initiator */
 	bool peer_to_peer; /* RFC 6581 peer-to-peer mode with an RTR message */
 	uint8_t rtr;       /* MPA_RTR_*: the RTR messages to offer and to accept; 0: any */
 	uint16_t qp_port;  /* TCP port where QPs without connection manager find each other (oob.h); 0: they cannot */
-	uint8_t qp_peers;  /* enum rnicd_peers: who may connect there */
+	uint8_t qp_peers;  /* enum rnicd_peers: which peers may connect to qp_port */
 	uint16_t ud_port;  /* UDP port of datagram QPs (ud.h); 0: there are none */
 	uint16_t max_ird, max_ord; /* RDMA Reads under way at once, inbound and outbound; also reported as the device's
 			      * limits */
@@ -250,7 +250,7 @@ struct rnicd_port_stats {
 	uint64_t gram_rx, gram_tx;   /* datagrams of datagram sockets */
 	uint64_t gram_full;          /* datagrams dropped because the socket's ring had no room */
 	uint64_t gram_iwarp_rx, gram_iwarp_tx; /* datagrams of datagram sockets over the wire iwarp */
-	uint64_t gram_slots_rx, gram_slots_tx; /* datagrams of datagram sockets sent as Write-Records */
+	uint64_t gram_slots_rx, gram_slots_tx; /* datagrams of datagram sockets that went as Write-Records */
 	uint64_t gram_asked, gram_answered;    /* questions whether a peer accepts the wire iwarp, and their answers */
 	uint64_t gram_refused;                 /* ICMP messages to senders: no socket has the UDP port */
 	struct pkt_frag_counts frag;           /* of UDP fragments received */
@@ -272,7 +272,10 @@ enum rnicd_owners {
 	RNICD_OWNERS_RSS   /* the worker of the queue into which the device's RSS puts the connection's frames */
 };
 
-/* Receive side scaling as the device does it: Toeplitz hash of addresses and TCP ports, lower bits into a table. */
+/*
+ * Receive side scaling as the device does it: the lower bits of a Toeplitz hash of addresses and TCP ports choose an
+ * entry of a table.
+ */
 #define RNICD_RSS_KEY_MAX   64u
 #define RNICD_RSS_TABLE_MAX 512u
 struct rnicd_rss {
@@ -313,7 +316,7 @@ struct rnicd_port {
 	struct capture *capture;         /* NULL: not captured; port_capture(), control/reload.c */
 	uint64_t *qp_ports;              /* port_has_qp(), control/udp_port.c: a bit for each UDP port; NULL: none */
 	uint32_t if_index;               /* the host's interface behind the port; 0: there is none */
-	char if_name[RNICD_IF_NAME_MAX]; /* its name when the port was opened */
+	char if_name[RNICD_IF_NAME_MAX]; /* the interface's name when the port was opened */
 	struct rnicd_rss rss;            /* RNICD_OWNERS_RSS */
 	uint64_t shape_tat
 		RN_ALIGNED(RN_CACHE_LINE); /* shape.h: when the line is free again, ns; shared by the workers */

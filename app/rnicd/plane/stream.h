@@ -179,8 +179,8 @@ void stream_acked(struct rnicd_worker *w, struct stream *s);
  */
 bool stream_fpdus_out(struct rnicd_worker *w, struct stream *s, uint32_t tail, bool all, uint32_t *may);
 /*
- * Lets the program read the received bytes, of which FPDUs only whole if the worker checks their CRCs. s->mem must not
- * be NULL. all: the last FPDU may be incomplete.
+ * Lets the program read the received bytes; if the worker checks CRCs, only whole FPDUs. s->mem must not be NULL. all:
+ * the last FPDU may be incomplete.
  */
 void stream_show(struct rnicd_worker *w, struct stream *s, bool all);
 /* Appends received bytes to the program's ring, which has room for them. */
