@@ -277,7 +277,7 @@ enum ipc_ud {
 };
 enum ipc_xrc {
 	IPC_XRC_NONE = 0,
-	IPC_XRC_INITIATOR, /* has no receive queue */
+	IPC_XRC_INITIATOR, /* receives no messages */
 	IPC_XRC_TARGET     /* belongs to its domain, and outlives its process while others have the domain open */
 };
 #define IPC_QP_SHARED UINT32_C(0x80000000) /* bit of the handle of a target, which has no doorbell */

@@ -97,8 +97,9 @@ struct ks_net {
 	/*
 	 * Both are NULL without rnicd. Called in design assisted. fpdus_out: FPDUs begin `ahead` bytes after the last
 	 * byte that was sent, and their CRC fields are not filled in. fpdus_in: the next byte to be read begins an FPDU
-	 * and has this offset in Full Operation. False: rnicd could not begin there, since further bytes had come
-	 * already; the caller must say a later FPDU. step: bytes from marker to marker; 0: none.
+	 * and has this offset in Full Operation. True: rnicd checks CRCs. False: rnicd does not yet, and the caller
+	 * calls again at a later FPDU, as bytes may have come before rnicd has read this. step: bytes from marker to
+	 * marker; 0: none.
 	 */
 	void (*fpdus_out)(const struct ks_src *s, uint32_t ahead, uint32_t step);
 	bool (*fpdus_in)(const struct ks_src *s, uint32_t offset, uint32_t step);
