@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-# One space stands before an option's argument, more before its meaning.
+# In a line of --help one space stands before the option's argument, and two or more before the option's meaning.
 OPTION = re.compile(r'^ +(?:(-\w), )?(--[\w-]+)(?:\[=[^ ]*)?(?: ([A-Za-z][^ ]*))?(?: +(.*))?$')
 COMMAND = re.compile(r'^  ([a-z][a-z-]*)(?: .*?)?(?:  +(.*))?$')
 PATHS = ('FILE', 'PATH', 'FOLDER')
@@ -15,7 +15,7 @@ RUNS_PROGRAMS = ('rnicrun',)  # what follows the options is a command line of it
 
 
 def parse(text):
-    """([(short or '', long, argument or '', meaning)], [(command, meaning)])"""
+    """Returns ([(short or '', long, argument or '', meaning)] of the options, [(command, meaning)]) of a --help."""
     options, commands, heading = [], [], ''
     for line in text.splitlines():
         if line and not line.startswith(' '):
@@ -30,7 +30,7 @@ def parse(text):
 
 
 def seconds(text):
-    """{command: [fixed words that follow it]}, such as "set port"."""
+    """Returns {command: [fixed words that may follow it]}, such as {"set": ["port", "log-level"]}."""
     out = {}
     for command, word in re.findall(r'^  ([a-z][a-z-]*) ([a-z][a-z-]*)(?= [A-Z])', text, re.M):
         out.setdefault(command, []).append(word)

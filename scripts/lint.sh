@@ -18,7 +18,7 @@ scripts=$(git ls-files | xargs awk 'FNR == 1 && /^#!(\/usr)?\/bin\/(env )?(ba)?s
 # shellcheck disable=SC2086
 shellcheck -S warning -e SC2034 $scripts || found=1
 
-# Names in the code that look like misspelt words; the corpora of the fuzzers are not text.
+# The ignored words are names in the code that look like misspelt words. The corpora of the fuzzers are not text.
 git ls-files | grep -v '^test/fuzz/corpus/' |
 	xargs codespell --ignore-words-list=inflight,upto,tolen,ser,mor,ect || found=1
 
@@ -28,7 +28,7 @@ for page in "$1"/doc/*.[1-8]; do
 	[ -z "$told" ] || { echo "$page: $told"; found=1; }
 done
 
-# systemd-analyze needs the program that a unit starts: in a copy of the unit another program takes its place.
+# systemd-analyze wants the program that a unit starts to be installed: a copy of the unit names /bin/true instead.
 units=$(mktemp -d)
 trap 'rm -rf "$units"' EXIT
 for unit in "$1"/config/*.service; do

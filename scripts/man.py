@@ -63,7 +63,10 @@ def from_help(name, section, version, text):
 
 
 def config_rows(text):
-    """What rnicd --help-config prints: (heading, its note) of a section, or (key, meaning) with False before it."""
+    """
+    Splits what rnicd --help-config prints; yields (True, heading, note) for each section, and (False, key, meaning) for
+    each key.
+    """
     for line in text.splitlines():
         if line.startswith('['):
             heading, _, note = line[1:].partition(']')

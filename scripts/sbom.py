@@ -20,7 +20,7 @@ def out_of(*argv):
 
 
 def libraries(build):
-    """The files of the libraries that the loader finds for the built programs, without this project's own."""
+    """The files of the libraries that the loader finds for the built programs, without this project's own libraries."""
     found = set()
     for name in BUILT:
         path = os.path.join(build, name)

@@ -15,8 +15,8 @@ from ends import EACH, LONG, on_each, the_kernel
 from rig import case, main, need, until
 
 FILM = 260     # pictures in the film
-TAKEN = 250    # pictures that a receiver of an endless stream takes before it ends
-SPEED = "2"    # times the speed of the film
+TAKEN = 250    # pictures that a receiver of an endless stream takes before the receiver ends
+SPEED = "2"    # the film is sent at twice its own speed
 PORT = 5004
 QUIET = ["ffmpeg", "-v", "error", "-nostdin", "-y"]
 

@@ -20,7 +20,7 @@ from sock_rig import descriptors, kernels, ours
 CALLS = 10_000
 RATE = 300    # calls a second: less than a minute where SIPp has the CPU time for them
 MANY = 4_000  # calls at once, each with a socket of its own at both ends
-PAUSE = 60    # seconds that each of those lasts
+PAUSE = 60    # seconds that each of these calls lasts
 
 
 def totals(where):
@@ -29,7 +29,7 @@ def totals(where):
 
 
 def calls(e, where, mode, n, *more, meanwhile=lambda: None):
-    """Makes n calls. mode: of SIPp's -t: UDP or TCP (u, t), with one socket or one for each call (1, n)."""
+    """Makes n calls. mode: SIPp's -t: u or t for UDP or TCP; then 1 or n for one socket, or a socket for each call."""
     s = e.server("sipp", "-sn", "uas", "-i", e.at, "-p", "5070", "-t", mode[0] + "1", "-nostdin")
     e.serves(5070)
     p = e.client("sh", "-c", f"cd {where} && exec sipp -sn uac {e.at}:5070 -i {e.peer} -t {mode} -m {n} -r {RATE} "
@@ -74,7 +74,7 @@ STRANGER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 @contextlib.contextmanager
 def ends_of_two_users():
-    """Either end may have as many sockets as one user may."""
+    """Server and client are programs of two users, so each end may have as many sockets as one user may have."""
     with both_ends_ours(pair_conf(rnicd=f"socket-mode = 0666\nflows = {4 * MANY}\nuser-share = 100")) as e:
         e.client = lambda *a: ours(e.d, *STRANGER, *a)
         yield e
@@ -106,10 +106,10 @@ def all_sockets_are_one_users():
 
 @case
 def ten_thousand_sockets_of_one_user_at_once():
-    """Fewer where rnicd may not have two descriptors for each."""
+    """There are fewer sockets where the limit of descriptors does not let rnicd have two for each socket."""
     need("sipp")
     n = min(CALLS, (resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 1_000) // 2)
-    if n <= 4_096:  # a block of doorbells (ipc_stream.h) has room for these
+    if n <= 4_096:  # one block of doorbells (ipc_stream.h) has room for 4,096 sockets; the case needs a second block
         raise Skip(f"rnicd needs two descriptors for each socket, and may have {2 * n + 1_000}: ulimit -n")
     print(f"# {n} sockets")
 

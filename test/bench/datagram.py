@@ -98,11 +98,15 @@ class Peers(Row):
 
     @staticmethod
     def share(before, after, count):
-        """KiB for each peer. Pages that are shared by all peers are divided among them."""
+        """
+    KiB of the daemon's memory for each of `count` peers, from its bytes before and after they came. Pages that all
+    peers share are divided among them.
+    """
         return max(0, after - before) / count / 1024
 
     def run(self, stage):
-        # These runs make the daemon allocate what it allocates once: tables of the first queue pair of a kind, buffers.
+        # These two runs make the daemon allocate what it allocates only once, and so before the measurement: buffers,
+        # and the tables that come with the first queue pair of a kind.
         run([a if a != "600" else "0.1" for a in self.line(stage, 1)], env=stage.env)
         run([stage.testpmd, "--mode", "write_bw", "--qps", "32", "--no-verify", "--seconds", "0.5", stage.ADDR[0]],
             env=stage.env)
@@ -128,8 +132,8 @@ class Peers(Row):
 
     def met(self, stage):
         """
-        How many peers the client's queue pairs have talked to, in datagrams sent or connections opened; the client's
-        own connection is subtracted.
+        How many peers the client's queue pairs have talked to: the connections that the client's daemon has opened (RC,
+        without the client's own connection), or the datagrams that it has sent (UD, RD).
         """
         c = stage.d.counters()
         return {"rc": c["opened"] - 1, "ud": c["ud_out"], "rd": c["rd_segs_out"]}[self.kind]

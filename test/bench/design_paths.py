@@ -2,7 +2,8 @@
 """
 Streams over one, two and four paths of different delay, with each way to treat segments that arrive out of order
 (out-of-order = place, buffer or drop). Each path is a line of its own rate, so the rate of a port grows with its paths.
-The messages are Sends: of an open Send, segments can be placed early.
+The messages are Sends. Once the first segment of a Send has found its receive ("open"), later segments of that Send can
+be placed before the segments between have arrived.
 """
 import contextlib
 import os

@@ -13,7 +13,7 @@ BUFFERS = 128 << 20  # bytes; more than any cache holds
 
 
 def cpu_ns(pid):
-    """CPU time of all threads of a process, ns. A thread may end while this looks."""
+    """CPU time of all threads of a process, ns. A thread that ends while the threads are read is left out."""
     total = 0
     for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(path, encoding="utf-8") as f:

@@ -3,7 +3,7 @@
 Bytes touched for each byte that is moved, as the code counts them: copied, and summed for a CRC32C or a checksum, in
 the sending and the receiving program and in rnicd's worker for both directions. A pass that copies and sums counts as
 both. What the kernel touches in the embedded design is not counted. Each figure is the difference of two runs of
-different lengths, in which the begin of a connection cancels out.
+different lengths, so the beginning of a connection cancels out.
 """
 import re
 import subprocess
@@ -16,18 +16,18 @@ TITLES = ("sender copies", "sender sums", "rnicd copies to send", "rnicd sums to
           "rnicd sums received", "receiver copies", "receiver sums", "together")
 
 
-NAMES = ("copied_tx", "copied_rx", "summed_tx", "summed_rx")  # as a process tells them
+NAMES = ("copied_tx", "copied_rx", "summed_tx", "summed_rx")  # in the order in which librnic prints them
 
 
 def told(err):
-    """What a process has told at its end; nothing, if rnicd runs iWARP for it."""
+    """The counts that librnic has printed at the end of a process; zeros if rnicd runs iWARP for the process."""
     line = re.search("librnic: " + " ".join(rf"{name} (\d+)" for name in NAMES), err)
     return dict(zip(NAMES, map(int, line.groups()))) if line else dict.fromkeys(NAMES, 0)
 
 
 def one(stage, design, keys, size, count):
-    """Bytes touched by `count` Writes of `size` bytes, in the order of TITLES. Without a warm-up, in which any number of
-    Writes up to the depth would be posted."""
+    """Bytes touched by `count` Writes of `size` bytes, in the order of TITLES. There is no warm-up, since a warm-up may
+    post any number of Writes up to the depth."""
     place = Place(stage, design, keys)
     env = dict(place.env, RNIC_TOUCHED="1")
     before = stage.d.counters()

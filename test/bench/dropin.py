@@ -4,12 +4,13 @@
 The cost of running a program that is not linked with librnic, and the speed of other people's programs compared with
 our own: in one run, interleaved, over one daemon with two wired ports.
 
-	linked/preloaded	testpmd-rdma linked with librnic, and the same linked with libibverbs and librdmacm
-	under rnicrun:
-				rate and latency of Writes of 64 B; with valgrind also the instructions of a post
-	ib_write_bw		perftest's 64 KiB writes with -R to testpmd-rdma's; daemon on one CPU, clients on the
-	other spinning		ib_write_lat with -R, both ends spinning, with the daemon on two CPUs, to testpmd-rdma's
-	write_lat there
+	linked/preloaded	testpmd-rdma linked with librnic, and testpmd-rdma linked with libibverbs and librdmacm
+				and run under rnicrun: rate and latency of Writes of 64 B; with valgrind also the
+				instructions of a post
+	ib_write_bw		64 KiB Writes of perftest with -R, compared with those of testpmd-rdma; the daemon runs
+				on one CPU, both clients on the other
+	spinning		ib_write_lat with -R, compared with testpmd-rdma's write_lat; both clients spin and may
+				run on both CPUs
 
 Prints medians, ratios and their targets ("bars"). A measurement, not a test. Needs root and two CPUs; on a
 machine with other work use `chrt -f 10 test/bench/dropin.py`.

@@ -34,8 +34,8 @@ import wire_check  # pylint: disable=wrong-import-position
 WAYS = ("contiguous", "scatter", "assisted")
 CHUNK = 2048  # bytes of the longest DMA
 MARKER = 4
-QUEUE = 4  # length field and DDP header: bytes for tagged and for untagged FPDUs
-HEADS = {True: 16, False: 20}  # length field and DDP header of tagged and untagged FPDUs
+QUEUE = 4  # FPDUs that may wait before each engine
+HEADS = {True: 16, False: 20}  # bytes of length field and DDP header, of tagged (True) and untagged FPDUs
 
 # One FPDU. host: lengths of the payload's pieces between markers; wire: length of the whole FPDU with its markers.
 Fpdu = collections.namedtuple("Fpdu", "host markers wire")
@@ -164,8 +164,8 @@ class Clock:
 
 def run(fpdus, way, joined=False, costs=Costs(), receive=False):
     """
-    Runs the engines side by side. An engine waits while QUEUE FPDUs are queued before the next engine. The engines'
-    work is taken in the order in which it can begin, so that the memory and the bus serve whoever comes first.
+    Runs the engines side by side; returns the figures of one way. An engine waits while QUEUE FPDUs are queued before
+    the next engine. Steps are taken in the order in which they can begin, so memory and bus serve the earliest request.
     """
     memory, bus = Clock(), Clock()
     touched, count, ready = collections.Counter(), 0, {}

@@ -21,8 +21,9 @@ set ylabel '{ylabel}'
 """
 TICKS = (("8 B", 8), ("64 B", 64), ("512 B", 512), ("4 KiB", 4096), ("32 KiB", 32768), ("256 KiB", 262144),
          ("2 MiB", 2097152))
-LOST = "grams lost, "  # then what
-MPI = (("MPI run, ", "ms", "MPI {}: time of a run (all ranks share a CPU)"),  # then the kernel
+LOST = "grams lost, "  # a chart's name: this, then the kind of datagram (datagram.lost_chart())
+# beginning of a chart's name, which the kernel's name follows; unit; caption
+MPI = (("MPI run, ", "ms", "MPI {}: time of a run (all ranks share a CPU)"),
        ("MPI calls, ", "ms", "MPI {}: time of a rank inside of MPI's calls"),
        ("MPI memory, ", "MiB", "MPI {}: registered buffers and queues of all ranks, and what rnicd needs for them"))
 SIZES = "set logscale x 2\nset xtics (" + ", ".join(f"'{n}' {v}" for n, v in TICKS) + ")"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The printed table, and the bars: ratios and figures with a target and a goal. They inform; no bar makes the run fail.
+The printed table, and the bars: ratios and figures with a target and a goal. A run does not fail when a bar is missed.
 """
 
 # Payload rate of a 10 Gb/s port, Gb/s. A full frame carries 1428 B of payload in 1538 B on the wire (IP and TCP take 40

@@ -12,7 +12,7 @@ import time
 
 from stage import PATIENCE, BenchError, Stage, run
 
-GBS = "GB/s"  # bytes; more than the caches hold
+GBS = "GB/s"
 OUT_OF_CACHE = 128 << 20  # bytes; more than the caches hold
 IN_CACHE = 1 << 20
 SEGMENT = {1500: 1440, 9000: 8936}  # MTU: payload of one segment, for the machine's limit
@@ -309,7 +309,7 @@ def limits(args):
     for mtu, seg in SEGMENT.items():
         for where, span in (("in cache", IN_CACHE), ("out of cache", OUT_OF_CACHE)):
             yield Limit(f"limit: CRC+CRC+copy, MTU {mtu}, {where}", ("limits", "--loop", seg, span))
-    # The order of a worker that serves both ends: the 32 segments of a turn together.
+    # In batches of 32 segments, as a worker that serves both ends does each step for all segments of a turn.
     yield Limit("limit: the same in batches of 32, MTU 9000, out of cache", ("limits", "--loop", SEGMENT[9000], OUT_OF_CACHE, 32))
     for where, span in (("in cache", IN_CACHE), ("out of cache", OUT_OF_CACHE)):
         yield Limit(f"limit: memcpy, MTU 9000, {where}", ("limits", "--copy", SEGMENT[9000], span))

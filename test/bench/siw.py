@@ -8,7 +8,7 @@ on: figures of the guest compare with each other, and with nothing else. Therefo
 the same guest over the same path, and the figure to look at is a rival's share of TCP's. In the pair of siw and rnicd
 rnicd runs on the host, where nothing is emulated: that pair is as fast as siw.
 
-Leaves rivals.json, which the report page shows. Needs root, qemu and Debian's packages, and says so where they are not.
+Leaves rivals.json, which the report page shows. Needs root, qemu and Debian's packages; names what is missing.
 """
 import argparse
 import json

@@ -109,8 +109,8 @@ class Stage:
         self.env = dict(os.environ)  # environment of a client
         self.ns = (f"rnicbench{os.getpid()}a", f"rnicbench{os.getpid()}b")
         self.directory = None
-        self.d = None  # with two daemons: the one that serves the server
-        self.far = None                    # of two daemons the one that serves the server
+        self.d = None  # the daemon; with two daemons, the one that serves the client
+        self.far = None  # with two daemons, the one that serves the server
 
     @contextlib.contextmanager
     def nothing(self):

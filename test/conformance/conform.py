@@ -25,7 +25,8 @@ import siw  # pylint: disable=wrong-import-position
 import matrix  # pylint: disable=wrong-import-position
 from matrix import BROKEN, KEPT, MIRRORED  # pylint: disable=wrong-import-position
 
-# Seconds that a row waits for something expected. siw is slow under emulation, and says nothing where it breaks a rule.
+# Seconds that a row waits for expected bytes. siw, which is slow under emulation, needs some seconds. No more are given
+# to siw, since many rows that siw breaks wait to the end: siw then sends nothing.
 PATIENCE = {"rnicd": "20", "siw": "6"}
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The devices under test: rnicd on taps, and Linux siw in a guest. Each serves the verbs program test/e2e/target.c. What a
-row asks for beyond that is the name of a set-up ("variant"):
+The devices under test: rnicd on taps, and Linux siw in a guest. Each serves the verbs program test/e2e/target.c. A row
+names the set-up ("variant") that its device must have:
 
   plain     an initiator that asks for CRC where the device can, for no markers and for no peer-to-peer
   p2p       an initiator that asks for the peer-to-peer model

@@ -36,8 +36,8 @@ def data_with_the_cookie_opens_the_flow_and_is_acknowledged(x):
     assert flow_of(x.d) is None
     x.works()
     assert flow_of(x.d)["from"] == "open" and x.d.opened
-    x.works()  # once the flow is open, DATA needs no cookie, but may still have one
-    x.d.put_data(x.pair.packet(TAKEN), x.d.number, cookie=x.d.cookie)  # it may still be there
+    x.works()  # once the flow is open, DATA needs no cookie
+    x.d.put_data(x.pair.packet(TAKEN), x.d.number, cookie=x.d.cookie)  # DATA may still have a cookie
     x.d.number += 1
     x.works()
 
@@ -106,7 +106,7 @@ def a_number_is_delivered_once(x):
     x.d.answers.clear()
     x.dropped("rd_twice", lambda: x.d.put_data(body, number))
     x.d.answers.clear()
-    x.d.put_data(x.pair.segment(x.attack()), number)  # other content does not make a packet a new one
+    x.d.put_data(x.pair.segment(x.attack()), number)  # the number makes it a repetition, whatever its content
     x.pair.number -= 1
     p = x.d.answered(ACK)
     assert p.flags & F_TWICE and p.number > number, p
@@ -249,10 +249,10 @@ def a_sender_keeps_to_the_window_behind_a_packet_that_does_not_come():
     first = []
     d.answer = lambda x: x.kind != DATA or x.number != 0 or len(first) > 8 or first.append(x)
     pairs = WINDOW // SEGS + 2
-    for k in range(pairs):  # of each pair 16 Reads at most may be without their answers
+    for k in range(pairs):  # each pair may have at most 16 Reads (SEGS) that are not answered yet
         p.p.stdin.write(f"to {d.host} {0x6000 + k} 4096 7\nask {SEGS}\n")
     p.p.stdin.flush()
-    # Device raises when a number is beyond the window; rnicd leaves its last place to an answer
+    # Device raises when a number is beyond the window. rnicd keeps the window's last number free for an answer
     d.until(lambda: len(first) > 8 and max(x.number for x in d.data) >= WINDOW - 2,
             lambda: sorted({x.number for x in d.data}))
     d.until(lambda: len([c for c in d.carried if c.kind == SEGMENT]) == pairs * SEGS, lambda: len(d.carried))
@@ -268,7 +268,7 @@ def a_sender_keeps_to_a_larger_window_that_it_is_told(c):
     d.window = 1
     c.tell("go 1")
     s = c.store()
-    s.room = 100  # so that it is not the segments' window that holds back the others
+    s.room = 100  # the window of the flow, not the pair's window of segments, must stop the sender
     c.serves(s, 1)  # Device raises when a number is beyond the window
     assert len(first) == 9
 
@@ -276,13 +276,13 @@ def a_sender_keeps_to_a_larger_window_that_it_is_told(c):
 @rule("MUST NOT tell more than 256 to a sender that has never set the flag")
 @scene()
 def a_window_grows_for_a_sender_with_much_to_send(x):
-    x.works()  # Device raises at a window that was not asked for
+    x.works()  # Device raises when rnicd tells a larger window though our DATA has not had the flag MUCH
     d, p = x.d, x.pair
     d.much = True
     x.works()
     d.until(lambda: (x.works(), d.takes)[1] == 16 * WINDOW, "the window does not grow")
     body = p.packet(TAKEN)
-    far = d.number + 16 * WINDOW - 1  # a number behind many that have not come
+    far = d.number + 16 * WINDOW - 1  # the last number of the window; none of the numbers before it has come
     before = counters()["rd_far"]
     d.until(lambda: far in d.had, "a number within the window is not taken", lambda: d.put_data(body, far))
     for n in range(d.number + 2, d.number + 62, 2):  # more ranges than one ACK tells

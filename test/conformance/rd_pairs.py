@@ -64,7 +64,7 @@ def a_send_waits_no_longer_than_its_patience(x):
     p.put(*p.message(text(0, x.length)), rnr=1)
     c = p.is_refused()
     assert c.body[:2] == bytes((0x12, 0x02)), c
-    p.refused = None  # later segments get the same answer once more, since the first answer may have been overtaken
+    p.refused = None  # a later segment gets the same answer again, since segments may have overtaken the first answer
     p.put(*p.message(text(1, x.length)))
     assert p.is_refused().body == c.body, (p.refused, c)
     p.begin()
@@ -278,7 +278,7 @@ def no_more_than_sixteen_reads_are_without_their_answers(c):
     c.tell("ask 24")
     s = c.store()
     s.until(lambda: len(s.ddp) == SEGS)
-    s.tell()  # so that it is not the segments' window that holds back the others
+    s.tell()  # the limit of 16 requests, not the window of segments, must stop the sender
     end = time.monotonic() + 0.5
     s.until(lambda: time.monotonic() > end)
     assert len(s.ddp) == SEGS, "a request more"

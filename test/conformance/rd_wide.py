@@ -10,7 +10,7 @@ from wire_rd import BACK, LOOSE, MUCH, SEGMENT, SEGS, TAKEN
 
 
 def asked(x, n):
-    """Sends until n segments beyond the first missing one may be on the way."""
+    """Asks for room, and sends until rnicd's promises allow n segments to be on the way."""
     x.pair.much = True
     while x.pair.may - x.pair.number < n:
         x.send()
@@ -45,14 +45,14 @@ def what_is_promised_is_kept_behind_a_missing_segment(x):
       "A receiver MUST ignore the flag BACK when the number is not its own `taken`")
 @scene()
 def what_is_given_back_is_promised_no_longer(x):
-    x.works()  # Pair raises at a room that nobody has asked for
+    x.works()  # Pair raises when rnicd promises room to an end that has not asked for room
     asked(x, 3 * SEGS)
     p = x.pair
     for number in (p.number - 1, p.number + 1):
         x.d.deliver(p.packet(TAKEN, flags=BACK, qkey=number))
     first = p.packet(SEGMENT, p.message(text(x.m, x.length))[0], number=p.number)
     x.d.deliver(p.packet(SEGMENT, x.attack(), number=p.number + 1))
-    x.d.deliver(p.packet(TAKEN, flags=BACK, qkey=p.number))  # a segment is kept
+    x.d.deliver(p.packet(TAKEN, flags=BACK, qkey=p.number))  # rnicd keeps a later segment: room is not given back yet
     x.d.deliver(p.packet(SEGMENT, x.attack(), number=p.number + 2 * SEGS))
     before = counters()["rd_bad"]
     x.d.deliver(p.packet(SEGMENT, x.attack(), number=p.number + 2 * SEGS))

@@ -17,7 +17,7 @@ LENGTH, WORKERS = 1000, 2
 
 @contextlib.contextmanager
 def two_workers():
-    daemon()  # it has the network namespace
+    daemon()  # makes the network namespace, in which the second daemon runs
     with Daemon(CONF) as d:
         tap_up("rt1", HOST)
         device = Device(HOST, ADDR)
@@ -26,7 +26,10 @@ def two_workers():
 
 
 def from_to(x, qpn, theirs):
-    """What our device sends from its queue pair goes over another flow from now on, to the worker of theirs."""
+    """
+    From now on the device sends over a new flow: from the worker of our queue pair `qpn` to the worker of rnicd's queue
+    pair `theirs`.
+    """
     x.flow, x.way = 0, {"src": qpn % x.numbers, "dst": theirs % WORKERS}
 
 
@@ -121,7 +124,7 @@ def a_device_that_returns_with_another_number_of_workers_is_reached():
                 x.until(lambda: len(told()) > before or [c for c in x.carried if c.dst == qpn], p.tail)
                 if len(told()) == before:
                     break
-                assert told()[-1] == f"messages 0 status {RETRY_EXC}", told()  # the flow from before
+                assert told()[-1] == f"messages 0 status {RETRY_EXC}", told()  # failed with the flow from before
             from_to(x, qpn, x.carried[0].src)
             store = Store(x, qpn, x.carried[0].src, 0, QKEY, stag=STAG, where=WHERE, size=COUNTER + SLOTS * LENGTH)
             store.serve_until(lambda store=store: store.messages)

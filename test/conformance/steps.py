@@ -400,7 +400,7 @@ def terminated(x, layer, etype, code, copies="none", of=-1, also=(), answered=Fa
     Receives exactly one Terminate, then the end of the stream. copies: the headers of the offending segment that the
     Terminate must contain, or a tuple of the allowed choices. of: index of that segment among those sent; None: any of
     them. also: other (layer, type, code) that the RFC's text allows. answered: Responses to Reads may come first.
-    guard: no region may have changed during the row.
+    A row with this step also checks that no region has changed, unless step() is given guard=False.
     """
     u = x.get()
     while answered and u[1] & 15 == READ_RESP:

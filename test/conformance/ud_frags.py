@@ -22,8 +22,8 @@ def frags():
 def put_record(qpn, number, stag, to, which, gone, imm=None):
     """
     Sends the three segments of a record as IP fragments; segment `which` lacks the fragment with the number `gone`.
-    The counters must say that the other segments came, and that one datagram was not whole in time. False: the machine
-    was too busy, and the tap has lost a frame or the record's time was over in the middle.
+    The counters must say that the other segments came, and that one datagram was not whole in time. Returns False if
+    the machine was too busy: the tap has lost a frame, or record-timeout has passed in the middle of the record.
     """
     body, had, before = record_of(0, TOTAL), counters(), frags()
     for n in (1, 2, 0):
@@ -33,7 +33,7 @@ def put_record(qpn, number, stag, to, which, gone, imm=None):
     until(lambda: frags()["late"] > before["late"])
     now, after = frags(), counters()
     if now["whole"] != before["whole"] + 2 or after["in"] != had["in"] + 2:
-        time.sleep(2)  # all fragments that have come are given up then
+        time.sleep(2)  # after this time rnicd has given up all fragments that have come
         return False
     assert (now["late"], now["bad"], now["evicted"]) == (before["late"] + 1, before["bad"], before["evicted"]), now
     assert (after["bad"], after["crc"]) == (had["bad"], had["crc"]), after
@@ -45,7 +45,7 @@ def put_record(qpn, number, stag, to, which, gone, imm=None):
 @case
 def a_record_lacks_the_segment_that_lost_an_ip_fragment_and_no_other():
     def attempt(number, which, gone, maps):
-        # with a map, the target sees that all octets which are not told as valid are 0 as before
+        # with a map, the target checks that all octets which are not reported as valid are still 0
         p, qpn, where, stag = target(1, TOTAL, *maps)
         if not put_record(qpn, number, stag, where, which, gone, imm=0):
             p.stop()
@@ -77,7 +77,7 @@ def an_answer_to_a_read_lacks_the_segment_that_lost_an_ip_fragment_and_no_other(
         if not put_record(ask.src_qpn, ask.msn, stag, to, which, gone):
             reader.stop()
             return False
-        # the reader sees that all octets which are not told as valid are 0 as before
+        # the reader checks that all octets which are not reported as valid are still 0
         valid = TOTAL - min(UNIT, TOTAL - which * UNIT)
         assert f"read 1 whole 0 lost 0 valid {valid}" in reader.ok(), reader.tail()
         return True

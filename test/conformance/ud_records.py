@@ -23,7 +23,7 @@ def of_a_record_only_what_came_is_told():
         for n in order:
             if m == 2 and n == 5:
                 until(lambda: counters()["in"] == came, counters)
-                # a segment for memory that is not there belongs to no record
+                # a segment whose STag names no memory belongs to no record
                 counted("refused", lambda: w.put(record(qpn, 79, record_of(2, 5000), 5 * 576, stag ^ 0x100,
                                                         where + 10000, imm=2)))
             elif n not in lost:
@@ -56,7 +56,7 @@ def a_record_to_a_group_names_a_tag_in_place_of_an_stag():
     p, *_ = target(1, 2000, GROUP, str(TAG), mode="member")
     body = record_of(0, 2000)
     part = lambda at, tag=TAG, to=0: record(GROUP_QPN, tag, body, at, tag, to, imm=0)
-    # no memory is bound to the first tag; the others lie behind what is bound, or wrap
+    # the first tag is bound to no memory; the other segments end beyond the bound memory, or their TO wraps around
     for data in (part(0, tag=TAG + 1), part(0, to=2000), part(0, to=1425), part(576, to=1 << 63), part(0, to=(1 << 64) - 576)):
         counted("refused", lambda data=data: w.put(data, to=GROUP))
     for at in (576, 0, 1728, 1152):
@@ -78,7 +78,7 @@ def a_tag_that_is_bound_anew_makes_no_record_in_two_places():
     p.p.stdin.flush()
     p.wait_line("bound")
     before = counters()
-    for part in parts[0][2:]:  # too late, too, if the record has been told meanwhile
+    for part in parts[0][2:]:  # counted as `bad`, or as `again` if the record has been reported meanwhile
         w.put(part, to=GROUP)
     p.wait_line("record 0")
     now = counters()
@@ -94,13 +94,13 @@ def what_is_incomplete_is_told():
     p, qpn, where, stag = target(1, 5000)
     assert daemon().telemetry("/rnic/records") == []
     said, number, end = [], 100, time.monotonic() + PATIENCE
-    # rnicd forgets a record after record-timeout: the answer may come too late
+    # rnicd forgets a record after record-timeout, maybe before it answers telemetry: then another record is begun
     while not said and time.monotonic() < end:
         number += 1
         w.put(record(qpn, number, bytes(5000), 576, stag, where))
         said = daemon().telemetry("/rnic/records")
     ours = {f"rnic0 qpn {qpn} record {n} of {HOST}:{MY_QPN} bytes 576 of 5000" for n in range(101, number + 1)}
-    for row in said:  # two rows, when the answer before was given before its record had come
+    for row in said:  # two rows, if the segment of the record before came only after telemetry's answer before
         text, waits = row.split(" waits ")
         assert text in ours and waits.endswith("us"), said
     p.stop()
@@ -147,6 +147,6 @@ def a_read_that_cannot_be_is_dropped():
         reader.p.stdin.close()
         assert reader.wait() != 0 and "local QP operation error" in reader.tail(), reader.tail()
     w.put(odd())
-    assert [w.get().qkey for _ in range(3)] == [0x777] * 3  # the whole answer: the next case begins with a quiet wire
+    assert [w.get().qkey for _ in range(3)] == [0x777] * 3  # the answer is read to its end, so the next case gets none
     member.stop()
     p.stop()

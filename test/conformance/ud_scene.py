@@ -15,7 +15,7 @@ from wire import ADDR, HOST
 from wire_check import crc32c
 from wire_world import daemon
 
-# Longer than a busy machine keeps two datagrams of one message apart
+# record-timeout is longer than the time between two datagrams of one message on a busy machine
 wire.TAP_CONF = wire.TAP_CONF.replace("[rnicd]", "[rnicd]\nrecord-timeout = 1s")
 GID = "00000000000000000000ffff%02x%02x%02x%02x" % tuple(socket.inet_aton(HOST))
 MY_QPN, PINGPONG_KEY, CM_KEY, WIRE_KEY = 0x4242, 0x11111111, 0x01234567, 0x1234
@@ -40,7 +40,7 @@ def message(dst, body=b"x" * 64, qkey=WIRE_KEY, flags=0, src=MY_QPN, first=0x10,
 
 
 def segment(dst, body, msn, at, unit, control=None, size=None, total=None):
-    """The segment at octet `at` of a message. control, size, total: what it has in place of what is right."""
+    """The segment at octet `at` of a message. control, size, total: values that replace the right ones."""
     part = body[at:at + (unit if size is None else size)]
     control = (0x41 if at + unit >= len(body) else 1) if control is None else control
     return header(4, dst, qkey=WIRE_KEY, unit=unit, total=len(body) if total is None else total) + \
@@ -54,7 +54,7 @@ def segments(dst, body, msn, unit):
 def record(dst, number, body, at, stag, to, **odd):
     """
     The segment at octet `at` of a Write-Record in segments of 576 octets. odd: imm, rdmap, control, part, unit, total,
-    step: what it has in place of what is right.
+    step: values that replace the right ones.
     """
     part, imm = odd.get("part", body[at:at + 576]), odd.get("imm")
     control = odd.get("control", 0xc1 if at + 576 >= len(body) else 0x81)
@@ -147,7 +147,7 @@ def counters():
 
 
 def counted(name, put):
-    """put() adds exactly 1 to the counter `name`, and nothing to the counter of what has come in."""
+    """put() must add exactly 1 to the counter `name`, and nothing to `in`, the counter of accepted datagrams."""
     before = counters()
     put()
     until(lambda: counters()[name] > before[name], lambda: f"{name}: {before}, {counters()}")
@@ -163,13 +163,16 @@ def program(*argv):
 
 
 def sink(count, longest, *how):
-    """ud_long.c, which ends after `count` whole messages; its QPN."""
+    """Starts ud_long.c, which ends after `count` whole messages; returns the process and its QPN."""
     p = daemon().run(helper("ud_long"), ADDR, "sink", str(count), str(longest), *how)
     return p, int(p.wait_line("qpn").split()[1])
 
 
 def target(count, longest, *how, mode="target"):
-    """ud_record.c, which ends after `count` records; its QPN, the address of its memory, and its STag."""
+    """
+    Starts ud_record.c, which ends after `count` records; returns the process, its QPN, the address of its memory, and
+    the memory's STag.
+    """
     p = daemon().run(helper("ud_record"), ADDR, mode, str(count), str(longest), *how)
     return (p, *map(int, p.wait_line("target").split()[1:]))
 

@@ -36,7 +36,7 @@ def first_of(kind, *argv):
         p.p.stdin.write("go\n")
         p.p.stdin.flush()
     d = w.get()
-    while d.src_qpn in ended:  # rnicd was still sending when the program before was killed
+    while d.src_qpn in ended:  # a datagram of a killed program, which rnicd had still to send
         d = w.get()
     p.p.kill()
     p.wait()
@@ -97,7 +97,8 @@ def what_cannot_be_delivered_is_dropped_and_counted():
 def a_wrong_crc_is_dropped():
     w = peer()
     p, qpn = sink(1, 100)
-    for good in (message(qpn, text_of(1, 100)), message(qpn, text_of(1, 100), qkey=WIRE_KEY + 1),  # the CRC comes first
+    # the CRC is checked before Q_Key and DDP: each datagram counts as `crc`
+    for good in (message(qpn, text_of(1, 100)), message(qpn, text_of(1, 100), qkey=WIRE_KEY + 1),
                  message(qpn, text_of(1, 100), control=0x42)):
         turned = struct.unpack("<I", struct.pack(">I", crc32c(good)))[0]
         for crc in (crc32c(good) ^ 1, turned, crc32c(good[:-1])):
@@ -134,9 +135,9 @@ def a_number_that_tells_a_udp_port_goes_with_this_port_alone():
     p, qpn = sink(2, 200, "port=7000")
     assert qpn == theirs, p.tail()
     good = message(theirs, body)
-    for sock, data, port in ((w, good, wire_ud.PORT),  # the UDP port is not the destination queue pair's
+    for sock, data, port in ((w, good, wire_ud.PORT),  # the destination port is not the destination queue pair's
                              (w, message(0xfd0000 | 7001, body), 7000), (w, message(5, body), 7000),
-                             (w, message(theirs, body, src=mine), 7000),  # or not the source queue pair's
+                             (w, message(theirs, body, src=mine), 7000),  # the source port is not the source's
                              (w, question(9), 7000), (w, struct.pack(">BB", 0x10, 32) + bytes(42), 7000)):
         counted("bad", lambda sock=sock, data=data, port=port: sock.put(data, port=port))
     w.put(good, port=7000)
@@ -154,7 +155,8 @@ def a_number_that_tells_a_udp_port_goes_with_this_port_alone():
       "0xFD0000 to 0xFDFFFF")
 @case
 def the_numbers_of_sockets_and_of_udp_ports_are_given_to_no_other_queue_pair():
-    # drawn at random from all numbers, one of 3,000 would not be one of these 2 * 65,536 with a probability of 10^-10
+    # if rnicd drew QPNs from all 2^24 numbers, 3,000 QPNs would have none of these 2 * 65,536 with a probability of
+    # 10^-10
     out = daemon().run(helper("ud_long"), ADDR, "numbers", "3000").ok(PATIENCE)
     seen = {int(word) for word in out.split()[1:]}
     assert len(seen) > 2900 and not {q for q in seen if q >> 16 in (0xfd, 0xfe)}, sorted(seen)[:3]

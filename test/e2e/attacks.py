@@ -66,7 +66,7 @@ def acks_of_what_was_never_sent(seq, ack, n):
 
 
 def out_of_order_bomb(seq, ack, n):
-    """Segments of one octet each, with a gap after each octet."""
+    """Segments of one octet each, with a gap of one octet or more after each."""
     at = random.Random(2)
     return [{"seq": seq + 2 + 2 * at.randrange(60000), "ack": ack, "flags": 16, "data": b"!"} for _ in range(n)]
 

@@ -100,7 +100,7 @@ def veth(mtu=1500):
 
 
 def wait_for(what, text):
-    """Waits until what() is true; the limit is for a hang only."""
+    """Waits until what() is true; fails with `text` after a time that only a hang takes."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if what():

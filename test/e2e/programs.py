@@ -69,9 +69,9 @@ def race(server, client):
 def meet(ends, server, client, up, quits=True, patience=PATIENCE, **env):
     """
     Runs a server and a client and returns the output of both. The server ends by itself, or is ended (quits).
-    up(daemon) tells whether the server listens. perftest has two races of its own, and both programs run again when one
-    of them strikes: perftest's server listens twice, and a client that comes in between tries again with an id that it
-    has freed; and perftest cannot measure the clock of a CPU that other processes use.
+    up(daemon) tells whether the server listens. Both programs run again when one of perftest's two own races makes the
+    run fail. First: perftest's server listens twice, and a client that is refused in between tries again with an id
+    that the client has freed. Second: perftest cannot measure the clock of a CPU that other processes use.
     """
     need(server[0])
 
@@ -190,7 +190,7 @@ def figures(out, sizes=1):
 
 
 def perftest(ends, managed, table=PERFTEST, devices=APART, **env):
-    """managed: connect by rdma_cm (perftest's -R)."""
+    """Runs each row of the table. managed: the programs connect by rdma_cm (perftest's -R)."""
     def job(port, name, args):
         argv = [name, *args.split(), "-p", str(port)]
         if managed:
@@ -330,9 +330,9 @@ def ucx_rc(ends, devices=APART):
 
 def left_behind(p):
     """
-    Whether fi_pingpong transferred all data and failed only afterwards. Its two ends do not agree on when to leave: the
-    later one may find the other gone before it has read its last completions. libfabric then destroys the endpoint
-    first and takes the completions that the adapter discards for flushed ones.
+    Whether fi_pingpong transferred all data and failed only afterwards. Its two ends do not agree on when to end: one
+    end may find the other gone before it has read its own last completions. libfabric then destroys the endpoint first,
+    and reports the completions that the adapter discards as flushed.
     """
     return re.search(r"^1m\s+10\s+=10\s", p.stdout(), re.M) and "Work Request Flushed Error" in p.stderr()
 

@@ -3,9 +3,9 @@
 """
 Random sequences of calls on TCP and UDP sockets, both ends in this process: `sock_walk.py ADDRESS SEEDS [FILE]` walks
 the seeds ("0-199,731") and prints one line of JSON a seed: the result of each call, and which sockets were ready after
-it. FILE has the lines of an earlier run on the kernel's sockets. With FILE the walk waits after each call until
-readiness is as it was there, because a network has delays, and prints the seeds that differed. test_sock_walks.py runs
-both.
+it. FILE has the lines of an earlier run on the kernel's sockets. With FILE the walk waits after each call until the
+sockets are as ready as FILE says, because a network has delays, and prints the seeds that differed. test_sock_walks.py
+runs both.
 
 Left out, because these are known to differ (doc/programs.md): connect() on a socket whose connect() has failed, POLLHUP
 and POLLERR by epoll, shutdown() of a listener by a child.
@@ -48,9 +48,10 @@ class Different(Exception):
 
 
 class Behind:
-    """Lets everything that a step has sent arrive before the next step, as on the kernel's loopback. Once a datagram
-    has made the way twice, no byte and no end of a stream that was sent earlier is still on its way. Once two sockets
-    have been made, one after the other, the peers know of every socket that was closed before."""
+    """wait() returns when everything that the step before has sent has arrived, as on the kernel's loopback. It makes
+    two sockets, one after the other, and sends a datagram from each. Once both datagrams have arrived, no byte and no
+    FIN that was sent earlier is still on its way. Once both sockets have been made, the peers know of every socket that
+    was closed before."""
 
     def __init__(self):
         self.other = self.made()

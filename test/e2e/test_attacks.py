@@ -75,7 +75,7 @@ class World(Daemon):
 
 @contextlib.contextmanager
 def limited(descriptors):
-    """A daemon that is started in here may have this many descriptors; the test's own limit does not change."""
+    """A daemon that starts within this context may have this many descriptors; the test's own limit does not change."""
     whole = rig.RNICD
     with tempfile.TemporaryDirectory() as at:
         rig.RNICD = os.path.join(at, "rnicd")
@@ -167,7 +167,7 @@ def nobody_speaks_for_a_queue_pair_but_the_daemon():
 
 
 def stays(d, mode, says, **env):
-    """Starts an attack that takes all it may have and keeps it; returns its process."""
+    """Starts an attack that takes as much as its user may have, and keeps it; returns the process of the attack."""
     p = d.attack(mode, **env)
     p.wait_line(says)
     assert d.counter("clients_dropped") == 0, d.tail()

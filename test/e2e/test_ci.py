@@ -13,7 +13,7 @@ from rig import BUILD, case, main, need
 
 SOURCE = os.environ.get("RNIC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 HANG = 300  # seconds; longer is a hang
-# The lines of a job that install and build: this was done before the test.
+# The lines of a job that install and build. They are not run, since the machine of the test has been prepared already.
 BEFORE = ("apt-get update", "git clone $RNIC_URL rnic", "make -C rnic programs")
 
 

@@ -135,7 +135,7 @@ def bytes_go_on_as_before_over_every_kind_of_socket():
 
 
 def messages(run, row):
-    """Sends into receives that were posted before and after the switch; Writes and Reads; a Write that is forbidden."""
+    """Sends to receives that were posted before and after the switch to iWARP; Writes and Reads; a forbidden Write."""
     s, c = pair(run, 7410 + row, ("messages", "messages"))
     half = SIZE // 2
     for i, size in enumerate((1, 65536, 7, 3000)):

@@ -475,7 +475,7 @@ def a_peer_of_its_own_answers_is_started_anew_and_closes_its_socket():
         g = spoken(11, SEND)
 
         def refused():
-            """The message NOBODY, no socket has the port any more, makes the next send fail as an ICMP error does."""
+            """After the message NOBODY (no socket has the port any more) the next send fails as after an ICMP error."""
             spoken(11, SEND)
             peer.unasked(g, NOBODY, 0x777)
             sends(1)

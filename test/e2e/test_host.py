@@ -76,7 +76,7 @@ def large_segments_cross_in_both_directions():
 
 @case
 def computed_checksums_agree_with_those_left_out():
-    """A kernel that leaves none out, and a port that trusts none."""
+    """The port verifies every checksum. The kernel first leaves checksums out of its frames, then computes them."""
     need("ethtool")
     with wired("verify-checksums = yes") as (ns, d):
         both_ways(ns, d)
@@ -117,7 +117,10 @@ def tags_are_kept():
 
 @case
 def a_tag_that_the_kernel_takes_off_is_put_back():
-    """A tagged question for the port's address is answered; the kernel keeps the tag beside the frame."""
+    """
+    An ARP request with the port's VLAN tag is answered, one without the tag is not. The kernel takes the tag out of a
+    received frame and hands it over beside the frame.
+    """
     with wired("vlan = 5") as (ns, d):
         def ask(tag):
             with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as s:
@@ -171,7 +174,10 @@ def the_interface_goes_and_comes_back():
 
 @case
 def a_sum_at_a_wrong_place_is_refused():
-    """A neighbour says that the checksum is left out, and points elsewhere: the frame is counted and dropped."""
+    """
+    A neighbour's frames say that their checksum is left out, and place it where no TCP checksum is: rnicd counts and
+    drops each frame.
+    """
     with wired() as (ns, d):
         def send():
             with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as s:

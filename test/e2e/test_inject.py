@@ -177,8 +177,8 @@ def a_running_program_is_told_by_rnicctl():
 
 @case
 def a_program_that_runs_iwarp_itself_is_told_by_its_process_number():
-    """Embedded, or over rnicd's streams (designs host and assisted). A process of another user is refused, and a
-    program that takes no orders is named."""
+    """For a program that is embedded or runs over rnicd's streams (designs host and assisted). An order to a process of
+    another user is refused, and so is an order to a program that takes no orders."""
     with Daemon(pair_conf()) as d:
         os.chmod(d.dir, 0o711)
         for way, ends in (("--embedded", ("127.0.0.1", "127.0.0.1")), ("--design=host", (SERVER, PEER)),

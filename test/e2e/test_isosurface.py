@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 The filters of examples/isosurface as processes. The picture is that of one process, whatever the number of processes,
-the size of units, the transport and the design. A run that cannot go on says why, once, and ends.
+the size of units, the transport and the design. A run that cannot go on prints the reason once and ends.
 """
 import json
 import os

@@ -186,7 +186,7 @@ def a_memif_client_that_starts_first_is_not_refused():
 
 @case
 def a_memif_does_not_end_with_a_restart_of_either_daemon():
-    """In order, and by SIGKILL, which leaves the server's socket file behind."""
+    """Each daemon ends in order, and by SIGKILL, after which the memif server's socket file is left behind."""
     with memif_pair() as p:
         p.start("server")
         p.start("client")

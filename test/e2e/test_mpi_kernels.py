@@ -10,7 +10,7 @@ from rig import PATIENCE, Daemon, case, example, main, nothing_is_left, pair_con
 
 LOSS = "loss = 1%"
 KERNELS = (["pingpong", "20", "300000"], ["cg", "48"])
-# channel: the transports that may carry its bytes
+# channel of minimpi: the transports that may carry the channel's bytes
 CHANNELS = {"rc": ["rc"], "ud": ["ud"], "hybrid": ["ud", "rc"], "rd": ["rd"]}
 
 

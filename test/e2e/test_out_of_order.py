@@ -16,7 +16,8 @@ RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
 BAD, GOOD = "loss=0.5% reorder=2%", "loss=0 reorder=0"
 DESIGNS = ("offloaded", "assisted", "host")
 COUNTERS = ("ooo_placed", "ooo_held", "ooo_drops")
-# which of these counters grow; those of queue pairs keep each packet, also when some of its bytes have been placed
+# Whether each of COUNTERS grows. "host" stands for assisted, too. A TCP connection of design offloaded counts each
+# segment that comes early as held, also when some of the segment's bytes have been placed.
 GROW = {("place", "offloaded"): (True, True, False), ("place", "host"): (True, False, False),
         ("buffer", "offloaded"): (False, True, False), ("buffer", "host"): (False, True, False),
         ("drop", "offloaded"): (False, False, True), ("drop", "host"): (False, False, True)}
@@ -34,14 +35,15 @@ def lines(d, what):
 
 def in_design(d, design, port, grow):
     """
-    Runs verified data until each counter of the way in use has grown by some; no other one may grow. The end is over
-    good lines: the last message of testpmd's second connection must not come after the end of the first one.
+    Runs verified data until each counter that must grow has grown by more than 20; no other counter may grow. The lines
+    are good again before the run ends: otherwise the last message of testpmd's second connection might be late, and
+    come after the end of the first connection.
     """
     before = counted(d)
     lines(d, BAD)
     grown = lambda: [now - was for now, was in zip(counted(d), before)]
     d.run(TESTPMD, "-s", "-a", "10.77.0.2", "-p", str(port), "--design", design).wait_line("listening")
-    # without an address of its own a program of design host or assisted calls from 10.77.0.2, over no line
+    # -a: without it a program in design host or assisted would call from 10.77.0.2, and no frame would pass the line
     soak = d.run(TESTPMD, "--mode", "soak", "--sizes", "16k", "--seconds", "600", "--bidir", "-p", str(port),
                  "--design", design, "-a", "10.77.0.1", "10.77.0.2")
     until(lambda: all(n > 20 for n, g in zip(grown(), grow) if g), lambda: f"{design}: {grown()}\n{soak.tail()}")

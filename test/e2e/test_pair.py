@@ -141,8 +141,8 @@ def verified_soak_over_a_bad_wire():
 
 @case
 def verified_soak_with_bbr_over_a_bad_wire():
-    """The wire is so long that windows of segments arrive behind a hole. The segments are kept, and those of an open
-    Send or Read are placed."""
+    """The delay is so long that whole windows of segments arrive behind a missing one. These segments are kept, and
+    those of an open Send or Read are placed."""
     bad = "loss = 1%\nreorder = 1%\nduplicate = 1%\ncorrupt = 0.2%\ndelay = 500us\nseed = 7\ncongestion = bbr"
     with Daemon(pair_conf(both=bad)) as d:
         soak(d, "--iters", "500")

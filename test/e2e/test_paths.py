@@ -69,8 +69,8 @@ def a_difference_in_delay_alone_sends_nothing_again():
         with soaking(d):
             moves(d, PORT, beyond=max(bytes_of(d)))
             conns = conns_of(d)
-        # a machine that stops for longer than a retransmission timeout causes retransmissions that have nothing to do
-        # with paths
+        # a machine that stops for longer than a retransmission timeout also causes retransmissions; the paths do not
+        # cause these
         for c in conns:
             assert c["retransmits"] == 0 or c["rtos"] + c["tlps"] > 0, f"{c}\n{d.tail()}"
         assert len(conns) >= 2
@@ -168,7 +168,7 @@ def a_connection_that_keeps_to_one_path():
 
 @case
 def the_shorter_queue_is_taken():
-    """A path of 100 Mb/s beside one of 1 Gb/s."""
+    """Two paths, of 100 Mb/s and of 1 Gb/s."""
     with Daemon(paths_conf("rate = 100M, 1G\nspread = least-queue")) as d:
         with soaking(d):
             pass

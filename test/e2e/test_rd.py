@@ -102,7 +102,7 @@ def flows_are_told_with_what_they_have_carried():
 
 @case
 def a_flow_that_carries_nothing_is_forgotten_and_the_next_message_makes_another():
-    # 8 s are waited at least
+    # takes at least 8 s
     with Daemon(pair_conf(rnicd="workers = 0,0\nrd-workers = 1\nrd-idle = 1s", both=LOSSY)) as d:
         store, client = Store(d, B, 20000), Client(d, A, 20000)
         client.to(store)
@@ -110,7 +110,7 @@ def a_flow_that_carries_nothing_is_forgotten_and_the_next_message_makes_another(
             assert client.go(5) == (5 * n, SUCCESS)
             assert flow_of(d, "a", B)["lost"] == 0
             until(lambda: d.telemetry("/rnic/flows") == [], lambda: d.telemetry("/rnic/flows"))
-            assert counters(d)["rd_idle"] == 2 * n, counters(d)  # at each end
+            assert counters(d)["rd_idle"] == 2 * n, counters(d)  # each of the two ends has counted the flow
         assert client.go(5) == (15, SUCCESS) and store.came() == (15, 15)
         client.end()
         store.end()

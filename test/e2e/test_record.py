@@ -13,13 +13,17 @@ MIB = 1 << 20
 
 
 def ends(d, count, lens, stag=lambda s: s, maps=()):
-    """A target, and a writer that gets `count` orders to write a record, at most 16 before their records are told."""
+    """
+    A target, and a writer that gets `count` orders to write a record. At most 16 orders are ahead of the records that
+    the target has reported.
+    """
     target = d.run(helper("ud_record"), B, "target", str(count), str(max(lens)), *maps)
     _, qpn, where, rkey = target.wait_line("target").split()
     writer = d.run(helper("ud_record"), A, "writer", B, qpn, where, str(stag(int(rkey))), str(max(lens)),
                    *map(str, lens))
     for n in range(count):
-        # if the receiving worker gets no CPU, its queue is soon full, and a record that is lost as a whole is not told
+        # if the receiving worker gets no CPU, its queue is soon full; a record of which no segment arrives is not
+        # reported
         until(lambda n=n: n < 16 + sum("record" in line for line in list(target.out)), target.tail)
         writer.p.stdin.write("w\n")
         writer.p.stdin.flush()
@@ -98,7 +102,7 @@ def records_in_segments_of_64k_are_told_as_far_as_they_came():
         # a segment is 45 IP fragments: a fifth of the segments are lost, and hardly a record is complete
         assert records == count and whole < count and 0.5 * count * MIB < valid < count * MIB, (records, whole, valid)
         nothing_is_left(d)
-    # segments to a group are only as long as the path takes them, whatever `segments` says
+    # segments to a group are no longer than one packet on the path, whatever `segments` says
     with Daemon(pair_conf(a="segments = 64k")) as d:
         assert written_to_group(d, 6, [1, 65536]) == [(6, 6, 3 * 65537)] * 3
         nothing_is_left(d)

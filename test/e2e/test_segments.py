@@ -17,11 +17,11 @@ LENS = [1, 1408, 1500, LARGE, LARGE + 1, MIB]
 @contextlib.contextmanager
 def two(loss=""):
     """Two daemons, between which a datagram has passed. loss: of the first one's port."""
-    # without loss all must come, though a busy machine may stop a daemon in the middle of a message
+    # without loss each message must be complete, also when a busy machine stops a daemon in the middle of a message
     patient = "" if loss else "record-timeout = 5s"
     with Daemon(memif_conf("server", "{dir}/wire.sock", A, "segments = 64k\n" + loss, patient)) as d, \
             Daemon(memif_conf("client", d.dir + "/wire.sock", B, "segments = 64k", patient)) as e:
-        sends_arrive(d, e, [1], 1)  # the link is up then, and both know the other's MAC
+        sends_arrive(d, e, [1], 1)  # after this the link is up, and each daemon knows the other's MAC address
         yield d, e
         for one in (d, e):
             nothing_is_left(one)
@@ -44,8 +44,8 @@ def sends_arrive(d, e, lens, count):
 
 def records(d, e, lens, count, maps=(), paced=False):
     """
-    Writes `count` records of these lengths in turn; paced: each when the one before it was told. How many were told,
-    how many of them whole, and valid bytes.
+    Writes `count` records of these lengths in turn. paced: a record is written when the one before has been reported.
+    Returns how many were reported, how many of these were whole, and the number of valid bytes.
     """
     target = e.run(helper("ud_record"), B, "target", str(count), str(max(lens)), *maps)
     _, qpn, where, rkey = target.wait_line("target").split()
@@ -61,7 +61,10 @@ def records(d, e, lens, count, maps=(), paced=False):
 
 
 def reads(d, e, lens, count):
-    """Reads `count` records of these lengths in turn. How many were asked for, came whole, were lost; valid bytes."""
+    """
+    Reads `count` records of these lengths in turn. Returns how many were asked for, how many came whole, how many were
+    lost, and the number of valid bytes.
+    """
     store = e.run(helper("ud_record"), B, "store", str(count), str(max(lens)))
     _, qpn, where, rkey = store.wait_line("target").split()
     reader = d.run(helper("ud_record"), A, "reader", B, qpn, where, rkey, str(max(lens)), *map(str, lens))
@@ -109,7 +112,8 @@ def sends_of_every_size_arrive_over_a_link_that_loses_frames():
 def records_are_told_as_far_as_they_came_over_a_link_that_loses_frames():
     with two("loss = 0.1%") as (d, e):
         for maps in ((), ("64",)):
-            # 1 segment of 22 is lost. A record of one segment could be lost as a whole, and be never told.
+            # 1 segment of 22 is lost. Each record has several segments, since a record that is lost as a whole is never
+            # reported.
             lens, count = [300000, MIB], 30
             told, whole, valid = records(d, e, lens, count, maps, paced=True)
             all_of_it = count * sum(lens) / 2

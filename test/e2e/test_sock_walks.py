@@ -15,8 +15,8 @@ from sock_rig import nothing_left, ours
 WALK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sock_walk.py")
 FIRST, COUNT = int(os.environ.get("RNIC_WALK_FIRST", "0")), int(os.environ.get("RNIC_WALKS", "200"))
 LONG = (4 + COUNT // 100) * PATIENCE  # seconds; longer is a hang
-# What these seeds once found: a read and a write that told a reset before the end of the stream; connect() after
-# shutdown(); MSG_WAITALL and a reset; a walk whose two threads raced.
+# Faults that these seeds once found: a read and a write that reported a reset before the end of the stream; connect()
+# after shutdown(); MSG_WAITALL and a reset; two threads of the walk that raced.
 ONCE = "731,1285,2742,3289,3548,5259,6269,6413,7314"
 
 
@@ -38,8 +38,8 @@ def different(d, seeds, expected):
 
 
 def same_again(d, seed, expected):
-    """Whether a seed differs only because the kernel's own walk varies: an expectation counts when the kernel gives it
-    twice."""
+    """Whether a seed differs only because the kernel's own walk varies. An expectation counts only if two walks on the
+    kernel's sockets give it."""
     for _ in range(5):
         again = kernels(seed)
         if again == expected:

@@ -100,8 +100,9 @@ def ss(d, *pids, under=()):
 
 
 def row_of(line, address, wire=False):
-    """(protocol, state, Recv-Q, Send-Q, local and peer, descriptors); the address as "HERE". Linux counts the memory
-    that datagrams take, so of these only whether there are any."""
+    """Returns (protocol, state, Recv-Q, Send-Q, local and peer, descriptors), with "HERE" in place of the address. For
+    datagram sockets the two Qs only tell whether a queue is empty, since Linux counts the memory of datagrams, not
+    their bytes."""
     netid, state, recv_q, send_q, local, peer, *rest = line.split()
     if wire:
         rest = rest[1:]

@@ -241,7 +241,7 @@ def service_manager_is_told():
 
 @case
 def shaped_port_keeps_its_rate():
-    """Measured by counters, with wire overhead, from before the first frame: a port of 200 Mb/s never sends more."""
+    """A port of 200 Mb/s never sends more, by its counters and with the overhead of each frame on the wire."""
     rate = 200e6
     with Daemon(pair_conf(both="rate = 200M")) as d:
         s = d.run(TESTPMD, "-s", "-a", ADDR, "--once")
@@ -249,8 +249,8 @@ def shaped_port_keeps_its_rate():
         def sample():
             p = d.telemetry("/rnic/ports,b")
             return time.monotonic(), (p["tx_bytes"] + 24 * p["tx_packets"]) * 8
-        # A port whose worker comes late may catch up, but never for time before it had a frame to send: t0 lies before
-        # the first one.
+        # A port whose worker gets the CPU late sends faster afterwards, up to the rate since its first frame. So the
+        # first sample is taken before the first frame.
         t0, b0 = sample()
         c = d.run(TESTPMD, "--mode", "write_bw", "--sizes", "64k", "--seconds", "6", ADDR)
         c.ok()

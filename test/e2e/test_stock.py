@@ -97,8 +97,8 @@ def perftest_with_a_shared_receive_queue():
     with Daemon(pair_conf()) as d:
         perftest(d, "ib_send_bw", "-n", "400", "--use-srq", "-r", "512")
         perftest(d, "ib_send_lat", "-n", "200", "--use-srq", "-r", "512")
-    # perftest posts 400 receives for the 1,600 messages of four queue pairs, and each sender counts on all of them. A
-    # message without a receive must wait, as on an adapter.
+    # perftest posts 400 receives for the 1,600 messages of four queue pairs, and each of the four senders sends as if
+    # all receives were its own. A message without a receive must wait, as on an adapter.
     with Daemon(pair_conf(both="personality = roce")) as d:
         perftest(d, "ib_send_bw", "-n", "400", "--use-srq", "-r", "512", "-q", "4")
 

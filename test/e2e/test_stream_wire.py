@@ -376,7 +376,8 @@ def wait_for(b, what):
 
 @case
 def a_peer_of_its_own_writes_into_the_window():
-    """Three windows full of bytes, by Writes and DATA in turns, so that some Writes go around the end of the ring."""
+    """Sends three times as many bytes as the window has, by Writes and DATA in turns, so that some Writes go around the
+    end of the ring."""
     data = bytes(i % 251 for i in range(3 * RING))
     with tap() as (ns, d), nothing_left(d):
         s = ours(d, *python(SERVE, OURS), netns=ns)
@@ -403,7 +404,8 @@ def a_peer_of_its_own_writes_into_the_window():
 
 @case
 def rnicd_writes_into_the_window_of_a_peer_of_its_own():
-    """Windows checks that each Write names the next octets, stays in the window, and is told of."""
+    """The class Windows checks that each Write names the next octets and stays in the window, and that a message
+    reports these octets."""
     with tap("stream-wire = iwarp") as (ns, d), nothing_left(d):
         t = Tcp(ns, 40511).answers(option(TAKES))
         p = ours(d, *python(SEND, ADDR, 40511, 7, 900_000), netns=ns)
@@ -436,19 +438,19 @@ def a_write_that_is_not_to_granted_room_ends_the_connection():
             wait_for(b, lambda: b.owed > 0)  # rnicd has taken the message when it answers
         bad = [
             lambda p, b: b.write(b"x", RING),  # behind the window
-            lambda p, b: b.write(bytes(2), RING - 1),  # across its end
+            lambda p, b: b.write(bytes(2), RING - 1),  # across the window's end
             lambda p, b: b.write(b"x", 2 ** 64 - 1),
             lambda p, b: p.put(wire.tagged(wire.WRITE, b.their_stag ^ 0x100, 0, b"x")),  # another STag
             lambda p, b: p.put(wire.tagged(wire.WRITE, b.their_stag ^ 1, 0, b"x")),
             lambda p, b: p.put(wire.read_req(1, (1, 0), 8, (b.their_stag, 0))),
-            lambda p, b: (told(b, 70000), b.write(b"x", 69999)),  # bytes that the program has or may have
-            lambda p, b: b.written(RING + 1),  # more than there is room for
-            lambda p, b: b.segments(b.head(WRITTEN, bytes(4))),  # of nothing
+            lambda p, b: (told(b, 70000), b.write(b"x", 69999)),  # to a byte that the program may have read already
+            lambda p, b: b.written(RING + 1),  # more octets than there is room for
+            lambda p, b: b.segments(b.head(WRITTEN, bytes(4))),  # WRITTEN of 0 octets
             lambda p, b: b.segments(b.head(WRITTEN, b"\0\0\1")),
             lambda p, b: b.segments(b.head(WRITTEN)),
             lambda p, b: b.segments(b.head(5)),
             lambda p, b: b.segments(b.head(DATA)),
-            lambda p, b: b.segments(message(CREDIT)),  # a head without room
+            lambda p, b: b.segments(message(CREDIT)),  # a header without the field of room
             lambda p, b: b.segments(message(CREDIT, 0, b"\0\0\0\1")),  # more room than the window has
         ]
         for i, breaks in enumerate(bad):

@@ -91,8 +91,8 @@ def segments_that_are_sent_again_are_said():
 
 @case
 def a_wire_that_loses_nothing_is_not_blamed():
-    """Segments go in both directions during three of rnicd's looks. On a busy machine TCP may send probes, which are no
-    loss."""
+    """Segments go in both directions while rnicd looks for loss three times. On a busy machine TCP may send probes,
+    which rnicd must not report as loss."""
     with Daemon(pair_conf()) as d:
         server = d.run(TESTPMD, "-s", "-a", ENDS[0], "--once")
         server.wait_line("listening")

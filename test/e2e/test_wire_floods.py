@@ -63,8 +63,8 @@ class World:
 
     def put(self, frames):
         """
-        Sends frames as fast as the daemon takes them. The tap's queue holds 500 frames, among them the kernel's answers
-        to the daemon's answers: two batches leave room for these.
+        Sends frames as fast as the daemon takes them. The tap's queue holds 500 frames. Two batches fit, and leave room
+        for the frames with which the kernel answers the daemon's answers.
         """
         at = self.counters()["rx_packets"]
         for i in range(0, len(frames), BATCH):
@@ -94,7 +94,7 @@ def the_world():
 
 
 def still_served(w):
-    """A new client of the attacked port must be let in, if not at once then later."""
+    """A new client of the attacked port must be accepted, at once or later."""
     def served():
         try:
             with attacks.opened() as p:
@@ -226,7 +226,7 @@ def tiny_windows():
 
 @case
 def tiny_segments():
-    """FPDUs whose octets come in one segment each."""
+    """FPDUs of which each octet comes in a segment of its own."""
     def wave(w):
         with attacks.opened() as p:
             w.put(attacks.segments(attacks.tiny_segments, w.frames.mac, attacks.learn(p), WAVE))

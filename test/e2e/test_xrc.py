@@ -205,7 +205,7 @@ def the_end_of_a_target_leaves_posted_receives_to_others():
         i = h.pair(one)
         one.do("recv", 0, 1)
         one.do("error", "t")
-        assert one.number("empty") == 1  # the receives belong to the shared queue, not to the queue pair
+        assert one.number("empty") == 1  # a receive of the shared queue is not flushed when a queue pair ends
         i.do("send", one.srqn, 5, 7)
         assert i.done()[0] in (RETRY, FLUSHED)
         one.do("destroy", "t")

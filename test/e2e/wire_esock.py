@@ -23,7 +23,7 @@ class Bytes:
         self.p, self.slots = peer, slots
         magic, version, _, self.credits, self.size = struct.unpack(">4sBBHI", theirs[:12])
         assert magic == b"RNXS" and version == 1, theirs
-        self.granted = self.credits  # credits that the other end has granted altogether
+        self.granted = self.credits  # credits that the other end has granted since the beginning
         self.free = slots  # messages that the other end may still send
         self.owed = self.msn = 0
         self.came = self.kinds = None
@@ -91,8 +91,8 @@ def window_hello(stag, window, slots=8, size=4096):
 
 
 class Windows(Bytes):
-    """The same with windows: the own one has the STag `stag` and `window` octets, of which all that has come has been
-    read."""
+    """The byte stream of a peer with windows. The peer's own window has the STag `stag` and `window` octets; the peer
+    reads octets as soon as they have come."""
 
     def __init__(self, peer, slots, theirs, stag, window):
         super().__init__(peer, slots, theirs)
@@ -117,7 +117,7 @@ class Windows(Bytes):
         self.segments(self.head(kind, data))
 
     def write(self, data, at=None, most=1200):
-        """Writes octets of the stream; they are told by written()."""
+        """Sends octets of the stream by RDMA Write; written() then reports them to the other end."""
         at = self.sent if at is None else at
         for off in range(0, len(data), most):
             part = data[off:off + most]

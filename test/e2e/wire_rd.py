@@ -116,17 +116,17 @@ class Device:
         self.carried = deque()  # what has come and no Pair has taken yet
         self.answers = deque()  # COOKIE, ACK and UNKNOWN
         self.hellos = []
-        self.data = []          # every DATA packet, including repeated ones
+        self.data = []          # every DATA packet that has come, including repeated ones
         self.answer = lambda p: True  # whether to answer a HELLO or to take a DATA packet
         self.flow = self.token = self.number = 0
         self.cookie, self.opened, self.had = b"", False, set()
         self.way = {}           # the workers of our own flow, if they are not 0: src, dst
         self.much = False       # True: our DATA has the flag MUCH
-        self.asked = False      # ... or had it once
-        self.window = 0         # what our ACKs tell: the window is WINDOW << window
-        self.takes = WINDOW     # the window that the other end tells
+        self.asked = False      # True: some DATA of ours has had the flag MUCH
+        self.window = 0         # our ACKs tell a window of WINDOW << self.window numbers
+        self.takes = WINDOW     # the window, in numbers, that the other end's last ACK told
         self.numbers = 1        # how many workers this device has
-        self.ports = set()      # (UDP source port, source worker, destination worker) of what has come
+        self.ports = set()      # (UDP source port, source worker, destination worker) of each datagram that has come
 
     # ---- what comes ----
 
@@ -301,14 +301,14 @@ class Pair:
         self.quiet = False    # True: takes no segment, and so reports none as taken
         self.loose = False    # True: our run is unordered
         self.turned, self.flags, self.told_too = set(), {}, set()
-        self.asked = []       # which requests are named by the segments of responses
+        self.asked = []       # for each segment of a response that has come, the MSN of its request
         self.much = False     # True: our segments ask for room
-        self.may = SEGS       # our segments below this number may be on the way
-        self.void = 0         # a promise with this number as taken does not count
-        self.room = 0         # what we promise
-        self.edge = SEGS      # the other end's segments below this number may come
+        self.may = SEGS       # we may send segments whose number is below this one
+        self.void = 0         # a promise of room in a packet with this number as `taken` does not count
+        self.room = 0         # the room that our packets promise, in units of SEGS segments
+        self.edge = SEGS      # the other end may send segments whose number is below this one
         self.given_back = 0   # how often the other end has given room back
-        self.waits = set()    # numbers of the other end's unordered run whose turn is held back
+        self.waits = set()    # numbers of the other end's unordered run whose turn this pair holds back
 
     # ---- sending ----
 

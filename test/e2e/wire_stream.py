@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-TCP in Python on raw frames, for SYNs with options that no kernel sends. It repeats nothing, as a tap loses nothing. The
-namespace's kernel does not have its address. wire.Peer uses it like a socket.
+TCP in Python on raw frames, for SYNs with options that no kernel sends. It sends no segment again, since a tap loses
+none. The namespace's kernel does not have this TCP's address. wire.Peer uses a Tcp like a socket.
 """
 import socket
 import struct

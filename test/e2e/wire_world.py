@@ -109,7 +109,7 @@ def refuses(want, *ulpdus, hdrct=None, offender=-1, setup=None, **how):
 
 
 HDR = 0xC0      # bits M and D: the Terminate has the segment's length and DDP header
-HDR_READ = 0xE0 # and the Read Request
+HDR_READ = 0xE0 # bits M, D and R: the Terminate also has the header of the Read Request
 
 
 def mr(name):

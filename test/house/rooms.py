@@ -49,8 +49,8 @@ MAY_INCLUDE = {
 PURE = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'esock', 'iwarp', 'qp', 'dgram', 'rc',
         'conn']
 
-# Rooms that may include headers of extensions that other RDMA devices lack; such a room says so when it meets another
-# device.
+# {header of an extension that other RDMA devices lack: the rooms that may include it}. Code in these rooms must report
+# it when the device lacks the extension.
 DEVICE_OWN = {'rnic/rnicdv.h': ['rnic', 'rnic/verbs', 'rnic/cm', 'rnic/esock', 'testpmd-rdma', 'examples']}
 
 # The only room that may include DPDK.

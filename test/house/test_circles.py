@@ -3,7 +3,7 @@
 """Circles: files that call each other in a loop, so that none can be read, tested or replaced without the others. The
 calls are those of the object files: a file that names another one's function calls it, whether it calls at once or
 stores the function's address for later. No circle crosses a room; inside a room a circle may have at most 5 files (8 in
-rsock). What was larger when this became a test is in ratchet.txt, by the rooms it touches.
+rsock). ratchet.txt lists the circles that were larger when this became a test, by the rooms that they touch.
 usage: test_circles.py [--ratchet] SOURCE_ROOT BUILD_ROOT"""
 
 import json
@@ -36,7 +36,10 @@ def objects(root, build):
 
 
 def program_of(source):
-    """Finds the file that defines a function: first in the caller's own program, then in the libraries."""
+    """
+    The program or example that a source belongs to; "lib" for a source of any library. A called function is looked up
+    first in the caller's own program, then in "lib".
+    """
     parts = source.split('/')
     return 'lib' if parts[0] == 'lib' else '/'.join(parts[:2])
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The C sources are laid out as .clang-format says: `make format` does it. The number of lines that were not when this
-became a test is in ratchet.txt. usage: test_format.py [--ratchet] SOURCE_ROOT"""
+"""The C sources are laid out as .clang-format says; `make format` lays them out. ratchet.txt has the number of lines
+that were laid out otherwise when this became a test. usage: test_format.py [--ratchet] SOURCE_ROOT"""
 
 import difflib
 import os

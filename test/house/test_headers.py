@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each header compiles alone: it includes what it needs. The compiler and its options are those of the build, for one
-of the source files of the same folder. usage: test_headers.py SOURCE_ROOT BUILD_ROOT"""
+"""Each header compiles alone, so it includes all that it needs. The compiler and its options are those with which the
+build compiles a source file of the same folder. usage: test_headers.py SOURCE_ROOT BUILD_ROOT"""
 
 import json
 import os
@@ -43,7 +43,7 @@ def candidates(header, known):
 
 
 def compiles(command, header, build):
-    """The compiler's messages if it refuses the header."""
+    """Returns the compiler's messages if the compiler refuses the header."""
     r = subprocess.run(command + ['-fsyntax-only', '-include', header, '-x', 'c', '/dev/null'], cwd=build,
                        capture_output=True, text=True, check=False)
     return r.stderr if r.returncode != 0 else None

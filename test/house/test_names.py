@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names: comments name files that exist; a static function's name stands for one function in its room, so that a
-profile or a debugger says which; what stands below a header's line
+"""Names. Comments name only files that exist. No two static functions of a room share a name, so the name in a profile
+or a debugger says which function is meant. Names that a header declares below its line
 
     /* ---- private to FOLDER ---- */
 
-is named by the files of that room only (tests may). usage: test_names.py [--ratchet] SOURCE_ROOT"""
+occur in the files of that room only; tests may use them, too. usage: test_names.py [--ratchet] SOURCE_ROOT"""
 
 import os
 import re

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sizes that a reader can take in: 600 lines a file, 80 a function, 6 arguments, 120 columns; in tests, too. What was
-larger when this became a test is in ratchet.txt. usage: test_sizes.py [--ratchet] SOURCE_ROOT"""
+"""Sizes that a reader can take in: 600 lines a file, 80 a function, 6 arguments, 120 columns; in tests, too.
+ratchet.txt lists what was larger when this became a test. usage: test_sizes.py [--ratchet] SOURCE_ROOT"""
 
 import os
 import sys

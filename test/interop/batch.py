@@ -107,8 +107,8 @@ def end(daemon):
 
 def whole(run):
     """
-    The capture that run() returns. A busy machine may drop frames of a capture, which is counted; run() is repeated
-    then.
+    Returns the capture that run() returns. On a busy machine a capture may lack frames, which the daemon counts: then
+    run() is repeated.
     """
     for _ in range(5):
         capture = run()

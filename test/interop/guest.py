@@ -208,9 +208,9 @@ class Guest:
 
     def refuse(self, heard):
         """
-        heard=False: nobody learns that a port is closed, as behind a firewall: the RST in answer to a SYN, which alone
-        has the sequence number 0, is dropped both ways. A client that connects too early repeats its SYN after a
-        second.
+        heard=False: a client does not learn that a port is closed, as behind a firewall. The RST that answers a SYN is
+        dropped in both directions; no other RST has the sequence number 0. So a client that connects too early is not
+        refused, but repeats its SYN after a second. heard=True: such RSTs pass again.
         """
         tc, rst = "/usr/bin/tc", "match ip protocol 6 0xff match u8 4 4 at 33 match u32 0 0xffffffff at 24"
         self.sh(f"{tc} qdisc del dev eth0 clsact; true" if heard else f"{tc} qdisc add dev eth0 clsact" + "".join(

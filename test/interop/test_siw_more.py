@@ -13,10 +13,12 @@ from rig import BUILD, PATIENCE, TESTPMD, Daemon, Foreign, case, example, main, 
 
 LIBRNIC = os.path.join(BUILD, "lib", "rnic", "librnic.so")
 
-# ---- errors: what rnicd says (RFC 5040, 4.8: layer and type, code, what of the offending segment is copied), and siw
-# ---- siw writes the nibbles of the first octet the wrong way round and M, D, R in the low bits.
+# ---- errors ----
 
-ERRORS = {  # scenario: rnicd's Terminate, siw's
+# The first three octets of each device's Terminate (RFC 5040, 4.8): layer and error type; error code; the bits M, D and
+# R, which say what is copied of the offending segment. siw swaps the nibbles of the first octet, and puts M, D and R
+# into the low bits of the third. None: siw sends no Terminate.
+ERRORS = {  # scenario: (rnicd's Terminate, siw's)
     "err_write_stag": ("1100c0", "110003"),      # DDP, tagged, invalid STag
     "err_write_key": ("1100c0", "110003"),
     "err_write_bounds:256": ("1101c0", "110103"),
@@ -26,9 +28,10 @@ ERRORS = {  # scenario: rnicd's Terminate, siw's
     "err_read_perm": ("0102e0", None),           # siw serves a Read without looking at the rights
     "err_send_norecv": ("1202c0", "210203"),     # DDP, untagged, no buffer
     "err_send_long:256": ("1205c0", "210203"),   # DDP, untagged, message too long; siw: no buffer
-    "err_sendinv_stag": ("0109c0", "200903"),    # RDMAP, STag cannot be invalidated; siw says so when the QP is closed
+    "err_sendinv_stag": ("0109c0", "200903"),    # RDMAP, STag cannot be invalidated; siw sends it as its QP is closed
     "err_write_inval": ("1100c0", "110003"),     # a Write to what a Send with Invalidate has invalidated
-    "err_qp_error": ("000000", None),            # the offender speaks: rnicd a local catastrophic error, siw just a FIN
+    "err_qp_error": ("000000", None),            # the end that errs ends the stream: rnicd by the Terminate "local
+                                                 # catastrophic error", siw by a FIN alone
 }
 
 
@@ -46,7 +49,7 @@ def terminates(victim_is_rnicd):
     return check
 
 
-SERVED = {("err_read_perm", "client"): "the Read was served"}  # and the client's program ends the connection
+SERVED = {("err_read_perm", "client"): "the Read was served"}  # so it is the client's program that ends the connection
 Batch("siw errs", False, list(ERRORS), wire=terminates(True))
 Batch("siw judges", True, list(ERRORS), wire=terminates(False), excused=SERVED,
       counters={"terms_rcvd": sum(1 for _, t in ERRORS.values() if t)})

@@ -3,8 +3,8 @@
 """What lib/iwarp sends, judged by other decoders: check_markers.py GEN_MARKED.
 
 A capture of a synthetic connection is made for each pair of marker directions. A decoder written here from RFC 5044
-(markers, pad, CRC) reads it octet by octet; tshark dissects it. Both must see the FPDUs that were meant. tshark 4.0
-takes markers to be in both directions when they are in one, so there it judges the marked direction only.
+(markers, pad, CRC) reads it octet by octet; tshark dissects it. Both must see the FPDUs that GEN_MARKED names. When
+only one direction has markers, tshark 4.0 expects markers in both directions, so tshark judges that direction only.
 """
 import os
 import shutil

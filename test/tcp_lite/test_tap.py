@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tcp_lite against the kernel's own TCP: a tap device in a network namespace of its own, clean and over a bad
-wire: tap_host's own impairment (any kernel) and tc netem (where the kernel has it).
+"""tcp_lite against the kernel's own TCP, over a tap device in a network namespace of its own. The wire is clean, or it
+is impaired by tap_host itself (on any kernel) or by tc netem (where the kernel has netem).
 
 usage: test_tap.py TAP_HOST [PROFILE...]     speaks TAP; needs root and /dev/net/tun
 """
@@ -43,7 +43,7 @@ PROFILES = {
     "netem_duplicate": ((0, 0, 0, 0), "duplicate 5%", None),
     "netem_delay": ((0, 0, 0, 0), "delay 10ms 2ms", None),
 }
-# the usual value, and the switched one
+# two digits: the usual value of the sysctl, and the value to which a profile switches it
 SYSCTLS = {"tcp_sack": "10", "tcp_timestamps": "10", "tcp_window_scaling": "10", "tcp_ecn": "01"}
 
 
@@ -104,7 +104,10 @@ def read_all(s, pause=0.0):
 
 
 def echo(h, n, pause=0.0):
-    """Sends n bytes, closes its direction, reads all bytes back. With a pause both windows run shut first."""
+    """
+    Sends n bytes, shuts its sending direction down, and reads all bytes back. It waits for `pause` seconds before it
+    reads, in which the receive windows of both ends fill up.
+    """
     data = os.urandom(n)
     with dial(7) as s:
         def push():
@@ -126,7 +129,7 @@ def echo_small(h):
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         end = time.monotonic() + 2
         for i in range(200):
-            if i > 20 and time.monotonic() > end:  # a long round trip
+            if i > 20 and time.monotonic() > end:  # on a wire with a long round trip fewer messages are enough
                 break
             msg = os.urandom(1 + i % 90)
             s.sendall(msg)

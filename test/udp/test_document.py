@@ -79,7 +79,7 @@ SEGMENT = struct.pack(">BBIIII", DDP_UNTAGGED_LAST, RDMAP_SEND, 0, 0, 3, 0)
 
 
 def packet(number, stamp, back, kind, qkey, mine, taken, body=b"", flags=0):
-    """The body of DATA without a cookie between the two queue pairs. back: sent by the other end."""
+    """A DATA packet, without a cookie, between the two queue pairs. back: the second queue pair sends the packet."""
     qpns, runs = (0x123456, 0xabcdef), (0x6543, 0x1234)
     if back:
         qpns, runs = qpns[::-1], runs[::-1]
@@ -89,7 +89,8 @@ def packet(number, stamp, back, kind, qkey, mine, taken, body=b"", flags=0):
 
 DATAGRAMS = {
     "rd_segment": packet(8, 1020, False, 1, 0x11111111, 5, 2, SEGMENT + b"datagram"),
-    # the first segment of a chain. Of the other end's run number 2 is missing, and 3, 4 and 6 have been in turn
+    # the first segment of a chain. `taken` and `more` say: of the other end's run segment 2 is the first whose turn has
+    # not come, and the turns of 3, 4 and 6 have come
     "rd_chain": packet(9, 1030, False, 1, 0x11111111, 6, 2, struct.pack(">Q", 0xb) + SEGMENT[:1].replace(b"A", b"\1") +
                        SEGMENT[1:] + b"datagram", flags=0x0b),
     "rd_taken": packet(4, 2000, True, 2, 0, 0, 6),
