@@ -99,9 +99,9 @@ class Peers(Row):
     @staticmethod
     def share(before, after, count):
         """
-    KiB of the daemon's memory for each of `count` peers, from its bytes before and after they came. Pages that all
-    peers share are divided among them.
-    """
+        KiB of the daemon's memory for each of `count` peers. before, after: the daemon's memory in bytes without and
+        with the peers. Pages that all peers share are divided among them.
+        """
         return max(0, after - before) / count / 1024
 
     def run(self, stage):

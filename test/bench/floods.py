@@ -57,7 +57,7 @@ RAW = ["SYN flood", *attacks.SEGMENTS]
 
 
 def keep_open(n, begin):
-    """Keeps n connections open; a connection that is ended is opened anew."""
+    """Keeps n connections open; opens a new connection for each that rnicd ends. begin() opens a connection."""
     socks = []
     while True:
         while len(socks) < n:

@@ -43,7 +43,10 @@ def data_with_the_cookie_opens_the_flow_and_is_acknowledged(x):
 
 
 def strangers(x):
-    """DATA that must not open a flow: with a forged cookie, without a cookie, or with another device's."""
+    """
+    DATA that must not open a flow: with a forged cookie, without a cookie, with another token or flow, or with the
+    cookie of another device. Yields (device, function that sends).
+    """
     d, other = device(), device()
     d.ask()
     body = Pair(d, 0x4242, x.qpn, QKEY).segment(x.attack())

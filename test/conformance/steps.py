@@ -17,8 +17,9 @@ from wire import C, R, S, READ_REQ, READ_RESP, SEND, TERMINATE, WRITE, Closed, P
 
 RDMAP, DDP, LLP = 0, 1, 2
 WATCHED = ("rw", "wo", "ro", "lo", "other", "at")
-REGIONS = ("rw", "wo", "ro", "lo", "other", "gone", "inv", "inv2", "at")  # target.c's order, which its first content follows
-FREE = 40960  # rows may write to region rw from here on; what lies before is what the target sends
+# in the order of target.c, from which the first content of a region follows (content())
+REGIONS = ("rw", "wo", "ro", "lo", "other", "gone", "inv", "inv2", "at")
+FREE = 40960  # rows may write to region rw from this offset on; the target sends the bytes before it
 MODEST = {"ird": DEPTH, "ord_": DEPTH}
 RECV = 128  # IBV_WC_RECV
 HDRCT = {"none": 0, "ddp": 0xC0, "read": 0xE0}
@@ -344,7 +345,7 @@ def raw(x, data, pieces=None):
 
 @step
 def do(x, command):
-    """The application carries out a command, as a post; {n} stands for the number of the connection."""
+    """The application carries out a command, such as a post; {n} stands for the number of the connection."""
     x.t.tell(command.format(n=x.number))
 
 
@@ -371,7 +372,7 @@ def message(x, first, data, most=None):
     """
     Receives a message of one or more segments; `first` is the ULPDU header of the first segment. MO or TO must continue
     where the segment before ended, L must be set in the last segment only, and the other fields must not change. most:
-    an FPDU may be longer than TCP's MSS by at most so many octets. The kernel reports the MSS without the room for
+    the octets by which an FPDU may be longer than TCP's MSS, since the kernel reports the MSS without the room for
     timestamps.
     """
     first, data, have = x.value(first), x.value(data), b""

@@ -38,8 +38,9 @@ elif what == "datagrams":
         s.sendto(b"answer to " + b, who)
 """
 
-# The program that inherits an epoll set, argv[1], and its members, the other arguments. For each line of input it waits
-# for an event, prints the member and takes what is there; then it takes the members out of the set.
+# The program that inherits an epoll set, argv[1], and the set's members, the other arguments. For each line of input it
+# waits for an event, receives the member's bytes or accepts its connection, and prints the member and the event. At the
+# end it changes the mask of the first member, and removes all members from the set.
 WAITS = """
 import select, socket, sys
 e = select.epoll.fromfd(int(sys.argv[1]))

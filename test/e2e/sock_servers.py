@@ -225,7 +225,7 @@ def an_epoll_set_keeps_a_socket_that_is_bound_or_connected_later():
 
 @case
 def a_full_backlog_makes_peers_wait_and_refuses_none():
-    """A backlog of one lets two connections wait; the third SYN is answered once the program has accepted those."""
+    """With a backlog of one, two connections may wait; the third SYN is answered once the program has accepted both."""
     out = []
     with listener(1) as l:
         cs = [socket.socket() for _ in range(3)]

@@ -83,7 +83,7 @@ class Walk:
         self.not_in_child = ()
         self.sent = 0
 
-    # ---- what is the same everywhere ----
+    # ---- names and bytes, which are the same on the kernel's sockets and on rnicd's ----
 
     def name(self, s, at):
         """A short name for a socket's address: the same number for the same address."""

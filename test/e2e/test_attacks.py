@@ -55,8 +55,8 @@ class World(Daemon):
         super().end()
 
     def held_up(self, n, how="running"):
-        """Waits until at least n jobs of helper threads are in the state `how` at 20 looks in a row: jobs that end soon
-        do not count."""
+        """Waits until at least n jobs of rnicd's helper processes are in the state `how` at 20 looks in a row: jobs
+        that end soon do not count."""
         end, seen = time.monotonic() + PATIENCE, 0
         while time.monotonic() < end and seen < 20:
             seen = seen + 1 if self.counter(f"helper_jobs_{how}") >= n else 0
@@ -95,7 +95,7 @@ def a_socket_that_lingers_holds_up_nobody_else():
         d.held_up(1)
         d.others_are_served()
         assert "answered" not in p.stdout(), "the attack ended before the other client was served"
-        p.wait_line("answered")  # the helper that serves this request ends after a while
+        p.wait_line("answered")  # the helper process that serves this request is blocked for a while only
 
 
 @case

@@ -96,7 +96,7 @@ def fi_pingpong_by_datagrams():
 
 @case
 def perftest_by_srd():
-    """perftest must be given a GID index."""
+    """perftest needs -x 0, the index of a GID."""
     programs.own_network()
     with Daemon(pair_conf(both=EFA)) as d:
         names = ("ib_send_bw", "ib_send_lat", "ib_read_bw", "ib_read_lat")

@@ -55,7 +55,7 @@ class End:
         return self.line()
 
     def ok(self, *words):
-        """The result of the command, or without words of the command that was sent before."""
+        """Returns the result of this command, or without words that of the command which say() has sent before."""
         if words:
             self.say(*words)
         line = self.line()

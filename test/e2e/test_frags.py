@@ -289,8 +289,9 @@ def a_flood_of_first_fragments_leaves_a_neighbours_datagram_whole():
             return frags(d)["frag_evicted"] >= more
 
         def arrives():
-            """The last fragment comes after more first fragments than the table holds. False: this took too long, or
-            both sources have the same hash in the table; the caller goes on with the next source."""
+            """The last fragments of a datagram come after more first fragments of another source than the table holds.
+            False: this took too long, or both sources have the same hash in the table; the caller goes on with the next
+            source."""
             i = next(numbers) % 65536
             raw = f"10.79.0.{100 + i % 100}"
             data = b"%05d" % i + bytes(9000)

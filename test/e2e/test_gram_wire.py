@@ -160,7 +160,7 @@ def the_wire_is_chosen_by_port_program_and_socket():
         at = port_of(s)
 
         def wires(run, *argv, to=A, port=at):
-            """By which wire a program's datagrams went: sends until one goes by iwarp, or until 20 have gone plain."""
+            """Lets a program send 20 datagrams; returns whether rnicd has sent one of them by iwarp."""
             p = run(d, *python(SENDS, to, port, *argv))
             p.wait_line("sending")
             before = grams(d, "b")["gram_iwarp_tx"] + grams(d)["gram_iwarp_tx"]

@@ -49,8 +49,7 @@ def end_daemon():
 
 
 def held(d):
-    """Number of clients in the daemon. The QPs of the target's ended connections are not counted: the target keeps
-    them."""
+    """Number of clients in the daemon. QPs are not counted, since the target keeps those of its ended connections."""
     return len(d.telemetry("/rnic/clients"))
 
 

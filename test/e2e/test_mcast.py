@@ -57,8 +57,8 @@ CAPTURED = {"a": "capture = {dir}/a.pcapng", "b": "capture = {dir}/b.pcapng"}
 
 @case
 def mckey_from_port_to_port():
-    """mckey waits three seconds before it sends, so several run at the same time, each with its group; the receivers
-    start first."""
+    """mckey waits three seconds before it sends, so several groups are tested at the same time. The receivers of all
+    groups start first."""
     with Daemon(pair_conf(**CAPTURED)) as d:
         ends = [mckey(d, *args) for args in (
             ["-m", "239.1.1.1", "-b", B], ["-m", "239.1.1.1", "-b", B],
@@ -74,7 +74,7 @@ def mckey_from_port_to_port():
         done(*ends)
         until("no group has a member", lambda: groups(d), [])
         until("clients", lambda: d.telemetry("/rnic/clients"), [])
-        # The sender that is a member of its group has received its own datagrams.
+        # what the four senders have sent; their datagrams also reached the receiver on the first sender's own device
         assert counter(d, "ud_out") == 10 + 20 + 10 + 10, counter(d, "ud_out")
         assert counter(d, "ud_bad") == counter(d, "ud_crc") == counter(d, "ud_qkey") == 0
         d.end()

@@ -210,7 +210,7 @@ def two_daemons_over_veth():
 
 @case
 def two_daemons_over_pcap():
-    """libpcap's view of an interface: only the frames that arrive there, not those that were sent through it."""
+    """A port of DPDK's pcap driver receives only frames that arrive at the interface, not frames sent through it."""
     with veth() as ns:
         a, b = (conf(f"pcap:rx_iface_in={dev},tx_iface={dev}", "mtu = 1500") for dev in ("v0", "v1"))
         between_daemons(a, b.replace(OURS, "10.79.0.3"), ns)

@@ -159,7 +159,8 @@ def exchange(directory, **env):
 
 @case
 def no_hugepages():
-    """hugepages = auto goes on with ordinary pages and says so; hugepages = yes says what to do."""
+    """With hugepages = auto or no, rnicd starts with ordinary pages and says so. With hugepages = yes rnicd does not
+    start, but says what to do."""
     for word, ok in (("auto", True), ("no", True), ("yes", False)):
         with tempfile.TemporaryDirectory() as tmp:
             conf = os.path.join(tmp, "rnicd.conf")
@@ -178,8 +179,8 @@ def no_hugepages():
 
 @case
 def hugepages_that_others_took_first():
-    """Hugepages are free when rnicd looks, and gone when rnicd allocates: auto starts anew with ordinary pages; yes
-    says so and ends."""
+    """Hugepages are free when rnicd looks, and gone when rnicd allocates. With hugepages = auto rnicd starts anew with
+    ordinary pages; with hugepages = yes it reports the lack and ends."""
     size = HUGE + "/hugepages-1048576kB"  # a size of which the system has no pages
     if not os.path.isdir(HUGE):
         raise Skip("this system has no hugepages")

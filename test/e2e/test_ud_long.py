@@ -131,7 +131,8 @@ def a_lost_fragment_costs_no_later_datagram():
         sink.p.kill()
         got = port()
         assert got["frag_late"] + got["frag_evicted"] > 0, got
-        # of two datagrams that are mixed the sum is wrong, and a fragment of the later one seems to come again
+        # if fragments of two datagrams were put together, the UDP checksum would be wrong, and a fragment of the later
+        # datagram would count as a repeated one
         assert got["frag_again"] == got["rx_bad_csum"] == 0, got
         nothing_is_left(d)
 

@@ -180,13 +180,14 @@ def held(begin, told, each=lambda s: None):
 
 @case
 def half_open():
-    """Connections without a byte, more than four times the backlog: the oldest ones make room for new ones."""
+    """Connections without a byte, more than the backlog (128): the later ones are opened by SYN cookies."""
     held(attacks.silent, {"syn_cookies": 1})
 
 
 @case
 def silent_peers_of_many_listeners_leave_set_ups_to_others():
-    """Each listener has fewer connections than its own limit; together they would take all set-ups of the worker."""
+    """Each listener has fewer half-open connections than its own limit, four times the backlog of 128. Together they
+    would take all set-ups of the worker."""
     w = the_world()
     ports, each, limit = range(7100, 7104), 350, 1024  # 1024 is rc_cfg.setups
     for port in ports:
@@ -198,7 +199,7 @@ def silent_peers_of_many_listeners_leave_set_ups_to_others():
     after = w.counters()
     assert len(socks) > limit and after["half_open"] < limit, after
     assert after["syn_evicted"] > before["syn_evicted"] and after["no_setup"] == before["no_setup"], (before, after)
-    with attacks.opened() as p:  # at once: a silent connection makes room
+    with attacks.opened() as p:  # succeeds at once, since a silent connection makes room
         p.put(wire.read_req(1, (1, 1), 0, (0, 0)))
         assert p.get()[1] & 15 == wire.READ_RESP
     for s in socks:

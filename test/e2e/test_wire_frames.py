@@ -18,8 +18,8 @@ def flows():
 
 
 def without_request():
-    """Number of connections that ended before a Request came; the log's sentence counts only no_request, the second
-    one."""
+    """Number of connections that ended before a Request came. rnicd's log counts only those of no_request, not those
+    that have made room for others (syn_evicted)."""
     port = daemon().telemetry("/rnic/ports,rnic0")
     return port["syn_evicted"] + port["no_request"]
 
@@ -51,7 +51,8 @@ def syn_flood():
 
 @case
 def connections_that_say_nothing():
-    """More silent connections than the listener's backlog: these are ended, and others are let in."""
+    """60 silent connections, fewer than the listener's backlog: others are accepted beside them, and rnicd ends each
+    silent connection after a while."""
     target()
     before = without_request()
     idle = [socket.create_connection((wire.ADDR, PORT), timeout=60) for _ in range(60)]

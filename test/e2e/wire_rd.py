@@ -113,7 +113,7 @@ class Device:
         self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.s.bind((host, PORT))
         self.incoming = {}      # by flow number
-        self.carried = deque()  # what has come and no Pair has taken yet
+        self.carried = deque()  # what DATA packets carried and no Pair has taken yet
         self.answers = deque()  # COOKIE, ACK and UNKNOWN
         self.hellos = []
         self.data = []          # every DATA packet that has come, including repeated ones
