@@ -11,6 +11,7 @@ import time
 from rows import GBS, WORD, Figure, Rnic, Row, Versus, field, in_bytes
 from stage import PATIENCE, BenchError, end, run
 
+TURNS = 3  # how often a side of a ratio is measured in a round; there are many such ratios
 KINDS = ("rc", "ud", "rd")
 SUMMED = {"crc": "always"}
 SIZES = "1,64,1k,2k,4k,16k,64k,256k,1m"
@@ -165,11 +166,6 @@ class Incast(Datagram):
                 end(p)
 
 
-class Turns(Versus):
-    """Versus with fewer turns, since there are many such rows."""
-    TURNS = 3
-
-
 def ratios(args):
     quick = max(0.08, args.seconds / 4)
 
@@ -183,7 +179,7 @@ def ratios(args):
     def versus(kind, mode, size):
         kinds = f"{what(kind, mode)} / {what('rc', mode)}"
         how = "latency" if mode.endswith("_lat") else "rate" if size == "64" else "bandwidth"
-        return Turns(f"{kinds}, {size} {how}", side(kind, mode, size), side("rc", mode, size))
+        return Versus(f"{kinds}, {size} {how}", side(kind, mode, size), side("rc", mode, size), turns=TURNS)
 
     for mode in ("send_lat", "write_lat"):
         for size in ("64", "2k"):
@@ -194,11 +190,11 @@ def ratios(args):
         for size in sizes:
             yield versus(kind, "send_bw", size)
     for size in ("64k", "1m"):
-        yield Turns(f"UD Write-Record {size}, 5 % lost / none", side("ud", "write_bw", size, loss="5%"),
-                    side("ud", "write_bw", size))
+        yield Versus(f"UD Write-Record {size}, 5 % lost / none", side("ud", "write_bw", size, loss="5%"),
+                     side("ud", "write_bw", size), turns=TURNS)
     far = {"delay": "500us", "loss": "1%"}
-    yield Turns("RD Write 64k / RC with bbr, 1 % lost, RTT 1 ms", side("rd", "write_bw", "64k", **far),
-                side("rc", "write_bw", "64k", congestion="bbr", **far))
+    yield Versus("RD Write 64k / RC with bbr, 1 % lost, RTT 1 ms", side("rd", "write_bw", "64k", **far),
+                 side("rc", "write_bw", "64k", congestion="bbr", **far), turns=TURNS)
 
 
 def datagram_rows(args):

@@ -166,11 +166,6 @@ class Suite(Mpi):
         return [took]
 
 
-class Turns(Versus):
-    """Versus with one pair of runs in a round, since a run is long."""
-    TURNS = 1
-
-
 def mpi_rows(args):
     rounds = str(max(5, int(args.seconds * 250)))
     for channel in CHANNELS:
@@ -185,5 +180,5 @@ def mpi_rows(args):
             for channel in CHANNELS:
                 yield Memory(args, channel, ranks, what)
     for channel in CHANNELS[1:]:
-        yield Turns(f"MPI kernels, {MOST} ranks, {name_of(channel)} / RC run time", Suite(args, channel, MOST),
-                    Suite(args, "rc", MOST))
+        yield Versus(f"MPI kernels, {MOST} ranks, {name_of(channel)} / RC run time", Suite(args, channel, MOST),
+                     Suite(args, "rc", MOST), turns=1)

@@ -109,12 +109,12 @@ class Rnic(Row):
 class Versus(Row):
     """
     The ratio of two rows, measured in turns of a fraction of a second so that changes of the machine's speed affect
-    both. Each row has its own daemon, which is stopped during the other row's turn.
+    both. Each row has its own daemon, which is stopped during the other row's turn. turns: how often each row is
+    measured in a round; few where a run is long.
     """
-    TURNS = 5
 
-    def __init__(self, name, *sides):
-        self.sides, self.seen = sides, ([], [])
+    def __init__(self, name, *sides, turns=5):
+        self.sides, self.turns, self.seen = sides, turns, ([], [])
         self.figures = [Figure(f"ratio: {name}", "", None)]
 
     def group(self):
@@ -144,14 +144,13 @@ class Versus(Row):
 
     def run(self, stage):
         ratios = []
-        for n in range(self.TURNS):
+        for n in range(self.turns):
             first = n % 2
             value = {i: self.turn(i) for i in (first, 1 - first)}
             for i, seen in enumerate(self.seen):
                 seen.append(value[i])
             ratios.append(value[0] / value[1])
         return [statistics.median(ratios)]
-
 
     def absolute(self):
         return [(statistics.median(seen), side.figures[0].unit) for seen, side in zip(self.seen, self.sides) if seen]

@@ -9,6 +9,7 @@ from rows import GBS, Figure, Row, Versus
 from stage import BenchError, end, run
 
 PORT = "7077"
+TURNS = 3  # how often a side of a ratio is measured in a round; a run takes one second or more
 
 
 def bench_sock(stage):
@@ -119,7 +120,8 @@ def socket_rows(args):
     yield from (Iperf(args, 1500), Iperf(args, 9000), PingPong(args))
     for how in (False, True):
         yield Versus(f"iperf3, sockets / kernel over veth, MTU 1500, offloads {'on' if how else 'off'}", Iperf(args, 1500),
-                     Kernel(args, 1500, how))
+                     Kernel(args, 1500, how), turns=TURNS)
     yield Versus("iperf3 with calls of 1 MiB, wire iwarp / plain, MTU 1500", IperfLong(args, "iwarp"),
-                 IperfLong(args, "plain"))
-    yield Versus("ping-pong of 64 B, kernel over veth / sockets", KernelPingPong(args), PingPong(args))
+                 IperfLong(args, "plain"), turns=TURNS)
+    yield Versus("ping-pong of 64 B, kernel over veth / sockets", KernelPingPong(args), PingPong(args),
+                 turns=TURNS)

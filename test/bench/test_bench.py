@@ -23,7 +23,7 @@ import report
 import siw
 from rig import PATIENCE, case, main
 from rivals import rival_rows
-from rows import project_rows
+from rows import Versus, project_rows
 from sockets import socket_rows
 
 BUILD = os.environ["RNIC_BUILD"]
@@ -172,9 +172,9 @@ def memory_is_shared_among_the_peers():
 def a_ratio_of_turns_is_their_median_and_of_the_first_to_the_second():
     values = iter([(6.0, 2.0), (8.0, 2.0), (100.0, 2.0)])
 
-    class Fixed(datagram.Turns):
+    class Fixed(Versus):
         def __init__(self):
-            self.sides, self.seen, self.figures, self.now, self.first = (), ([], []), [], None, []
+            self.turns, self.sides, self.seen, self.figures, self.now, self.first = 3, (), ([], []), [], None, []
 
         def turn(self, i):
             if len(self.first) % 2 == 0:
