@@ -14,8 +14,8 @@
 
 #define SOCKET_NAME "dpdk_telemetry.v2"
 #define ANSWER_MAX  (1u << 20) /* bytes; DPDK sends 16 KiB at most */
-#define PATIENCE_S  5          /* seconds after which a daemon that does not answer is considered lost, */
-#define QUEUE_S     1          /* and one that does not accept a connection */
+#define PATIENCE_S  5          /* seconds without an answer after which the daemon is considered lost */
+#define QUEUE_S     1          /* seconds after which a daemon that accepts no connection is considered lost */
 #define PATH_BYTES  512
 
 struct daemon {
@@ -26,7 +26,7 @@ struct daemon {
 	char answer[ANSWER_MAX];
 };
 
-/* -1 and errno: nobody answers, or the daemon hangs and its queue is full. */
+/* Returns -1 and errno if no process listens at `path`, or if the daemon hangs and its queue of connections is full. */
 static int connect_to(const char *path)
 {
 	const struct timeval patience = { .tv_sec = PATIENCE_S }, in_queue = { .tv_sec = QUEUE_S };
@@ -71,8 +71,8 @@ static long peer_pid(int fd)
 }
 
 /*
- * NULL and errno: nobody answers at this path, or it is not a telemetry socket, or it belongs to another process than
- * pid (0: any), whose answer is not waited for.
+ * Returns NULL and errno if no process listens at this path, if the socket is no telemetry socket, or if the process
+ * that listens is not `pid` (0: any process). A process other than `pid` may hang, so its greeting is not waited for.
  */
 static struct daemon *attach(const char *path, long pid)
 {
@@ -104,7 +104,7 @@ static struct daemon *attach(const char *path, long pid)
 	return d;
 }
 
-/* The process that listens at a unix socket; 0: nobody does. */
+/* The number of the process that listens at a unix socket; 0: no process listens. */
 static long listener_pid(const char *path)
 {
 	int fd = connect_to(path);
@@ -116,7 +116,7 @@ static long listener_pid(const char *path)
 	return pid;
 }
 
-/* The daemons found so far: the one with the wanted process number, or all when there is none (pid 0). */
+/* A search for the daemon with process number `pid`, or for any daemon (pid 0): the first one found, and how many. */
 struct search {
 	long pid;
 	struct daemon *found;
@@ -168,8 +168,8 @@ static void look_in(struct search *s, const char *dir)
 
 /*
  * The folder of the wanted rnicd is named after its process number. Other daemons are not asked: one of them may hang.
- * All folders are searched only if this name is not there: the configuration may set another one (file-prefix), and a
- * process of another container has another number there.
+ * All folders are searched only if no folder has this name: the configuration may set another name (file-prefix), and
+ * inside its own container a process has another number.
  */
 static bool look_by_name(struct search *s, const char *dir)
 {
@@ -181,8 +181,8 @@ static bool look_by_name(struct search *s, const char *dir)
 }
 
 /*
- * Where EAL makes its folders: as root, under systemd in the runtime directory, where the control socket is too, and as
- * an ordinary user.
+ * Searches the folders in which EAL may make its own: /var/run/dpdk (root), the runtime directory (systemd), the folder
+ * of the control socket, $XDG_RUNTIME_DIR and /tmp (ordinary users).
  */
 static void look_everywhere(struct search *s, const char *control)
 {

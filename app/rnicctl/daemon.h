@@ -25,8 +25,9 @@ long daemon_pid(const struct daemon *d);
 const char *daemon_path(const struct daemon *d);
 
 /*
- * Sends one command ("/rnic/ports") with its parameter, or NULL. Returns what stands behind the command's name in the
- * answer: the caller's reference. NULL: no such command or no such object, or the daemon is gone (daemon_lost()).
+ * Sends one command ("/rnic/ports") with its parameter, or NULL. Returns the value behind the command's name in the
+ * answer; the caller owns the reference. NULL: no such command or no such object, or the daemon is gone
+ * (daemon_lost()).
  */
 json_t *daemon_ask(struct daemon *d, const char *command, const char *parameter);
 bool daemon_lost(const struct daemon *d);

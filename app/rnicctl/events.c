@@ -9,7 +9,7 @@
 
 #define TIME_TEXT 40u
 
-/* Parses one event of the daemon's answer: number, ns since 1970, kind, and then the text. */
+/* One event. The daemon's answer is a line: number, time (ns since 1970), kind, text; `text` points into that line. */
 struct happened {
 	uint64_t number, when;
 	char kind[16];
@@ -26,7 +26,7 @@ static bool happened_read(const char *line, struct happened *h)
 	return text > 0;
 }
 
-/* In the user's time zone, or as ISO 8601 in UTC. */
+/* Writes a time (ns since 1970) as text: in the user's time zone, or as ISO 8601 in UTC. */
 static void time_text(uint64_t when, bool iso, char out[TIME_TEXT])
 {
 	const time_t s = (time_t)(when / 1000000000);
@@ -66,7 +66,10 @@ static void event_text(const struct happened *h, uint64_t expected)
 	printf("%s %-10s %s\n", at, h->kind, h->text);
 }
 
-/* Asks for the event of that number or the next one that is kept. False: there is none yet, or the daemon is gone. */
+/*
+ * Prints the event *number, or the next later one that rnicd still keeps, and sets *number to the number behind it.
+ * False: there is no such event yet, or the daemon is gone.
+ */
 static bool ask_event(struct daemon *d, const struct events_how *how, uint64_t *number)
 {
 	struct happened h;

@@ -6,9 +6,9 @@
 
 struct events_how {
 	bool json;       /* one JSON object per line, instead of text */
-	bool all;        /* begin with those that the daemon still has; else with the next one */
-	double interval; /* s between two looks */
-	unsigned count;  /* how many to show; 0: without end */
+	bool all;        /* begin with the events that the daemon still keeps; false: with the next new event */
+	double interval; /* s to wait before asking again when there is no new event */
+	unsigned count;  /* number of events to show; 0: without end */
 };
 
 /* Shows what happens in the daemon, as it happens. Returns the exit status. */

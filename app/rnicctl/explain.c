@@ -44,7 +44,7 @@ struct verdict {
 	struct limit limit[LIMITS_MAX];
 	uint32_t n;
 	uint32_t moving; /* connections that carry data */
-	double out, mss; /* bytes that all connections sent; the largest segment of one */
+	double out, mss; /* out: bytes that all connections sent; mss: largest segment size of any of them */
 };
 
 /* The entry for a limit: a new one, or that of the lightest limit of its cause. NULL: EACH_MAX limits of its cause are

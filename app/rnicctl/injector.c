@@ -16,8 +16,8 @@
 
 #define WRONG_USAGE 2
 
-/* Connects to a program that runs iWARP itself and takes orders. -1: there is none. Any process may have taken the
- * name, so the peer is checked. */
+/* Connects to a program that runs iWARP itself and takes orders. -1: there is none. Any process may have bound the
+ * socket's name, so the peer's process number is checked. */
 static int dial_program(uint32_t pid, uid_t *user)
 {
 	struct sockaddr_un un;
@@ -51,7 +51,7 @@ static bool client_is(struct ipc_inject *to, const char *client)
 	return true;
 }
 
-/* Checks a specification. False, and a sentence on stderr: it is wrong. */
+/* Checks the client and the specification, and puts them into m. False, after a sentence on stderr: one is wrong. */
 static bool read_order(struct ipc_msg *m, const char *client, const char *spec)
 {
 	struct inject_rules rules;

@@ -104,8 +104,8 @@ static void remove_folder(const struct companion *c)
 	rmdir(c->dir);
 }
 
-/* In the child: makes a process group of its own, so that Ctrl-C reaches only the program, and the daemon ends after
- * it. */
+/* In the child: puts the daemon in a process group of its own. So Ctrl-C reaches only the program, and the daemon ends
+ * after the program. */
 static void become_rnicd(const struct companion *c, const char *rnicd, pid_t parent)
 {
 	int log = open(c->log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

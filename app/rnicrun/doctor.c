@@ -87,7 +87,7 @@ static int check_socket(const char *path)
 	return -1;
 }
 
-/* Whether an interface of the kernel that is up, and not the loopback, has the device's IPv4 address. */
+/* Whether the kernel has an interface with this IPv4 address that is up and is not the loopback interface. */
 static bool kernel_has(const uint8_t ip[4])
 {
 	struct ifaddrs *all, *a;

@@ -48,7 +48,7 @@ static struct {
 	uint64_t used[UNITS / 64];
 	uint32_t units[UNITS]; /* number of units of the block that begins here */
 	uint8_t users[PAGES];  /* units in use */
-	uint8_t own[PAGES];    /* a child's copy, in ordinary memory */
+	uint8_t own[PAGES];    /* 1: in a child of fork(), the page is a copy in ordinary memory */
 	int pipe[2];
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -222,7 +222,7 @@ static void make_own(uint64_t first, uint64_t n)
 	memset(pool.own + first, 1, n);
 }
 
-/* Replaces pages [first, first + n), which are all in use and not copied yet, or all free. */
+/* The number of pages from `first` on that are alike: all in use or all free, and all copied by make_own() or none. */
 static uint64_t alike(uint64_t first)
 {
 	uint64_t n = 1;

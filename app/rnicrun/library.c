@@ -10,7 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Accepts only files of root or of this user that nobody else may change. */
+/*
+ * Accepts a file or folder of root or of this user that is not writable for everybody. A sticky folder may be (/tmp):
+ * in such a folder nobody else can replace the file.
+ */
 static bool trusted(const struct stat *st)
 {
 	bool others = (st->st_mode & S_IWOTH) != 0 && (st->st_mode & S_ISVTX) == 0;

@@ -112,7 +112,7 @@ static int is_design(const char *name)
 	return 0;
 }
 
-/* Executes the program in place of this one, unless it gets a daemon of its own. */
+/* Executes the program in place of rnicrun; with --with-daemon, rnicrun stays and runs a daemon beside the program. */
 static int run(char **program, int companion)
 {
 	const char *obstacle = program_obstacle(program[0]);
@@ -126,7 +126,7 @@ static int run(char **program, int companion)
 	return 127;
 }
 
-/* Sets a variable; NULL leaves it as it is. */
+/* Sets an environment variable; the value NULL leaves the variable as it is. */
 static int tell(const char *variable, const char *value) { return value != NULL ? setenv(variable, value, 1) : 0; }
 
 struct options {
@@ -218,7 +218,7 @@ int main(int argc, char **argv)
 		return ss_print(o.sock, argv + optind);
 	const char *lib = o.sockets ? library_find("librnicsock", librnicsock, RNICRUN_SOCK_INSTALLED)
 				    : library_find("librnic", librnic, RNICRUN_INSTALLED);
-	/* a program that switches a socket to iWARP needs both */
+	/* a program that switches a socket to iWARP needs both librnicsock and librnic */
 	const char *lib_below = o.sockets && o.design != NULL ? library_find("librnic", librnic, RNICRUN_INSTALLED)
 							      : lib;
 	const char *lib_huge = o.huge ? library_find("librnic_huge", librnic_huge, RNICRUN_HUGE_INSTALLED) : NULL;

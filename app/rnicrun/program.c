@@ -56,7 +56,7 @@ const char *program_obstacle(const char *name)
 
 	if (!find(name, path) || stat(path, &st) != 0)
 		return NULL;
-	/* The reason for which ld.so runs in secure mode (ld.so(8)); NULL: none. */
+	/* ld.so runs such programs in secure-execution mode (ld.so(8)), in which it does not preload librnic */
 	if (((st.st_mode & S_ISUID) != 0 && st.st_uid != getuid()) ||
 	    ((st.st_mode & S_ISGID) != 0 && st.st_gid != getgid()))
 		return "it is setuid or setgid, and the system preloads nothing into such programs: run a copy of it, or run "
@@ -90,7 +90,7 @@ const char *program_none(const char *name)
 	return runs ? NULL : "it is no program: neither an ELF file nor a script that names its interpreter (#!)";
 }
 
-/* The loader that the program names; false: none, it is a script or static. */
+/* Gets the path of the loader that the program names. False: it names none, as it is a script or linked statically. */
 static bool loader_of(const char *path, char loader[PATH_MAX])
 {
 	FILE *f = fopen(path, "re");

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 
 /*
- * Why a library cannot be preloaded into a program (searched in $PATH as by execvp()), and what to do. NULL: it can be,
- * or there is no such program.
+ * Why a library cannot be preloaded into a program (searched in $PATH as by execvp()), and what to do. NULL: a library
+ * can be preloaded, or there is no such program.
  */
 const char *program_obstacle(const char *name);
 
@@ -14,8 +14,8 @@ const char *program_obstacle(const char *name);
 const char *program_none(const char *name);
 
 /*
- * Whether the dynamic loader finds a verbs library for the program, checked without running it. A script counts as
- * true.
+ * Whether the program's dynamic loader finds a verbs library for it. The program is not run. Also true if this cannot
+ * be checked, as for a script.
  */
 bool program_links_verbs(const char *name);
 

@@ -176,7 +176,7 @@ static bool is_ip4(const struct ipc_addr *a)
 	return memcmp(a->ip, mapped, sizeof(mapped)) == 0;
 }
 
-/* any: the families of an address that is a wildcard, IPC_SOCK_IP4 and IPC_SOCK_IP6; 0: it is none. */
+/* any: the families of a wildcard address, IPC_SOCK_IP4 and IPC_SOCK_IP6; 0: the address is no wildcard. */
 static const char *address_of(const struct ipc_addr *a, uint32_t any, char to[ENTRY])
 {
 	const bool ip4 = is_ip4(a);
@@ -194,7 +194,7 @@ static const char *address_of(const struct ipc_addr *a, uint32_t any, char to[EN
 	return to;
 }
 
-/* The families of the peers that a socket without a peer may get; 0: it has a peer. */
+/* The address families that a peer of this socket may have; 0: the socket has a peer already. */
 static uint32_t peers_of(const struct ipc_sock_row *r)
 {
 	if (r->remote.port != 0)

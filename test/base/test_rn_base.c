@@ -71,7 +71,7 @@ static void iov_cut_takes_what_was_asked_or_nothing(void **state)
 	(void)state;
 	assert_int_equal(rn_iov_len(in, 4), 30);
 	assert_int_equal(rn_iov_cut(in, 4, 0, 0, out, 4), 0);
-	assert_int_equal(rn_iov_cut(in, 4, 0, 30, out, 4), 3); /* an empty slice is left out */
+	assert_int_equal(rn_iov_cut(in, 4, 0, 30, out, 4), 3); /* the empty slice is left out */
 	assert_int_equal(rn_iov_cut(in, 4, 8, 10, out, 4), 3);
 	assert_ptr_equal(out[0].base, b + 8);
 	assert_int_equal(out[0].len, 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A stream of DDP headers from a hostile peer, through the parser and the trackers: 20 octets each (header, then two
- * octets of payload length). For any input: bytes may be placed only inside their buffer or their Read; a message grows
+ * octets of ULPDU length). For any input: bytes may be placed only inside their buffer or their Read; a message grows
  * no longer than its buffer; queues never hold more than their limit.
  */
 #include <stdlib.h>

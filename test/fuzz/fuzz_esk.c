@@ -34,7 +34,7 @@ static void hello(const uint8_t *p, uint32_t len, struct esk_hello *h)
 	check(again.window == h->window && again.stag == h->stag);
 }
 
-/* Takes a length from the input, then so many octets. */
+/* The input is private data, then messages. Each message is an octet with its length, then that number of octets. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct esk_hello own = { .version = 1, .slots = 8, .size = 64, .window = 4096 };

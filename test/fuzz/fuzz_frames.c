@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The whole receive path with an established connection: Ethernet frames, whose headers, TCP options and payload the
- * input chooses, go through pkt_parse, checksum, TCP, MPA, DDP and RDMAP, as in a worker. A record is a word of HOW
- * bits, TCP flags, window and lengths, then the octets that the bits ask for. Fragments must be refused, no byte may be
- * written outside the regions that the peer may write to, and every packet must come back.
+ * input chooses, go through pkt_parse, checksum, TCP, MPA, DDP and RDMAP, as in a worker. A record is an octet of HOW
+ * bits, then TCP flags, window and lengths, then the octets that the HOW bits ask for. Fragments must be refused, no
+ * byte may be written outside the regions that the peer may write to, and every packet must come back.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct mpa_ring again = r;
 	again.at = base;
 	while (mpa_ring_check(&again, tail) == MPA_RING_FPDU) {
-		/* summed by mpa_ring_seal */
+		/* mpa_ring_seal() has written the CRC of this FPDU, so it must be good */
 	}
 	check(again.at == r.at);
 	free(bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two connected devices; a client of one writes anything over its queues at any time. A record is one octet and its
+ * Two connected devices. A client of one writes any octets over its queues at any time. A record is one octet and its
  * operands: 0 a slot for the send queue, 1 a slot for the receive queue (64 octets each), 2 a doorbell, 3 a step of
  * time, 4 an index (one octet chooses it, four octets are its value), 5 any slot of the send queue again (one octet
  * chooses it, 64 octets), 6 a state (one octet), 7 a completion is taken. The other client's connection must go on

@@ -53,7 +53,7 @@ static void make_rd(uint32_t i)
 		check(rd_modify(&d, qp_at(i), (enum qp_state)s) == QP_OK);
 }
 
-/* The number of a run, ours or the peer's: one that exists, or one that does not. */
+/* A run number that the peer says is this device's: one of the latest four, or any number from 128 on. */
 static uint32_t run_of(uint8_t b) { return b < 128 ? d.run - b % 4 : b; }
 
 static void packet(void)
@@ -119,7 +119,7 @@ static void receive(void)
 	rd_doorbell(&d, qp_at(what));
 }
 
-/* Sends all that there is; full: each pair's flow has room for one packet. */
+/* Sends all packets that wait. full: each pair's flow has room for one packet only. */
 static void send_all(bool full)
 {
 	static struct rn_slist waiting;

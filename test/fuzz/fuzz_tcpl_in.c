@@ -184,7 +184,7 @@ static void command(struct world *w, struct input *in)
 	default:
 		segment(w, in);
 		if (op >> 4 & 1)
-			return; /* without the end of the turn */
+			return; /* the next segment arrives in the same turn */
 	}
 	tcpl_timer(&w->c, w->now, &ev);
 	turn(w);

@@ -31,7 +31,7 @@ static struct pkt_flow flow_of(const uint8_t *frame, const struct pkt *p)
 	return f;
 }
 
-/* Builds the headers again from the parsed ones: byte for byte those of the other implementation. */
+/* Builds the headers again from the parsed ones. They must equal, byte for byte, those of the other implementation. */
 static void rebuild_tcp(uint32_t i, enum pkt_csum mode)
 {
 	const uint8_t *frame = cap.rec[i].frame;

@@ -104,7 +104,7 @@ static struct pkt_frag linux_made(uint32_t i, struct pkt *p)
 	return f;
 }
 
-/* Reassembles the datagram whose last missing fragment is frame `last`, and parses it. */
+/* Copies the datagram that is complete to `whole`, parses it and checks its payload. Returns the payload's length. */
 static uint32_t read_whole(uint8_t *whole, struct pkt *p)
 {
 	uint32_t len = 0, i;
@@ -393,8 +393,8 @@ static void whole_ones(uint32_t src, uint16_t id, uint32_t n)
 }
 
 /*
- * A datagram loses its last fragment, or (spoilt) two of its fragments overlap. Its source sends so fast that the
- * identification is used again before the datagram's time is over.
+ * A datagram loses its last fragment, or (spoilt) two of its fragments overlap. Its source sends datagrams so fast that
+ * it uses the same identification again before the time of the incomplete datagram is over.
  */
 static void is_used_again(bool spoilt)
 {

@@ -89,7 +89,10 @@ static void offloaded_sum_is_refused_then_finished(void **state)
 	}
 }
 
-/* The kind of each frame as tshark names it; fragments as the rules say. Hop-by-hop options are skipped. */
+/*
+ * The parser finds the same kind for each frame as tshark; a fragment is reported as a fragment, and hop-by-hop options
+ * are skipped.
+ */
 static void kernel_mix_kinds(void **state)
 {
 	(void)state;

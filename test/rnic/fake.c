@@ -188,7 +188,7 @@ static int query_srq(struct fake_client *c, struct ipc_msg *m)
 	return 0;
 }
 
-/* The target of an XRC domain: it has no memory of the client's. */
+/* Answers a request that makes or opens the XRC target, which has no queues in the client's memory. */
 static int target(struct fake_client *c, struct ipc_msg *m, uint32_t xrcd, uint32_t qpn)
 {
 	if (xrcd == 0 || xrcd > c->xrcds)
@@ -327,7 +327,7 @@ static int cm(struct fake_client *c, struct ipc_msg *m)
 			return EINVAL;
 		c->id[m->cm_migrate.id].channel = m->cm_migrate.channel;
 		return fake_answer_empty(m);
-	default: /* all other requests begin with an id */
+	default: /* all other requests of the connection manager begin with the handle of an id */
 		return VALID(c->id, m->handle.handle) ? fake_answer_empty(m) : EINVAL;
 	}
 }

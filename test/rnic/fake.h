@@ -78,17 +78,17 @@ struct fake_client {
 	struct fake_id id[64];
 	struct fake_import import[16];
 	uint32_t pds;
-	uint32_t xrcds, targets; /* made so far */
+	uint32_t xrcds, targets; /* XRC domains and XRC targets made so far */
 	bool xrcd_file;          /* the last domain that was opened has a file */
 	struct ipc_msg last;     /* the request that came last */
-	uint32_t requests;       /* that have come so far */
+	uint32_t requests;       /* number of requests that have come so far */
 };
 
 struct fake; /* the thread and its socket */
 
 struct fake *fake_start(void);  /* also sets RNICD_SOCKET */
 extern bool fake_efa;           /* device 0 presents itself as an Elastic Fabric Adapter; to be set before the start */
-extern bool fake_opens;         /* it knows IPC_CM_OPEN, as rnicd does; to be set before the start */
+extern bool fake_opens;         /* the daemon knows IPC_CM_OPEN, as rnicd does; to be set before the start */
 void fake_stop(struct fake *f); /* also closes the connections of all clients */
 struct fake_client *fake_client(struct fake *f, unsigned n);
 /* refuses the next request; errno_value 0: refuses no more */
@@ -98,7 +98,7 @@ void fake_version(struct fake *f, uint32_t version); /* the version that HELLO n
 
 /* Writes a CQE as the worker does; sends an event as the control thread does. */
 void fake_cqe(struct fake_client *c, uint32_t cq, unsigned worker, const struct qp_cqe *e);
-/* The same with the sender's address, for a queue that has addresses. */
+/* The same with the sender's address, for a completion queue whose entries have addresses. */
 void fake_cqe_from(struct fake_client *c, uint32_t cq, unsigned worker, const struct qp_cqe *e, const uint8_t from[16]);
 void fake_event(struct fake_client *c, uint32_t chan, const void *slot, uint32_t size);
 /* the event goes to the channel of its id, or of the id's listener */

@@ -19,7 +19,7 @@ void assert_filled(const uint8_t *p, size_t len, uint8_t seed)
 			fail_msg("byte %zu is %#x, not %#x", i, p[i], pattern(i, seed));
 }
 
-/* Over the whole region: the daemon sees what the program writes, and the program what the daemon writes. */
+/* Checks every byte of the region: the daemon sees what the program writes, and the program what the daemon writes. */
 void assert_shared(struct ibv_mr *mr)
 {
 	uint8_t *copy = malloc(mr->length);

@@ -23,7 +23,7 @@ uint8_t pattern(size_t i, uint8_t seed);
 void fill(uint8_t *p, size_t len, uint8_t seed);
 void assert_filled(const uint8_t *p, size_t len, uint8_t seed);
 void assert_zeros(const uint8_t *p, size_t len);
-/* Over the whole region: the daemon sees what the program writes, and the program what the daemon writes. */
+/* Checks every byte of the region: the daemon sees what the program writes, and the program what the daemon writes. */
 void assert_shared(struct ibv_mr *mr);
 void assert_refused(void *p, size_t len, int access, int err);
 uint32_t pieces(const struct ibv_mr *mr);

@@ -80,7 +80,7 @@ static void datagram_ids(void **state)
 	rdma_ack_cm_event(ev);
 	ud = (struct ibv_qp_init_attr){ .cap = { 10, 10, 1, 1, 0 },
 					/*
-					 * the attributes as the program had set them: the call before has changed them
+					 * set again, because the first rdma_create_qp() has changed the attributes
 					 */
 					.qp_type = IBV_QPT_UD };
 	assert_int_equal(rdma_create_qp(child, NULL, &ud), 0);

@@ -13,9 +13,9 @@
 #include "cm_rig.h"
 #include "rnic/cm/cm.h"
 
-#define ROUTED 5000 /* of the fake daemon: the route to this port is known */
-#define NOT    5001
-#define NO_WAY 9
+#define ROUTED 5000 /* a port to which the fake daemon knows the route */
+#define NOT    5001 /* a port to which it does not know the route */
+#define NO_WAY 9    /* a port that no device of the fake daemon reaches */
 
 static int opens(void **state)
 {
@@ -109,13 +109,13 @@ static void a_route_is_resolved_once_and_before_connect(void **state)
 	assert_int_equal(rdma_resolve_route(id, 2000), 0);
 	rdma_ack_cm_event(next(RDMA_CM_EVENT_ROUTE_RESOLVED));
 	assert_int_equal(rdma_resolve_route(id, 2000),
-			 0); /* the daemon refuses the second one, this fake one does not */
+			 0); /* rnicd refuses a second request for the route; the fake daemon does not */
 	assert_int_equal(client()->last.type, IPC_CM_RESOLVE_ROUTE);
 	assert_no_event();
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-/* The neighbour may have gone since. */
+/* The neighbour may have gone since its route was last known. */
 static void a_route_that_was_known_long_ago_is_asked_for(void **state)
 {
 	struct rdma_cm_id *id = resolved(ROUTED);
@@ -191,7 +191,7 @@ static void an_id_that_nothing_is_done_with_takes_no_request(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-/* Calls that are out of turn reach the daemon, which says so. */
+/* A call that is not possible in the id's state makes the id in the daemon and is sent there; the daemon refuses it. */
 static void any_call_makes_the_id(void **state)
 {
 	struct rdma_event_channel *other = rdma_create_event_channel();

@@ -39,7 +39,7 @@ static void what_is_forgotten_is_not_done_again_by_what_was_being_done(void **st
 		wait_for(&begun);
 		rnic_later_forget(&object);
 		const int before = __atomic_load_n(&runs, __ATOMIC_RELAXED);
-		/* work runs in the order of its times: another run of the object's would come before this one */
+		/* work runs in the order of its times: if `again` were to run once more, it would run before `once` */
 		assert_true(rnic_later(2, once, &over, 1));
 		wait_for(&over);
 		assert_int_equal(__atomic_load_n(&runs, __ATOMIC_RELAXED), before);

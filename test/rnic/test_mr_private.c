@@ -18,8 +18,8 @@
 #include "mr_rig.h"
 
 /*
- * Stands in place of libc's functions, as libraries do that watch a program's mappings; counts the calls in this
- * thread.
+ * mmap() and munmap() here replace libc's, as in a library that watches a program's mappings. `heard` counts the calls
+ * of this thread.
  */
 static __thread unsigned heard;
 
@@ -377,11 +377,11 @@ static void handlers_of_the_program_are_called(void **state)
 	uint8_t *none = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	(void)state;
-	writers_lose_nothing(1); /* our handler is there */
+	writers_lose_nothing(1); /* librnic's handler is installed by now */
 	assert_int_equal(sigaction(SIGSEGV, &theirs, &before), 0);
 	assert_int_equal(sigaction(SIGSEGV, NULL, &now), 0);
 	assert_ptr_equal(now.sa_sigaction, their_handler);
-	writers_lose_nothing(1); /* and still works */
+	writers_lose_nothing(1); /* librnic's handler still works */
 	if (sigsetjmp(jump, 1) == 0)
 		*(volatile uint8_t *)none = 1;
 	assert_ptr_equal(fault_at, none);

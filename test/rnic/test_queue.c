@@ -238,13 +238,13 @@ static void bad_requests_and_a_full_queue(void **state)
 		posted++;
 	assert_int_equal(ibv_post_send(qp, &wr[0], &bad), ENOMEM);
 	assert_ptr_equal(bad, &wr[0]);
-	assert_int_equal(posted, cap.max_send_wr); /* not one request more, although the requests take few slots */
+	assert_int_equal(posted, cap.max_send_wr); /* not one request more, although small requests leave slots free */
 	take_send(peer());
 	assert_int_equal(ibv_post_send(qp, &wr[0], &bad), 0);
 	assert_int_equal(ibv_post_send(qp, &wr[0], &bad), ENOMEM);
 	for (unsigned i = 0; i < posted; i++)
 		take_send(peer());
-	for (unsigned i = 0; i < 1000; i++) { /* as many of the largest requests, many times around the ring */
+	for (unsigned i = 0; i < 1000; i++) { /* 16 of the largest requests always fit; many times around the ring */
 		wr[1].num_sge = (int)(i % 3 == 0 ? cap.max_send_sge : 1);
 		wr[1].sg_list = (struct ibv_sge[QP_MAX_SGE]){ 0 };
 		if (ibv_post_send(qp, &wr[1], &bad) != 0) {
@@ -317,7 +317,7 @@ static void a_sleeping_worker_is_woken(void **state)
 	fcntl(client()->wake, F_SETFL, O_NONBLOCK);
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
 	assert_int_equal(read(client()->wake, &v, 8), -1);
-	db[0].need_wakeup = 1; /* that of another worker */
+	db[0].need_wakeup = 1; /* another worker sleeps, not the queue pair's */
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
 	assert_int_equal(read(client()->wake, &v, 8), -1);
 	db[1].need_wakeup = 1;

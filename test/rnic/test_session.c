@@ -158,7 +158,7 @@ static void ask_for_what_is_not_there(void)
 		if (rdma_set_option(tcp, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path, 1) != -1 || errno != EOPNOTSUPP)
 			_exit(9);
 		if (ibv_query_ece(&(struct ibv_qp){ .context = c }, &ece) !=
-		    EOPNOTSUPP) /* without a sentence: programs that ask for it can do without */
+		    EOPNOTSUPP) /* prints no sentence: programs that ask for ECE also work without it */
 			_exit(8);
 	}
 }
@@ -182,8 +182,8 @@ static void what_is_not_there_is_told_once(void **state)
 }
 
 /*
- * Inline functions of the header call through pointers in the context: those of missing features return an error, and
- * programs that try them can do without.
+ * Inline functions of verbs.h call through pointers in the context. For a feature that the device lacks, the function
+ * returns an error; programs that try such a feature also work without it.
  */
 static void what_a_software_device_has_not(void **state)
 {
@@ -230,7 +230,7 @@ static void what_a_software_device_has_not(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_int_equal(rdma_get_remote_ece(&id, &ece), -1);
 	assert_int_equal(errno, EOPNOTSUPP);
-	/* The effect of these calls exists without calling them. */
+	/* Registered memory survives fork() without ibv_fork_init(), which does nothing. */
 	assert_int_equal(ibv_fork_init(), 0);
 	assert_int_equal(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
 	assert_int_equal(ibv_query_qp_data_in_order(qp, IBV_WR_SEND, 0), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues, and resizing of completion queues, in librnic. */
+/* Shared receive queues and the resizing of completion queues, in librnic. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -15,7 +15,7 @@
 #include "rnic/verbs/objects.h"
 #include <rnic/rnicdv.h>
 
-#define UD_MTU 1024u /* address of the fake daemon's device */
+#define UD_MTU 1024u /* longest datagram of the fake daemon's device, in bytes */
 
 static struct ibv_cq *cq;
 static struct ibv_qp *qp;
@@ -172,7 +172,7 @@ static void a_queue_pair_of_long_datagrams(void **state)
 	assert_true(w->dgram_write.raddr == 0x7f0000000010);
 	const struct qp_sge *s = spsc_cons_slot(&f->sq, 1);
 	assert_true(s->addr == 4096 && s->len == 100000 && s->lkey == 7);
-	for (uint32_t len = 0; len < 200000; len += 100001) { /* no bytes, and too many bytes */
+	for (uint32_t len = 0; len < 200000; len += 100001) { /* a record of 0 bytes, and one that is too long */
 		ibv_wr_start(ex);
 		ibv_wr_rdma_write(ex, 0x1234, 0x1000);
 		ibv_wr_set_ud_addr(ex, ah, 5, 6);

@@ -27,7 +27,7 @@ void side_close(struct side *s);
 /* Takes the side's next event, which must be of this type and status. ev: where the event is copied to, or NULL. */
 void expect(struct side *s, uint32_t type, int status, struct ipc_cm_event *ev);
 void listen_on(struct side *s, uint8_t host, uint16_t port);
-/* Resolves address and route, from device 1 to a host that is device 0. */
+/* Resolves address and route of 10.77.0.`host`, an address of device 0; the route leads from device 1. */
 void resolve(struct side *s, uint32_t id, uint8_t host, uint16_t port);
 int connect_id(struct side *s, uint32_t id, uint32_t qp, struct ipc_msg *m);
 

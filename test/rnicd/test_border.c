@@ -153,7 +153,7 @@ static uint32_t heard;
 
 static uint8_t nth_byte(uint32_t n, uint32_t i) { return (uint8_t)(n * 7 + i); }
 
-/* The n-th event: an effect with private data of any length, or a datagram's message. */
+/* Checks the next event: an effect with private data of any length, or a datagram's message. */
 static void hear(const struct event *ev)
 {
 	const uint32_t n = heard++, len = n * 37 % (IPC_PRIV_MAX + 1);
@@ -203,9 +203,9 @@ static void events_of_any_length_come_whole_and_in_order(void **state)
 	assert_int_equal(n_done, ROUNDS / 5);
 }
 
-#define PAGES_MOST 80u /* 256 KiB and the queue's head, and an event beside it */
+#define PAGES_MOST 80u /* pages of the queue's ring (256 KiB), its head, and an event beside the ring */
 
-/* What a queue has touched stays resident: it is little, however many events have gone through. */
+/* Pages that the queue has touched stay resident. They are few, however many events have gone through the queue. */
 static void a_queue_is_small(void **state)
 {
 	static uintptr_t pages[4 * PAGES_MOST];
@@ -265,8 +265,8 @@ static bool readable(int fd)
 }
 
 /*
- * The eventfd is read when a worker has written it, whenever that was: a descriptor that stays readable would end every
- * sleep at once.
+ * The control thread reads its eventfd if a worker has written to it since the last read, however long ago: an eventfd
+ * that stays readable would end every sleep at once.
  */
 static void a_knock_is_read_when_a_worker_has_knocked(void **state)
 {

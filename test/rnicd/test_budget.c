@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The budget of cache lines: which lines a worker touches for a connection in a turn, however many messages it carries,
- * and which for each message. One worker serves both ends of a wired pair. The lines of each object that 32 messages
- * touch and those that 64 touch are counted: the difference is the messages'. The test prints the table that
- * ARCHITECTURE.md shows, and fails when an object needs more than its budget. With the argument -v it prints each line,
- * with the octets of the object that were touched.
+ * The budget of cache lines. A worker touches some lines of a connection once in a turn, however many messages the turn
+ * carries, and other lines for each message. One worker serves both ends of a wired pair. The test counts the lines of
+ * each object that FEW messages touch, and those that MANY messages touch: the difference, divided by MANY - FEW, is
+ * the number of lines for each message. The test prints the table that ARCHITECTURE.md shows, and fails when an object
+ * needs more than its budget. With the argument -v it prints each line, with the octets that were touched.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -181,9 +181,9 @@ static void carry(enum qp_wr_op op, uint32_t n)
 }
 
 /*
- * The lines that n messages touch, posted with one ring of the doorbell. As many messages as ever go before them:
- * the first turn after a pause also touches what TCP notes of the pause, and a round trip that takes longer than those
- * before lets TCP probe.
+ * Counts the lines that n messages touch, posted with one ring of the doorbell. MANY messages go before the n messages:
+ * the first turn after a pause also touches the fields in which TCP records the pause, and after a round trip that
+ * takes longer than those before, TCP may send a probe.
  */
 static void run(enum qp_wr_op op, uint32_t len, uint32_t n, struct count *out)
 {
@@ -227,7 +227,7 @@ static const struct budget {
 
 static const char *const end_name[] = { "sender", "receiver", "both" };
 
-/* Lines for each message of the object, at one end. */
+/* Lines of the object for each message, at one end. */
 static double each(const struct count *few, const struct count *many, enum what what, uint32_t end_of)
 {
 	return ((double)many->lines[what][end_of] - few->lines[what][end_of]) / (MANY - FEW);
@@ -238,7 +238,7 @@ static double each_in_all(const struct count *few, const struct count *many, enu
 	return each(few, many, what, 0) + each(few, many, what, 1) + each(few, many, what, 2);
 }
 
-/* What is over its budget, as a sentence; NULL: nothing. */
+/* A sentence that names an object over its budget; NULL: no object is over its budget. */
 static const char *over(const struct count *few, const struct count *many)
 {
 	static char why[128];
@@ -262,8 +262,8 @@ static const char *over(const struct count *few, const struct count *many)
 }
 
 /*
- * The least of all rounds counts: on a busy machine the worker stops in the middle of some rounds, and then TCP also
- * touches what timers and probes need. Rounds go on while something is over its budget, up to ROUNDS_MAX.
+ * The least count of all rounds is used: on a busy machine the worker stops in the middle of some rounds, and then TCP
+ * also touches the fields of its timers and probes. Rounds go on while an object is over its budget, up to ROUNDS_MAX.
  */
 static void measure(enum qp_wr_op op, uint32_t len)
 {

@@ -97,7 +97,7 @@ void expect_put(uint32_t port, uint16_t lport, uint64_t now)
 	(void)now;
 }
 
-/* A command to all workers, which stays here until the test lets it continue. */
+/* A command to all workers. It stays here until the test calls all_work() and all_done(). */
 static struct cmd *under_way;
 void cmd_send_all(struct cmd *c) { under_way = c; }
 void cmd_send(struct cmd *c, uint32_t w)
@@ -332,7 +332,7 @@ static void a_listener_that_failed_is_named_by_no_request(void **state)
 		if (h != l)
 			in = h;
 	}
-	assert_int_not_equal(in, 0); /* the client has got the event */
+	assert_int_not_equal(in, 0); /* the client has received the connection request's event */
 	assert_true(destroyed(l));
 	/* The rest of the request does not touch the listener's memory, which has been freed. */
 	assert_true(destroyed(in));

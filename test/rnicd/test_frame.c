@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames whose CRCs and checksums were left open on a wire inside this process, and which are completed when they leave
- * it.
+ * On a wire inside this process, frames carry CRC and checksum fields that are not computed yet ("open"). The fields
+ * are computed when a frame leaves the process.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -58,7 +58,7 @@ static void segments_in_sequence_are_joined(void **state)
 		assert_true(host_join_add(&j, &c));
 		assert_int_equal(j.n, 3);
 		assert_int_equal(j.payload, 2 * MSS + 10);
-		assert_false(host_join_add(&j, &c)); /* nothing may follow a shorter one */
+		assert_false(host_join_add(&j, &c)); /* nothing may follow a segment that is shorter than the first */
 		host_join_head(&j, head, &h);
 
 		struct pkt p;
@@ -72,7 +72,10 @@ static void segments_in_sequence_are_joined(void **state)
 		assert_int_equal(h.gso_type, ip6 ? VIRTIO_NET_HDR_GSO_TCPV6 : VIRTIO_NET_HDR_GSO_TCPV4);
 		assert_int_equal(host_sum_of(&h, head, a.hdr), HOST_SUM_TCP);
 
-		/* as the packet library makes it for a segment of the same length; it has a pseudo sum of its own */
+		/*
+		 * A join of one segment leaves the header as the packet library made it. The checksum fields have the
+		 * pseudo header's sum, which differs by the additional length.
+		 */
 		memcpy(want, head + a.l4 + 16, 2);
 		struct host_join one;
 		host_join_begin(&one, &a);
@@ -105,7 +108,7 @@ static void what_differs_stays_alone(void **state)
 	assert_true(host_join_add(&j, &s));
 	j.head.payload = MSS - 1;
 	s = make(&g, false, 1 + 2 * MSS, MSS, PKT_TCP_ACK);
-	assert_false(host_join_add(&j, &s)); /* longer than the first */
+	assert_false(host_join_add(&j, &s)); /* longer than the first segment */
 	j.head.payload = MSS;
 	for (uint32_t seq = 1 + 2 * MSS; s = make(&g, false, seq, MSS, PKT_TCP_ACK), host_join_add(&j, &s);)
 		seq += MSS;
@@ -146,7 +149,7 @@ static void received_headers_are_checked(void **state)
 	h.flags = VIRTIO_NET_HDR_F_DATA_VALID;
 	assert_int_equal(host_sum_of(&h, f.b, f.len), HOST_SUM_VALID);
 	h.gso_type = VIRTIO_NET_HDR_GSO_TCPV4;
-	assert_int_equal(host_sum_of(&h, f.b, f.len), HOST_BAD); /* the kernel never leaves such a sum to others */
+	assert_int_equal(host_sum_of(&h, f.b, f.len), HOST_BAD); /* GSO without NEEDS_CSUM: the kernel never sends it */
 
 	const struct virtio_net_hdr good = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
 					     .csum_start = 34,
@@ -162,7 +165,7 @@ static void received_headers_are_checked(void **state)
 	assert_int_equal(host_sum_of(&h, f.b, f.len), HOST_BAD);
 	h = good;
 	h.gso_type = VIRTIO_NET_HDR_GSO_TCPV4 | VIRTIO_NET_HDR_GSO_ECN;
-	assert_int_equal(host_sum_of(&h, f.b, f.len), HOST_BAD); /* of size 0 */
+	assert_int_equal(host_sum_of(&h, f.b, f.len), HOST_BAD); /* gso_size is 0 */
 	h.gso_size = 5;
 	assert_int_equal(host_sum_of(&h, f.b, f.len), HOST_SUM_TCP);
 	h.gso_type = VIRTIO_NET_HDR_GSO_TCPV6;

@@ -288,7 +288,7 @@ static void one_that_breaks_its_event_ring(void **state)
 	fc_join(&c, &d);
 	uint32_t chan = fc_chan(&c, 10, IPC_CHANNEL_CM, &efd);
 	struct spsc_hdr *ring = (struct spsc_hdr *)(void *)(c.queues + FC_PLACE(10));
-	ring->cons = 12345; /* the index says that events were consumed which never existed */
+	ring->cons = 12345; /* the consumer index claims that events were consumed which never existed */
 	for (int i = 0; i < 40; i++) {
 		int rc = FC_CALL(&c, &m, IPC_CM_CREATE_ID, cm_create_id, .channel = chan);
 		if (rc != 0 ||
@@ -461,8 +461,8 @@ static void nothing_is_left_of_the_dead(void **state)
 			fc_close(&c);
 		}
 		/*
-		 * The first round counts what the daemon has with the well-behaved client alone, and with all helper
-		 * threads started.
+		 * The first round counts the daemon's files and mappings when the well-behaved client is its only
+		 * client and all helper threads have been started.
 		 */
 		if (round == 0) {
 			settle(&files, &regions);

@@ -51,7 +51,7 @@ static void doorbells(void **state)
 	own_lines(offsetof(struct ipc_doorbell, bits), RN_CACHE_LINE);
 }
 
-/* What others write into a worker's struct (wake-up, rings) is not on a line that the worker's own turn writes. */
+/* Fields of a worker that other threads write (wake-up, rings) are not on a line that the worker's own turn writes. */
 static void a_worker_and_its_visitors(void **state)
 {
 	(void)state;
@@ -62,7 +62,7 @@ static void a_worker_and_its_visitors(void **state)
 	assert_true(_Alignof(struct rnicd_worker) >= RN_CACHE_LINE);
 }
 
-/* References to a client's memory: each thread counts the references that it has returned on a line of its own. */
+/* Each thread counts the references to a client's memory that it has returned, on a cache line of its own. */
 static void references_given_back(void **state)
 {
 	const struct worker_client *c = NULL;

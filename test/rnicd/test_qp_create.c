@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A queue pair is made: when its client gets the answer, what the client then sees, and what happens before the worker
- * has been told. The test plays the worker and the client.
+ * The creation of a queue pair: when its client gets the answer, what the client then sees, and what happens before the
+ * worker knows the queue pair. The test plays the worker and the client.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -35,7 +35,7 @@ void client_unhold(struct client *c)
 	deaths += c->state == CLIENT_DYING && c->under_way == 0;
 }
 
-/* Another client's request that waited when the QP was destroyed. */
+/* Called for another client's request that waited when the QP was destroyed. */
 void client_error(struct client *c, int err, const char *fmt, ...)
 {
 	(void)fmt;
@@ -226,7 +226,7 @@ static void destroyed_qp_is_over_one_turn_later(void **state)
 	sent->qp.later = true;
 	answer(CMD_QP_LATER, qp.worker);
 	assert_int_equal(ended, 1);
-	assert_int_equal(cl.under_way, 1); /* `then` has to give it back */
+	assert_int_equal(cl.under_way, 1); /* the callback must release the client */
 }
 
 static void new_qps_go_to_the_idlest_worker(void **state)

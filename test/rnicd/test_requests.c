@@ -149,7 +149,10 @@ static void what_is_in_use_cannot_go(void **state)
 	close(efd2);
 }
 
-/* Windows count for the quota of regions, need their protection domain, and are freed when their client disconnects. */
+/*
+ * Memory windows count toward the quota of regions. A protection domain with windows cannot be deallocated. Windows are
+ * freed when their client disconnects.
+ */
 static void memory_windows(void **state)
 {
 	uint32_t pd = fc_pd(&c), n = 0;
@@ -169,7 +172,7 @@ static void memory_windows(void **state)
 	assert_int_equal(FC_CALL(&c, &m, IPC_DEALLOC_MW, handle, .handle = mw), 0);
 	assert_int_equal(FC_CALL(&c, &m, IPC_DEALLOC_MW, handle, .handle = mw), EINVAL);
 	assert_int_equal(FC_CALL(&c, &m, IPC_DEALLOC_PD, handle, .handle = pd), 0);
-	for (unsigned round = 0; round < 3; round++) { /* the quota of windows that were left is available again */
+	for (unsigned round = 0; round < 3; round++) { /* the quota of a client that is gone is free again */
 		fc_join(&other, &d);
 		pd = fc_pd(&other);
 		for (n = 0; (rc = FC_CALL(&other, &m, IPC_ALLOC_MW, alloc_mw, .pd = pd, .type = 1)) == 0; n++)
@@ -448,7 +451,7 @@ static void tokens_stand_for_contexts(void **state)
 	fc_join(&other, &d);
 	assert_int_equal(fc_mr(&c, &m, pd, &p, 1), 0);
 	uint32_t mr = m.reg_mr_ok.handle, stag = m.reg_mr_ok.stag;
-	/* not the asynchronous channel of a context */
+	/* a completion channel cannot have a token: the asynchronous channel of a context is needed */
 	assert_int_equal(token_call(&c, &m, IPC_TOKEN, comp, sock), EINVAL);
 	REFUSED(token_call(&c, &m, IPC_TOKEN, chan, efd), EINVAL, "a context's token must be a socket, and its own");
 	assert_int_equal(FC_CALL(&c, &m, IPC_TOKEN, handle, .handle = chan), EINVAL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each byte of the streams here is the low 8 bits of its sequence number, so that each byte's place can be checked. */
+/*
+ * Cutting and joining of TCP segments. Each byte of the streams here is the low 8 bits of its sequence number, so that
+ * each byte's place can be checked.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -23,7 +23,7 @@ static uint32_t admit(struct shape *s, uint64_t now, const uint32_t *len, uint32
 	return shape_admit(s, &a, next);
 }
 
-/* The number of frames admitted in `ns`, asked for every `step`, with a full burst always waiting. */
+/* The number of frames that the shaper admits in `ns`, if it is asked every `step` ns and a full burst always waits. */
 static uint64_t run(uint64_t rate, uint32_t len, uint64_t ns, uint64_t step)
 {
 	uint64_t tat = 0, frames = 0, next;
@@ -105,7 +105,7 @@ static void idle_gives_no_credit(void **state)
 	assert_int_equal(burst, 5);
 }
 
-/* A backlogged line goes on while its worker is away, so the worker may catch up. */
+/* With a backlog, the line's time goes on while its worker is away: the worker may then send the missed frames, too. */
 static void late_worker_catches_up(void **state)
 {
 	(void)state;
@@ -120,7 +120,7 @@ static void late_worker_catches_up(void **state)
 		while ((n = shape_admit(&s, &a, &next)) != 0)
 			frames += n;
 	}
-	assert_in_range(frames, 7700, 7900); /* frames of 9.6 ms and of the slack */
+	assert_in_range(frames, 7700, 7900); /* the frames of 9.6 ms, plus those that fit into the slack */
 }
 
 int main(void)

@@ -121,8 +121,8 @@ static void strangers_are_answered_so_many_a_second(void **state)
 }
 
 /*
- * Time in which the process did not run must not count for a peer's deadline: lib/tcp_lite takes the time that it is
- * told of off.
+ * Time in which the process did not run must not count toward a peer's deadline. The worker tells lib/tcp_lite of this
+ * time, and lib/tcp_lite subtracts it.
  */
 static void time_without_the_cpu_is_told_and_a_long_turn_is_not(void **state)
 {
@@ -134,7 +134,7 @@ static void time_without_the_cpu_is_told_and_a_long_turn_is_not(void **state)
 	worker.now += 40 * RN_NS_PER_MS;
 	worker_tell_lost(&worker);
 	assert_int_equal(worker.tcp.turns.lost, 40 * RN_NS_PER_MS);
-	worker_tell_lost(&worker); /* once */
+	worker_tell_lost(&worker); /* the same time is not told twice */
 	worker.now += 3 * RN_NS_PER_MS;
 	worker_tell_lost(&worker);
 	assert_int_equal(worker.tcp.turns.lost, 43 * RN_NS_PER_MS);
@@ -199,7 +199,7 @@ static void stranger_goes_to_the_worker_of_its_rss_queue(void **state)
 	struct rte_mbuf *m = NULL;
 	assert_int_equal(rte_ring_sc_dequeue(other.sh.rx_moved, (void **)&m), 0);
 	rte_pktmbuf_free(m);
-	/* the same frame when the table names this worker: answered here */
+	/* when the table names this worker, it answers the same frame itself */
 	port.rss.table[0] = port.rss.table[1] = 0;
 	flood(1, true);
 	assert_int_equal(worker_rx(&worker), 1);

@@ -298,9 +298,9 @@ static void nothing_is_forgotten_while_a_packet_or_an_ack_is_owed(void **state)
 
 	(void)state;
 	assert_int_equal(open_flow(1), 1);
-	assert_true(udpr_rest_due(&tx, &rx, 0) == RN_NEVER); /* whether the packet has come is not known */
+	assert_true(udpr_rest_due(&tx, &rx, 0) == RN_NEVER); /* not known yet whether the packet has come */
 	ack(1, 0, 0, start + 2 * rtt);
-	assert_true(udpr_rest_due(&tx, &rx, 0) == RN_NEVER); /* nor told to the caller */
+	assert_true(udpr_rest_due(&tx, &rx, 0) == RN_NEVER); /* the caller has not been told that the packet has come */
 	assert_int_equal(told(true), 1);
 	h.flow = tx.flow;
 	h.token = tx.token;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Three workers with a flow from each to each, over a network that loses, repeats, delays, reorders and corrupts.
- * Workers are restarted now and then, and forget flows that carry nothing, each after a time of its own. A seed
- * determines a run. usage: test_udpr_sim [SEED]: runs that seed only.
+ * Three workers, with a flow from each worker to each other, over a network that loses, repeats, delays, reorders and
+ * corrupts packets. Workers are restarted now and then. Each worker forgets flows that carry nothing, after an idle
+ * time of its own. A seed determines a run. usage: test_udpr_sim [SEED]: runs that seed only.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ struct frame {
 };
 
 struct node {
-	uint64_t key[2], idle; /* idle: ns after which it forgets a flow that carries nothing */
+	uint64_t key[2], idle; /* idle: ns after which the worker forgets a flow that carries nothing */
 	struct udpr_tx tx[NODES];
 	struct udpr_rx rx[NODES];
 	struct udpr_pkt ring[NODES][RING_WIDE], other[NODES][RING_WIDE];
@@ -55,7 +55,7 @@ static struct {
 		uint32_t from, came;
 	} packet[PACKETS];
 	uint32_t given, good, bad, forgotten, loss, twice, broken, late;
-	bool wide; /* receivers have memory for wide windows, now and then */
+	bool wide; /* receivers get memory for wide windows now and then */
 	uint32_t packets, widest, fars;
 } sim;
 
@@ -158,7 +158,7 @@ static void tell_fates(struct udpr_tx *t)
 	}
 }
 
-/* A receiver gives the flow memory while its sender has much to send; the sender takes a longer ring then. */
+/* While a sender has much to send, its receiver may get memory for a wide window; the sender then gets a long ring. */
 static void look_at_windows(uint32_t i, uint32_t k)
 {
 	struct node *n = &sim.node[i];

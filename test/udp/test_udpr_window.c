@@ -13,11 +13,11 @@ static void delay_above_the_target_makes_the_window_smaller(void **state)
 	assert_true(tx.cwnd > before);
 	before = tx.cwnd;
 	for (uint32_t n = 2; n < 8;
-	     n++) { /* round trips three times as long as the smallest one; in each round one is not */
+	     n++) { /* these round trips are three times as long; only ACK 1, in the same round, was short */
 		ack(n, 0, 0, start + 4 * rtt);
 		assert_int_equal(tx.cwnd, before);
 	}
-	ack(8, 0, 0, start + 4 * rtt); /* of the last four none */
+	ack(8, 0, 0, start + 4 * rtt); /* the fourth round trip of a round without a short one */
 	assert_true(tx.cwnd < before && tx.cwnd >= before / 2);
 	before = tx.cwnd;
 	ack(9, 0, 0, start + 4 * rtt + 1);
@@ -34,7 +34,7 @@ static void delay_of_an_end_that_did_not_run_is_no_congestion(void **state)
 	before = tx.cwnd;
 	srtt = tx.srtt;
 	ack_with(2, 0, 0, UDPR_F_LATE, start + 40 * rtt);
-	assert_true(tx.cwnd > before && tx.srtt > srtt); /* but the timers use the sample */
+	assert_true(tx.cwnd > before && tx.srtt > srtt); /* the smoothed round trip, for the timers, counts the delay */
 	before = tx.cwnd;
 	for (uint32_t n = 3; n < 10; n++)
 		ack(n, 0, 0, start + 80 * rtt);
@@ -42,8 +42,8 @@ static void delay_of_an_end_that_did_not_run_is_no_congestion(void **state)
 }
 
 /*
- * Runs a flow with much to send over a line of constant delay for some round trips; the line loses each lose_each-th
- * packet. Returns the window at the end; packets.
+ * Runs a flow with much to send over a line of constant delay for `rounds` round trips. The line loses one packet in
+ * lose_each. Returns the congestion window at the end, in packets.
  */
 static uint32_t window_after(uint32_t lose_each, uint32_t rounds)
 {
@@ -94,7 +94,7 @@ static void a_new_flow_doubles_its_window_until_the_first_delay(void **state)
 	assert_true(before < 10 * 65536);
 	ack_with(5, 0, 0, UDPR_F_LATE, start + 5 * rtt);
 	assert_true(tx.cwnd > before &&
-		    tx.cwnd - before < 65536 / 2); /* one packet a round trip, no longer one an ACK */
+		    tx.cwnd - before < 65536 / 2); /* the window grows by one packet a round trip, not one an ACK */
 }
 
 static void few_losses_make_the_window_no_smaller_and_many_do(void **state)
@@ -117,7 +117,7 @@ static void a_window_far_from_its_target_grows_faster_when_it_was_not_cut_for_a_
 		udpr_cc_ack(&tx, rtt, false, 160, now);
 		assert_int_equal(tx.cwnd >> 16, quiet ? 160 + 1 + 160 / 16 : 160 + 1);
 		udpr_cc_ack(&tx, rtt + cfg.target / 2, false, 160, now);
-		assert_in_range(tx.cwnd >> 16, quiet ? 175 : 161, quiet ? 178 : 162); /* less so near the target */
+		assert_in_range(tx.cwnd >> 16, quiet ? 175 : 161, quiet ? 178 : 162); /* slower near the target */
 	}
 }
 
@@ -140,7 +140,7 @@ static void a_sender_uses_the_window_that_the_last_ack_tells(void **state)
 	assert_int_equal(open_flow(UDPR_WINDOW), 10);
 	assert_int_equal(udpr_tx_room(&tx, UDPR_WINDOW), 0);
 	udpr_tx_ring(&tx, wide, RN_ARRAY_LEN(wide));
-	assert_int_equal(udpr_tx_room(&tx, RN_ARRAY_LEN(wide)), 0); /* the receiver takes no more */
+	assert_int_equal(udpr_tx_room(&tx, RN_ARRAY_LEN(wide)), 0); /* the receiver's window has not grown yet */
 	ack_with(0, 1, 2, 1 << UDPR_F_WINDOW, now);
 	assert_int_equal(udpr_tx_room(&tx, RN_ARRAY_LEN(wide)), UDPR_WINDOW);
 	for (uint32_t i = 0; i < UDPR_WINDOW; i++)
@@ -152,7 +152,7 @@ static void a_sender_uses_the_window_that_the_last_ack_tells(void **state)
 		assert_true(h.flags & UDPR_F_MUCH);
 	}
 	assert_false(udpr_tx_next(&tx, now, &h, &user));
-	ack_with(0, 3, 4, 0, now + 1); /* the receiver needs its memory for others */
+	ack_with(0, 3, 4, 0, now + 1); /* the receiver needs its memory for other flows, and tells the usual window */
 	assert_int_equal(udpr_tx_room(&tx, RN_ARRAY_LEN(wide)), 0);
 	ack_with(2 * UDPR_WINDOW, 0, 0, 0, now + 2);
 	assert_int_equal(told(true), 2 * UDPR_WINDOW);
@@ -180,7 +180,7 @@ static void a_receiver_with_memory_takes_more_and_tells_so(void **state)
 	come(UDPR_WINDOW + 1, UDPR_F_MUCH, UDPR_FAR);
 	assert_true(rx.much);
 	udpr_rx_widen(&rx, bits);
-	come(UDPR_WINDOW, UDPR_F_MUCH, UDPR_TWICE); /* it is still known */
+	come(UDPR_WINDOW, UDPR_F_MUCH, UDPR_TWICE); /* the receiver still knows that this packet has come */
 	come(UDPR_WINDOW + 1, UDPR_F_MUCH, UDPR_OK);
 	come(UDPR_WIDE, UDPR_F_MUCH, UDPR_OK);
 	come(UDPR_WIDE + 1, UDPR_F_MUCH, UDPR_FAR);
@@ -188,7 +188,7 @@ static void a_receiver_with_memory_takes_more_and_tells_so(void **state)
 	assert_int_equal(UDPR_WINDOW << (out.flags >> UDPR_F_WINDOW), UDPR_WIDE);
 	assert_true(out.sacks == 2 && out.sack[0].from == UDPR_WINDOW && out.sack[0].to == UDPR_WINDOW + 2);
 	assert_true(out.sack[1].from == UDPR_WIDE && out.sack[1].to == UDPR_WIDE + 1);
-	assert_null(udpr_rx_narrow(&rx)); /* numbers have come that it must not forget */
+	assert_null(udpr_rx_narrow(&rx)); /* packets have come whose numbers only the wide memory holds */
 	for (uint32_t n = 1; n < UDPR_WIDE; n++)
 		if (n != UDPR_WINDOW && n != UDPR_WINDOW + 1)
 			come(n, 0, UDPR_OK);
@@ -201,7 +201,7 @@ static void a_receiver_with_memory_takes_more_and_tells_so(void **state)
 	assert_int_equal(out.flags >> UDPR_F_WINDOW, 0);
 }
 
-/* Memory of an earlier flow may still be there. */
+/* The receiver may still have the wide memory that an earlier flow needed. */
 static void a_sender_that_never_had_much_to_send_is_told_the_usual_window(void **state)
 {
 	static uint64_t bits[UDPR_WIDE / 64];
@@ -218,7 +218,10 @@ static void a_sender_that_never_had_much_to_send_is_told_the_usual_window(void *
 	assert_int_equal(UDPR_WINDOW << (out.flags >> UDPR_F_WINDOW), UDPR_WIDE);
 }
 
-/* More ranges than an ACK tells: a sender that takes many hears of all of them in turns, another one of the lowest. */
+/*
+ * There are more ranges of received packets than one ACK holds. A sender with much to send learns all ranges from
+ * several ACKs; any other sender learns the lowest ranges only.
+ */
 static void all_ranges_are_told_in_turns(void **state)
 {
 	struct udpr_hdr out;

@@ -321,7 +321,7 @@ static void slots_are_asked_for_when_they_are_wanted_and_used_in_turn(void **sta
 	speaks(MS);
 	struct udps_peer *p = udps_way(&table, &a_peer, MS, &ask);
 	assert_true(p->wants == 0 && !udps_slot(p, MS));
-	assert_int_equal(sends(&a_peer, MS, true), UDPS_SPEAKS); /* asks for slots at once, but only once */
+	assert_int_equal(sends(&a_peer, MS, true), UDPS_SPEAKS); /* the sender asks for slots at once, but only once */
 	assert_true(p->wants != 0 && !udps_slot(p, MS));
 	assert_int_equal(sends(&a_peer, MS, false), UDPS_SPEAKS);
 	struct udps_msg m = answer(p->nonce, UDPS_TAKES);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Both ends of one flow of udpr.h. Time is the test's: a round trip takes `rtt`. For one program each. */
+/* Both ends of one flow of udpr.h. The test sets the time: a round trip takes `rtt`. Included once in a program. */
 #ifndef UDPR_ENDS_H
 #define UDPR_ENDS_H
 
@@ -41,7 +41,7 @@ static uint32_t open_flow(uint32_t n)
 	while (udpr_tx_timer(&tx, start + rtt) == start + rtt && udpr_tx_next(&tx, start + rtt, &h, &user)) {
 		if (sent++ == 0)
 			assert_int_equal(udpr_rx_open(&rx, key, "a", 1, &h, start + rtt), UDPR_OK);
-		tx.pace = 0; /* no pacing: this is about the window only */
+		tx.pace = 0; /* no pacing: only the window limits what is sent */
 	}
 	return sent;
 }
