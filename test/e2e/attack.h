@@ -10,7 +10,8 @@
 #include <stdint.h>
 
 /*
- * The victim's view: $N requests, one after the other (probe); the same with requests that every worker answers (work).
+ * What a victim of the attacks does: $N requests, one after the other (probe); $N rounds that make and destroy queues,
+ * for which every worker must answer (work).
  */
 int mode_probe(void);
 int mode_work(void);

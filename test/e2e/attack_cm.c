@@ -90,7 +90,7 @@ int mode_hijack(void)
 	return bad;
 }
 
-/* Checks that the numbers of queue pairs and the keys of memory cannot be guessed from the one before. */
+/* Checks that the number of a queue pair and the STag of a region cannot be guessed from those given out before. */
 int mode_numbers(void)
 {
 	struct raw_mr mr[QPS];
@@ -167,7 +167,7 @@ static bool next_is(struct raw_chan *ch, uint32_t type)
 	return raw_event(ch, &ev, 15000) && ev.type == type;
 }
 
-/* Connects to a listener of its own that answers no request, until a connection is refused. Stays until stdin ends. */
+/* Connects to its own listener, which answers no request, until a connection is refused. Stays until stdin ends. */
 int mode_setups(void)
 {
 	const struct ipc_addr to = raw_addr(RAW_FROM, 7100);

@@ -52,9 +52,9 @@ static void ask_with(struct raw *r, int *fds, unsigned n)
 }
 
 /*
- * Asks for the address of a neighbour that does not exist. Until rnicd gives up on it, the next requests stay in the
- * socket. So this process closes its own copies of the descriptors in those requests first, and rnicd's close is the
- * last one.
+ * Asks for the address of a neighbour that does not exist. Until rnicd gives up the search, it reads no other request
+ * of this client. So this process can close its own copies of the descriptors in the next requests before rnicd does,
+ * and rnicd's close() is the last one.
  */
 static void keep_busy(struct raw *r)
 {
@@ -83,7 +83,9 @@ int mode_lingering(void)
 	return 0;
 }
 
-/* The descriptors lie unread in the socket when it is closed: then the kernel closes them. */
+/*
+ * Closes the control socket while requests with descriptors lie unread in it. Then the kernel closes the descriptors.
+ */
 int mode_unread(void)
 {
 	struct raw r;

@@ -69,8 +69,8 @@ static bool disconnected_comes_after_the_qp_is_gone(void)
 }
 
 /*
- * Binds an id, connects to its port, waits, and then lets the id listen. *late: all this took longer than the daemon
- * waits.
+ * Binds an id, connects to its port, waits, and then lets the id listen. *late becomes true if this took longer than
+ * the daemon lets the connecting peer wait, so that the peer was refused.
  */
 static bool connect_before_listen(uint16_t port, bool *late)
 {

@@ -118,7 +118,7 @@ bool last_completion_comes_out_of_a_drain(void)
 		for (uint64_t i = 0; i < 40; i++)
 			CHECK(post_send(&cli, j.cid, i, 4096));
 		CHECK(ibv_modify_qp(j.cid->qp, &err, IBV_QP_STATE) == 0);
-		CHECK(post_send(&cli, j.cid, 40, 1)); /* as ib_drain_sq() posts one */
+		CHECK(post_send(&cli, j.cid, 40, 1)); /* in the error state, as by ib_drain_sq() of the kernel */
 		CHECK(poll_n(&cli, wc, 41));
 		for (uint64_t i = 0; i < 41; i++) {
 			CHECK(wc[i].wr_id == i);

@@ -42,7 +42,7 @@ struct end {
 	uint8_t *buf;
 };
 
-/* The fields of a completion. */
+/* The fields of a completion that the cases check. */
 struct said {
 	uint64_t wr_id;
 	enum ibv_wc_status status;
@@ -470,7 +470,7 @@ static bool burst_came(struct burst *b, uint64_t i)
 	return receive_piece(i);
 }
 
-/* Needs a wire that loses. */
+/* Needs a port that loses packets. */
 static bool messages_of_srd_overtake_one_that_waits_for_a_lost_packet(void)
 {
 	const time_t end = time(NULL) + PATIENCE;

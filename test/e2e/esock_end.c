@@ -5,7 +5,8 @@
  *
  *	esock_end listen|connect ADDRESS PORT active|passive bytes|messages [slots SIZE]
  *
- * First each end sends "streams". Bytes and messages are a pattern, whose position each end counts for itself.
+ * First the ends exchange the line "streams" over plain TCP. Bytes and messages are a pattern; each end counts for
+ * itself at which position of the pattern it is.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -164,7 +164,7 @@ static bool a_completion_is_delayed_and_those_behind_it_with_it(void)
 	return part(&j);
 }
 
-/* The same specification, and a program that sleeps: the event comes together with the completion. */
+/* The same specification. The program sleeps until a completion event, which comes together with the completion. */
 static bool a_delayed_completion_wakes_who_waits_for_its_event(void)
 {
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(cli.verbs);
@@ -208,7 +208,7 @@ static bool a_receiver_is_not_ready_for_a_time(void)
 	return part(&j);
 }
 
-/* post_srq_recv:2=HELD/300ms: counts the receives for all queue pairs of the shared queue */
+/* post_srq_recv:2=HELD/300ms; the receives of a shared queue are counted for all its queue pairs together */
 static bool a_shared_receive_queue_is_not_ready_for_a_time(void)
 {
 	return with_srq(a_receiver_is_not_ready_for_a_time);

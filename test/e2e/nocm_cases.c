@@ -16,7 +16,7 @@
 #define RECV_LEN 4096u
 #define NOT_LONG 300 /* ms after which a forbidden event would have happened */
 
-/* at: the peer's end; NULL: without GRH. */
+/* Moves the queue pair to RTR. at: the end of the peer; NULL: the address has no GRH. */
 static bool to_rtr(struct ibv_qp *qp, const struct end *at, uint32_t qpn)
 {
 	union ibv_gid gid;
@@ -128,7 +128,7 @@ static bool either_comes_first(void)
 
 		CHECK(both_new(&p, turn & 2 ? ea : eb, eb));
 		CHECK(to_rtr(p.a, p.eb, p.b->qp_num) && to_rts(p.a, 14, 7));
-		usleep(100000); /* by now the connecting side has been refused or is held */
+		usleep(100000); /* by now the daemon has refused the connecting side or holds its request */
 		CHECK(to_rtr(p.b, p.ea, p.a->qp_num) && to_rts(p.b, 14, 7));
 		CHECK(carries(p.ea, p.a, p.eb, p.b) && carries(p.eb, p.b, p.ea, p.a));
 		CHECK(both_end(&p));
@@ -245,7 +245,7 @@ static bool messages_wait_for_receives_on_an_adapter(void)
 	return both_end(&p);
 }
 
-/* This event must come, perhaps after others. */
+/* An event of this type must come for the queue pair, perhaps after other events. */
 static bool told(struct end *e, enum ibv_event_type type, const struct ibv_qp *qp)
 {
 	struct ibv_async_event ev = { .element.qp = NULL };
@@ -258,7 +258,7 @@ static bool told(struct end *e, enum ibv_event_type type, const struct ibv_qp *q
 	return true;
 }
 
-/* On InfiniBand an error that a completion tells makes no event; an RNIC also raises the event. */
+/* On InfiniBand, an error that a completion reports raises no asynchronous event; an RNIC raises the event, too. */
 static bool events_are_those_of_its_kind(void)
 {
 	bool adapter = srv.verbs->device->node_type == IBV_NODE_CA, apart = srv.verbs != cli.verbs;
@@ -276,7 +276,7 @@ static bool events_are_those_of_its_kind(void)
 	CHECK(told(&srv, IBV_EVENT_QP_ACCESS_ERR, p.b));
 	CHECK(adapter ? no_async(cli.verbs) : !apart || told(&cli, IBV_EVENT_QP_ACCESS_ERR, p.a));
 	CHECK(both_end(&p));
-	/* a fault for which both have a completion */
+	/* a fault for which both sides have a completion */
 	CHECK(both_new(&p, &cli, &srv) && both_up(&p) && ibv_post_recv(p.b, &recv, &bad_recv) == 0);
 	CHECK(send_put(&cli, p.a, 3) && poll_n(&srv, wc, 1) && poll_n(&cli, wc + 1, 1));
 	CHECK(adapter ? no_async(srv.verbs) && no_async(cli.verbs) : told(&cli, IBV_EVENT_QP_FATAL, p.a));
@@ -388,7 +388,7 @@ static bool sqd_holds_sends_back(void)
 	return true;
 }
 
-/* The event must come when the peer has what was begun, and not before. */
+/* IBV_EVENT_SQ_DRAINED comes once, after the requests under way are done, and only if the program has asked for it. */
 static bool the_end_of_draining_is_told_if_asked_for(void)
 {
 	struct ibv_qp_attr sqd = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
@@ -469,7 +469,7 @@ static bool own_work(struct ibv_qp *qp)
 	return true;
 }
 
-/* Faults are reported as to any other sender. */
+/* A queue pair that is its own peer learns of its faults as any other sender does. */
 static bool own_faults(struct ibv_qp *qp)
 {
 	struct ibv_sge small = { (uintptr_t)cli.buf, 8, cli.mr->lkey };

@@ -188,7 +188,10 @@ static bool a_message_without_a_receive_ends_its_sender(void)
 	return crowd_part(&w);
 }
 
-/* On an adapter, if rnr_retry says so. Each receive goes to one waiting message, whenever the receive is posted. */
+/*
+ * On an adapter, messages wait for receives as long as rnr_retry says. Each receive serves one waiting message,
+ * whenever the receive is posted.
+ */
 static bool messages_wait_for_receives_on_an_adapter(void)
 {
 	bool adapter = srv.verbs->device->node_type == IBV_NODE_CA;
@@ -217,7 +220,7 @@ static bool messages_wait_for_receives_on_an_adapter(void)
 	return crowd_part(&w);
 }
 
-/* rdma_create_srq: the QPs of the id use the queue without being told. */
+/* rdma_create_srq() gives an id a shared receive queue. The id's QPs use it without naming it in their attributes. */
 static bool an_id_has_a_shared_receive_queue(void)
 {
 	struct ibv_srq_init_attr a = { .attr = { .max_wr = 20, .max_sge = 2 } };
@@ -317,8 +320,8 @@ static bool what_nobody_has_polled_must_fit(void)
 /* ---- ids ---- */
 
 /*
- * Only InfiniBand's connection manager has this event, and so devices that present themselves as InfiniBand adapters;
- * iWARP has none.
+ * RDMA_CM_EVENT_TIMEWAIT_EXIT exists in InfiniBand's connection manager only. So devices that present themselves as
+ * InfiniBand adapters raise it, and iWARP devices do not.
  */
 static bool an_adapter_tells_of_the_end_of_time_wait(void)
 {

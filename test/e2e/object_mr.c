@@ -23,7 +23,7 @@ static bool put(struct rdma_cm_id *id, uint64_t to, uint32_t rkey, enum ibv_wr_o
 	return ibv_post_send(id->qp, &wr, &bad) == 0;
 }
 
-/* The target answers or refuses a Read, so the completion tells which. */
+/* Posts a Read and returns whether the target allows it, as the Read's completion tells. */
 static bool may_read(struct joined *j, uint64_t at, uint32_t rkey)
 {
 	struct ibv_wc wc;

@@ -207,7 +207,7 @@ static struct ibv_mw_bind_info part_of(struct ibv_mr *mr, unsigned access)
 	return (struct ibv_mw_bind_info){ mr, (uintptr_t)srv.buf + WIN_OFF, WIN_LEN, access };
 }
 
-/* The server may send only after the client has sent. */
+/* Makes a connection and sends a message to the server, because a server may send only after the client has sent. */
 static bool open_both_ways(struct joined *j, uint16_t port)
 {
 	struct ibv_wc wc;

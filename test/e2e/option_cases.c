@@ -129,7 +129,7 @@ static bool meets(struct joined *j)
 	return true;
 }
 
-/* Two clients send into silence: the one that has set ACK_TIMEOUT is told before the other one. */
+/* Two clients send to a peer that no longer answers. The client with ACK_TIMEOUT gets an error before the other one. */
 static bool a_silent_peer_is_waited_for_no_longer_than_asked(void)
 {
 	struct joined as_tcp = { .lid = listen_on(&srv, 8305, 4), .cid = dial(8305, NULL) };
@@ -147,7 +147,7 @@ static bool a_silent_peer_is_waited_for_no_longer_than_asked(void)
 	return true;
 }
 
-/* From INIT to RTS the way leads over RTR. A step that is not possible changes none of its attributes either. */
+/* A queue pair cannot go from INIT to RTS without RTR. An ibv_modify_qp() that fails changes no attribute, either. */
 static bool a_modify_that_fails_changes_nothing(void)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS, .qp_access_flags = IBV_ACCESS_REMOTE_READ, .timeout = 9 }, is;
@@ -178,7 +178,10 @@ static bool a_query_does_not_write_a_state_that_was_not_asked_for(void)
 	return ibv_destroy_qp(qp) == 0;
 }
 
-/* InfiniBand has a status of its own for this, which its programs check for; iWARP ends the stream (RFC 5041, 7.1). */
+/*
+ * A message finds no receive. InfiniBand has a status of its own for this, for which its programs check; iWARP ends the
+ * stream (RFC 5041, 7.1).
+ */
 static bool no_receive_is_no_bad_request_of_an_adapter(void)
 {
 	struct rdma_conn_param p = param(4, 4, NULL, 0);
@@ -275,8 +278,9 @@ static bool moves_data(struct joined *j)
 }
 
 /*
- * Environment: DESIGNS: the designs that the process's queue pairs may have, a digit of enum rnicdv_design each; not
- * set: rnicd's. TRIES: the designs to try, 0 for the process's own; not set: all.
+ * Two environment variables, with a digit of enum rnicdv_design for each design. DESIGNS: the designs that queue pairs
+ * of this process may have; not set: rnicd's own design. TRIES: the designs to try, 0 for the design of the process;
+ * not set: all.
  */
 static bool a_queue_pair_has_the_design_that_it_asks_for_or_is_refused(void)
 {

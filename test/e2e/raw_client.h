@@ -16,7 +16,8 @@
 #include "ring/spsc.h"
 
 /*
- * A condition that the daemon owes this client. When it is false, the reason is printed and the caller's `bad` grows.
+ * Checks a condition that is true if the daemon keeps to its rules. If it is false, prints the reason and increments
+ * the caller's `bad`.
  */
 #define EXPECT(cond, ...) \
 	do { \

@@ -70,7 +70,7 @@ static void fill(uint8_t *p, uint32_t m)
 
 static uint8_t seen[MESSAGES];
 
-/* Checks that the n-th Send that came may be that of message m. */
+/* Checks that the n-th Send that has come may carry message m. */
 static void note(uint32_t m, uint32_t n)
 {
 	must(unordered ? m < MESSAGES && !seen[m] : m == n, "a Send came twice, or out of order");
@@ -118,7 +118,7 @@ static int store(bool later)
 	for (;;) {
 		/* when the result is asked for, all Sends that have come are taken first */
 		if (rnicdv_poll_cq(e.cq, 1, &wc, asked ? 0 : 1000) == 1) {
-			if (unordered && wc.status == IBV_WC_WR_FLUSH_ERR) { /* a Send whose rest never came */
+			if (unordered && wc.status == IBV_WC_WR_FLUSH_ERR) { /* the rest of this Send never came */
 				post_sink(qp, sinks, wc.wr_id);
 				continue;
 			}
@@ -244,7 +244,7 @@ static enum ibv_wc_status told(void)
 	return s;
 }
 
-/* Message m: a Write to the store's slot when m is odd, else a Send. */
+/* Posts request m: message m / 2 as a Write to its slot in the store if m is odd, else as a Send. */
 static void post_one(uint32_t m, uint8_t *from)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)from, .length = len, .lkey = c.many_mr->lkey };

@@ -24,7 +24,7 @@ struct sge {
 	uint32_t key, len;
 };
 
-/* The peer: an end of cm_rig, and what the other side's hello told. */
+/* The peer of an rsocket: an end of cm_rig, and the memory that the rsocket's hello has told of. */
 struct raw {
 	struct end *e;
 	struct rdma_cm_id *id, *lid;
@@ -177,8 +177,8 @@ bool the_wire_from_a_client(void)
 
 	CHECK(raw_server(&r, 9101, 10));
 	/*
-	 * The rsocket first writes the other half of its ring into entry 1 and allows messages up to 384; then it
-	 * writes as much data as fits.
+	 * The rsocket first writes the address of the other half of its ring into entry 1 of the peer's SGL, and
+	 * allows 384 messages. Then it writes as much data as the peer's buffer has room for.
 	 */
 	CHECK(HEARD(&r, 0, 0x80, 0x01, 0x00, 0x80));
 	memcpy(&second, srv.buf + SGL + 16, 16);
@@ -192,7 +192,7 @@ bool the_wire_from_a_client(void)
 	CHECK(rpoll(&(struct pollfd){ .fd = r.fd, .events = POLLOUT }, 1, WAIT_MS) == 1);
 	CHECK(rsend(r.fd, "abcd", 4, 0) == 3);
 	CHECK(HEARD(&r, 2, 0x03, 0x00, 0x00, 0x00) && memcmp(srv.buf + DATA + 100, "abc", 4) == 0);
-	/* From the peer: data, and the message that no more comes. */
+	/* The peer writes data, then sends the message that ends its direction. */
 	CHECK(put(&r, "reply", 5, r.buf.addr, r.buf.key) && SAY(&r, 0x05, 0x00, 0x00, 0x00) &&
 	      SAY(&r, 0x02, 0x00, 0x00, 0xe0));
 	CHECK(rfcntl(r.fd, F_SETFL, 0) == 0 && rrecv(r.fd, b, 8, 0) == 5 && memcmp(b, "reply", 5) == 0);

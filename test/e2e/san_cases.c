@@ -188,8 +188,8 @@ static bool too_deep(void)
 }
 
 /*
- * Makes a connection whose client's CQ has a completion channel. A device may raise the event too early, or once too
- * often.
+ * Makes a connection whose client's CQ has a completion channel. A device may raise the channel's event too early, or
+ * once too often, and a correct program copes with that.
  */
 static bool event_join(struct joined *j, struct ibv_comp_channel **ch)
 {
@@ -286,7 +286,7 @@ static int write_to(struct rdma_cm_id *id, uint32_t from, uint32_t to, uint32_t 
 	return ibv_post_send(id->qp, &wr, &bad);
 }
 
-/* Looks at a receive's buffer while the device may write it: wrong. */
+/* Wrong: reads a receive's buffer while the device may write to it. */
 static bool receive_used(void)
 {
 	struct ibv_wc wc;
@@ -345,7 +345,7 @@ static bool written_and_told(void)
 	return part(&j);
 }
 
-/* Correct: an Atomic after the Write tells so too, and the program looks at the word that the Atomic changes. */
+/* Correct: an Atomic after the Write also tells that the Write is complete. The program watches the Atomic's word. */
 static bool written_and_counted(void)
 {
 	struct ibv_sge sge = { (uintptr_t)cli.buf + PART, 8, cli.mr->lkey };
@@ -366,7 +366,8 @@ static bool written_and_counted(void)
 }
 
 /*
- * Wrong: takes the last byte, or a flag written after the data, for the whole Write; a device may show that byte first.
+ * Wrong: concludes from the last byte of a Write, or from a flag that another Write changes after the data, that all
+ * data are there. A device may place that byte first.
  */
 static bool trusts(bool flag)
 {

@@ -163,7 +163,10 @@ static bool a_fork_works_with_them(void)
 	return true;
 }
 
-/* An importer exports what it has imported, and may end (goes): a third process then has the exporter's objects too. */
+/*
+ * An importer exports what it has imported. A third process imports the objects from the importer, and can use them
+ * even if the importer has ended (goes).
+ */
 static bool what_was_imported_is_imported_from_there(void)
 {
 	for (int goes = 0; goes < 2; goes++) {
@@ -265,7 +268,10 @@ static bool exporter_and_importer_are_killed(void)
 	return true;
 }
 
-/* The region goes first, then, with the importer's QP, the PD. What is gone must be refused. */
+/*
+ * The exporter deregisters its region. It can deallocate its PD only after the importer has destroyed its QP. Later
+ * uses of the region and of the PD must be refused.
+ */
 static bool a_pd_goes_when_nothing_is_in_it(void)
 {
 	struct agent a, b;
@@ -279,7 +285,7 @@ static bool a_pd_goes_when_nothing_is_in_it(void)
 		  .a = { IBV_WR_RDMA_WRITE, e[2], 100, lkey, (uintptr_t)cli.buf, cli.mr->rkey }) == 0);
 	CHECK(status_is(&b, IBV_WC_LOC_PROT_ERR));
 	CHECK(ASK(&b, .op = AGENT_MR, .a = { e[1] }) == EINVAL);
-	CHECK(ASK(&a, .op = AGENT_DEALLOC) == EBUSY); /* the importer's QP */
+	CHECK(ASK(&a, .op = AGENT_DEALLOC) == EBUSY); /* the importer's QP is still in the PD */
 	CHECK(ASK(&b, .op = AGENT_UNQP) == 0 && ASK(&a, .op = AGENT_DEALLOC) == 0);
 	CHECK(ASK(&b, .op = AGENT_QP) == EINVAL && ASK(&b, .op = AGENT_OWN) == EINVAL);
 	CHECK(ASK(&b, .op = AGENT_PD, .a = { e[0] }) == EINVAL);
@@ -404,7 +410,7 @@ static bool importers_go_while_others_send_their_memory(void)
 			agent_kill(&g);
 		else
 			CHECK(gone(&g));
-		CHECK(poll_n(&srv, wc, 16)); /* with success or an error */
+		CHECK(poll_n(&srv, wc, 16)); /* each Send completes, with success or with an error */
 		CHECK(how % 2 != 0 || wc[15].status == IBV_WC_SUCCESS);
 		CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_qp(exporters) == 0);
 	}

@@ -177,7 +177,7 @@ static bool sixteen_pieces(void)
 	return part(&j);
 }
 
-/* The next request sends on what a Read brings: this is right only when the fence holds that request back. */
+/* A Write sends back the bytes that a Read fetches: they are right only if the fence holds the Write back. */
 static bool a_fence_waits_for_the_read(void)
 {
 	struct joined j;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writes a capture of a synthetic connection that lib/iwarp alone has made, for an outside decoder to judge:
+ * Writes a capture of a synthetic connection, made by lib/iwarp alone, which another program decodes and checks:
  *   gen_marked OUT.pcap INITIATOR_WANTS_MARKERS RESPONDER_WANTS_MARKERS MSS SEED EASY
- * EASY 1: what tshark 4.0 can follow, one FPDU per segment and none that ends right before a marker (it counts one
- * marker too many there). On standard output: one line "frame ulpdu_len opcode markers" per FPDU.
+ * EASY 1: a connection that tshark 4.0 can follow, with one FPDU per segment and no FPDU that ends right before a
+ * marker (there tshark counts one marker too many). On standard output: one line "frame ulpdu_len opcode markers" per
+ * FPDU.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -115,7 +115,7 @@ bool iw_flow_pull(struct iw_flow *f, struct iw_seg *s)
 		}
 		*s = *h;
 		*h = f->held[--f->n_held];
-		if (rn_seq_le(end, f->next)) { /* a repetition as a whole */
+		if (rn_seq_le(end, f->next)) { /* all octets of this segment have been delivered before */
 			i = 0;
 			continue;
 		}

@@ -39,7 +39,7 @@ struct side {
 	struct mpa_neg_rx neg;
 	struct mpa_frame frame;
 	bool operating;
-	bool broken; /* a verdict has refused the stream, so its rest means nothing */
+	bool broken; /* a verdict has refused the stream, so the rest of the stream is skipped */
 	struct mpa_rx rx;
 	uint8_t stage[MPA_STAGE_SIZE];
 };

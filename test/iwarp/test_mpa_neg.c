@@ -222,7 +222,7 @@ static void enhanced_words_bit_by_bit(void **state)
 	}
 }
 
-/* RFC 5044 section 7.1.1: used when either side asks. */
+/* RFC 5044 section 7.1.1: the CRC is used if either side asks for it. */
 static void crc_asked_by_one_side_only(void **state)
 {
 	(void)state;
@@ -238,7 +238,10 @@ static void crc_asked_by_one_side_only(void **state)
 		}
 }
 
-/* A peer that drops the initiator's C in its Reply: CRC was asked for, so it is used, or the connection is refused. */
+/*
+ * The Reply has no C flag although the Request had one. The CRC was asked for, so it is used nevertheless, or
+ * (crc_must) the connection is refused.
+ */
 static void reply_without_the_c_asked_for(void **state)
 {
 	struct mpa_policy p = plain;
@@ -367,7 +370,7 @@ static void each_rtr_kind(void **state)
 		}
 }
 
-/* A Read as RTR needs a place for a Read: it is not chosen where no Read may be outstanding. */
+/* A Read as RTR message is not chosen if the initiator's ORD, or the IRD that the responder offers, allows no Read. */
 static void read_rtr_needs_depth(void **state)
 {
 	struct mpa_policy pi = plain, pr = plain;
@@ -384,7 +387,7 @@ static void read_rtr_needs_depth(void **state)
 	pi.rtr = MPA_RTR_READ;
 	assert_int_equal(talk(&pi, &pr, &ai, &ar, &accept), MPA_NEG_NO_RTR);
 
-	/* A responder that chooses the Read although there is no place for it. */
+	/* A responder chooses the Read although its IRD is 0. */
 	struct mpa_frame rep = { .reply = true, .rev = 2, .enhanced = true, .p2p = true, .rtr = MPA_RTR_READ };
 	pi.ord = 4;
 	assert_int_equal(mpa_neg_finish(&pi, &rep, &ai), MPA_NEG_NO_RTR);

@@ -31,7 +31,7 @@ static void to_ring(uint32_t at, const uint8_t *p, uint32_t n)
 		bytes[(at + i) & (RING - 1)] = p[i];
 }
 
-/* Full Operation begins at this index. */
+/* A walk over the ring; Full Operation begins at index `base`. */
 static struct mpa_ring ring_at(uint32_t base, bool markers)
 {
 	return (struct mpa_ring){

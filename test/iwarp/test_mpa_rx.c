@@ -201,7 +201,7 @@ static void random_streams(void **state)
 	}
 }
 
-/* FPDUs of up to 65,535 octets, which the stage holds. With markers, FPDUPTR may exceed 16 bits without harm. */
+/* The cases above, with each of the larger marker spacings. */
 static void markers_that_stand_elsewhere(void **state)
 {
 	for (ref_step = 1024; ref_step <= MPA_MARKER_STEP_MAX; ref_step *= 2) {
@@ -248,6 +248,10 @@ static void the_spacing_of_a_sender_is_found(void **state)
 	ref_step = MPA_MARKER_STEP;
 }
 
+/*
+ * The stage holds an FPDU with a ULPDU of 65,535 octets. With markers, the distance from the length field to the last
+ * markers exceeds 16 bits; FPDUPTR has its low 16 bits.
+ */
 static void largest_fpdu(void **state)
 {
 	(void)state;

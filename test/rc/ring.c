@@ -34,7 +34,7 @@ static void drop_all(struct ring_end *e)
 	e->next = e->tail;
 }
 
-/* Does what lib/rc asks of its stream. False: it asks for nothing. */
+/* Carries out what lib/rc asks of its stream (rc_todo()). False: lib/rc has asked for nothing. */
 static bool obey(struct ring_end *e)
 {
 	uint32_t todo = rc_todo(&e->rc), len;
@@ -53,7 +53,7 @@ static bool obey(struct ring_end *e)
 	return todo != 0;
 }
 
-/* Makes records until they exceed the ring's room, as one would for a socket that is full. */
+/* Makes records until more bytes are queued than the ring has room for, as an adapter over a kernel's socket does. */
 static bool fill(struct ring_end *e)
 {
 	struct rc_ctx *ctx = &e->n->ctx.rc;

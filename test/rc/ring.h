@@ -2,8 +2,8 @@
 /*
  * The reliable connection over a stream that is not TCP: two rings of bytes in memory. The adapter works like one over
  * a kernel's socket: bytes are written while the ring has room, at any boundary; each read returns the bytes that
- * happen to be there; no bytes come out of order, and nobody says which bytes the peer has. Queue pairs and memory are
- * those of the rig, whose TCP is not used.
+ * happen to be there; no bytes come out of order. There are no acknowledgements: enum ring_done says when a record
+ * counts as acknowledged. Queue pairs and memory are those of the rig, whose TCP is not used.
  */
 #ifndef RING_H
 #define RING_H
@@ -65,7 +65,7 @@ void ring_connect(struct ring *g);
 bool ring_turn(struct ring *g);
 /* Runs until nothing happens any more. */
 void ring_run(struct ring *g);
-/* Moves the clock on by so many ns, in steps, and runs. */
+/* Moves the clock on by ns nanoseconds, in steps, and runs after each step. */
 void ring_wait(struct ring *g, uint64_t ns);
 /* Runs until a completion comes; fails the test if none can come. */
 struct qp_cqe ring_cqe(struct ring *g, struct spsc_cons *c);

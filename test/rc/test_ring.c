@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/rc works without TCP: all of it over rings of bytes, cut at random boundaries. */
+/* lib/rc works without TCP: each operation, and each way to end, over rings of bytes that are cut at random places. */
 #include "ring.h"
 
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static struct rig_cfg config(uint64_t seed)
 	rig_defaults(&cfg);
 	cfg.seed = seed;
 	cfg.mtu = seed % 3 == 0 ? 1500 : 9000;
-	cfg.stages = 16; /* a quarter of the stages is for records that are written in parts */
+	cfg.stages = 16; /* a quarter of these staging buffers is for records that are written in parts */
 	cfg.crc = seed % 4 != 0;
 	cfg.markers[0] = seed % 3 == 0;
 	cfg.markers[1] = seed % 2 == 0;
@@ -211,7 +211,7 @@ static void a_stream_that_ends_inside_an_fpdu_is_broken(void **state)
 	ring_free(g);
 }
 
-/* The memory changes between two parts of one FPDU: the FPDU is sent as it was, and its CRC is right. */
+/* The memory changes between two parts of one FPDU: both parts are sent as at the first one, and the CRC is right. */
 static void an_fpdu_that_goes_in_parts_is_of_one_piece(void **state)
 {
 	struct ring *g = connected(9);
