@@ -13,9 +13,9 @@ struct daemon;
 
 /*
  * Finds the daemon and connects to its telemetry socket. `telemetry`: path of that socket, or NULL. With NULL the
- * daemon is the one that answers at `control`, its control socket. When nobody answers there and `any` is set, it is
- * the only daemon on the machine. Returns NULL after one sentence on stderr that says what to do. daemon_close() frees
- * the result.
+ * daemon is the one whose control socket is `control`. If no daemon answers there and `any` is set, the only daemon on
+ * the machine is taken. Returns NULL after one sentence on stderr that says what to do. daemon_close() frees the
+ * result.
  */
 struct daemon *daemon_open(const char *telemetry, const char *control, bool any);
 void daemon_close(struct daemon *d);

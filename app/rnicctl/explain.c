@@ -84,8 +84,8 @@ static void limit_add(struct verdict *v, double weight, const char *name, const 
 
 /* ---- reading counters ---- */
 
-/* The scheduler's statistics of each thread of the daemon. None if the daemon runs on another machine or in another
- * container, or hides them. */
+/* Reads the scheduler's statistics of each thread of the daemon. There are none if the daemon runs on another machine
+ * or in another container, or if the kernel hides its /proc files. */
 static void threads_look(struct sight *s, long pid)
 {
 	char path[80];
@@ -112,7 +112,7 @@ static void threads_look(struct sight *s, long pid)
 		closedir(dir);
 }
 
-/* The times of all CPUs in /proc/stat. None if the kernel does not report them. */
+/* Reads the times of all CPUs from /proc/stat. The times are 0 if the kernel does not report them. */
 static void steal_look(struct sight *s)
 {
 	FILE *f = fopen("/proc/stat", "re");
@@ -310,7 +310,7 @@ static void cpu_limits(struct verdict *v, const struct sight *a, const struct si
 		}
 }
 
-/* In a virtual machine: the host gives it less CPU time than it has CPUs. */
+/* The host of a virtual machine gives it less time than its CPUs could use. */
 static void steal_limit(struct verdict *v, const struct sight *a, const struct sight *b)
 {
 	const double share = b->ticks > a->ticks ? 100 * (b->stolen - a->stolen) / (b->ticks - a->ticks) : 0;
@@ -331,7 +331,7 @@ static int heavier(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* The number of limits of the same cause that are not printed, if this is the last printed one. */
+/* If limit[at] is the last one of its cause: the number of limits of this cause that are not printed; else 0. */
 static uint32_t untold(const struct verdict *v, uint32_t at)
 {
 	uint32_t more = 0;

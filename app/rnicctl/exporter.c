@@ -181,7 +181,7 @@ static void leave(evutil_socket_t sig, short what, void *base)
 	event_base_loopbreak(base);
 }
 
-/* Takes over fd, even if it fails. */
+/* Serves HTTP at the listening socket fd. The caller must not use fd again, even if this fails. */
 static bool answer_at(struct event_base *base, int fd, const struct exporter *e)
 {
 	struct evhttp *http = evhttp_new(base);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Answers Prometheus: GET /metrics over HTTP returns the present counters. Each request looks for the daemon anew, so
- * it may be restarted in between.
+ * Answers Prometheus: GET /metrics over HTTP returns the present counters. For each request the exporter looks for the
+ * daemon anew, so the daemon may be restarted in between.
  */
 #ifndef EXPORTER_H
 #define EXPORTER_H

@@ -11,7 +11,7 @@ struct known {
 	const char *name;
 	enum counter_group group;
 	const char *ours;
-	const char *but; /* how it differs; "": it does not */
+	const char *but; /* how rnicd's counter differs; "": not at all */
 };
 
 struct known_place {

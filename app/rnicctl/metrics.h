@@ -8,9 +8,9 @@
 
 #include "daemon.h"
 
-/* Writes them to `out`. False: the daemon does not answer any more. */
+/* Writes the counters to `out`. False: the daemon does not answer any more. */
 bool metrics_write(struct daemon *d, FILE *out);
-/* Writes them to stdout. Returns the exit status. */
+/* Writes the counters to stdout. Returns the exit status. */
 int metrics_print(struct daemon *d);
 
 #endif

@@ -83,8 +83,8 @@ static const char *text_of(const json_t *v, char buf[CELL])
 static void id_of(const char *line, char id[CELL]) { snprintf(id, CELL, "%.*s", (int)strcspn(line, " "), line); }
 
 /*
- * Reads a whole list: an answer holds only a part of a long list. If the list changes between two answers, an object
- * may be in both: it is kept once.
+ * Reads a whole list: an answer holds only a part of a long list. If the list changes between two answers, the same
+ * object may be in both: it is kept once. Lists that are only text keep all their lines.
  */
 static json_t *whole_list(struct daemon *d, const struct kind *k)
 {

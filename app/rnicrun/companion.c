@@ -31,7 +31,7 @@ static const char configuration[] = "[rnicd]\n"
 				    "device = pair:rnic0\n"
 				    "address = 10.77.0.2/24\n";
 
-/* The daemon and the folder with all that it writes. */
+/* The private daemon, and the folder with all files that it writes. */
 struct companion {
 	char dir[32];
 	char socket[64], conf[64], log[64], notify[64];
@@ -121,7 +121,7 @@ static void become_rnicd(const struct companion *c, const char *rnicd, pid_t par
 	_exit(CANNOT);
 }
 
-/* True: it is ready. False: it has ended. */
+/* True: the daemon is ready. False: the daemon has ended. */
 static bool wait_until_ready(struct companion *c)
 {
 	char notice[NOTICE_SIZE];
@@ -174,7 +174,7 @@ static int run_program(const struct companion *c, char *const *argv)
 	sigemptyset(&held);
 	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
 		sigaddset(&held, passed[i]);
-	sigprocmask(SIG_BLOCK, &held, &before); /* until there is a child to pass signals to */
+	sigprocmask(SIG_BLOCK, &held, &before); /* signals wait until there is a child to pass them to */
 	pid = fork();
 	if (pid == 0) {
 		sigprocmask(SIG_SETMASK, &before, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A private rnicd for one program (rnicrun --with-daemon): it starts before the program, and ends and leaves nothing
- * behind when the program ends. Its two ports, 10.77.0.1 and 10.77.0.2, are wired to each other.
+ * A private rnicd for one program (rnicrun --with-daemon). The daemon is started before the program. When the program
+ * ends, the daemon is stopped, and its files are removed. Its two ports, 10.77.0.1 and 10.77.0.2, are wired to each
+ * other.
  */
 #ifndef COMPANION_H
 #define COMPANION_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rnicrun --huge: big blocks of malloc() and its family come from hugepages in a memfd of the process, so that
- * ibv_reg_mr() of them moves nothing. It is preloaded beside librnic and does not depend on it: for librnic this is
- * memory that is shared already. Blocks below BIG come from libc, and so do all blocks when the system has no hugepages
- * left.
+ * ibv_reg_mr() of them moves nothing: for librnic they are memory that is shared already. This library is preloaded
+ * beside librnic and does not depend on librnic. Blocks below BIG come from libc, and so do all blocks when the system
+ * has no hugepages left.
  *
  * The pool is an address range that is allocated in units. A hugepage is taken from the system with its first unit and
  * returned with its last. A child made by fork() gets copies of the hugepages in use, in ordinary memory (fork()

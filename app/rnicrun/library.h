@@ -3,9 +3,10 @@
 #define RNICRUN_LIBRARY_H
 
 /*
- * The file to preload, an absolute path (malloc'ed): beside this program as it lies in a build or in an installation,
- * else at `installed`. NULL, and one line on stderr: there is none, or others may write to it. beside: possible paths,
- * relative to this program's folder; NULL-terminated.
+ * Returns the absolute path (malloc'ed) of the file to preload: the first file of `beside` that exists, else
+ * `installed`. beside: NULL-terminated paths, relative to this program's folder, in a build and in an installation.
+ * NULL, after a line on stderr: none of the files exists. If others may write to the file, the process ends with status
+ * 127.
  */
 char *library_find(const char *name, const char *const *beside, const char *installed);
 

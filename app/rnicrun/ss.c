@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rnicrun --ss: a table of rnicd's sockets, as `ss -tuanp` prints one of the kernel's. rnicd says which sockets there
- * are and names the file of each; which processes have this file open is read from /proc, as ss does.
+ * rnicrun --ss: a table of rnicd's sockets, like the table of the kernel's sockets that `ss -tuanp` prints. rnicd lists
+ * its sockets and names the file of each. The processes that have this file open are found in /proc, as ss does.
  */
 #include "ss.h"
 

@@ -173,7 +173,7 @@ static int cut_short(const struct where *w, bool before)
 	return bad;
 }
 
-/* Imports the memory at an address of this process, without a descriptor. false: the daemon may not look it up. */
+/* Imports the memory at an address of this process, without a descriptor. Returns 0 or the errno of the refusal. */
 static int by_address(struct raw *r, const void *p, int writable)
 {
 	uint32_t region;

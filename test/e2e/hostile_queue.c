@@ -380,8 +380,8 @@ int mode_holes(const struct where *w)
 }
 
 /*
- * Registers hugepages, then gives them back to the kernel behind the daemon's back and allocates them itself: the
- * daemon's next access ends in SIGBUS.
+ * Registers hugepages, then gives them back to the kernel while the daemon has them mapped, and allocates them itself:
+ * the daemon's next access ends in SIGBUS.
  */
 int mode_huge_holes(const struct where *w)
 {

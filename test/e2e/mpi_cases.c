@@ -75,7 +75,8 @@ static void step(const double *from, double *to, long n)
 }
 
 /*
- * Heat in a rod with its ends held at 0: computed distributed, and by each rank alone; both must agree to the last bit.
+ * Heat in a rod whose ends are held at 0. All ranks compute it together, and each rank computes it alone; both results
+ * must agree to the last bit.
  */
 static int stencil(void)
 {

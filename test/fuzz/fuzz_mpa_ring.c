@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The walk over FPDUs in a ring whose octets may be anything. The first octet chooses markers and their spacing, four
- * octets where Full Operation begins, the rest is the content of the ring. The walk moves by whole FPDUs, never passes
- * the end of the bytes, changes only the CRC fields of FPDUs that it has passed, and accepts the sums that it has made
- * itself.
+ * The walk over FPDUs in a ring whose octets may be anything. The first octet chooses markers and their spacing, the
+ * next four octets the index at which Full Operation begins; the rest is the ring's content. The walk moves by whole
+ * FPDUs, never passes the end of the bytes, changes only the CRC fields of FPDUs that it has passed, and accepts the
+ * sums that it has made itself.
  */
 #include <stdlib.h>
 #include <string.h>

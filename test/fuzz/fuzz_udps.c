@@ -20,7 +20,7 @@ static void check(bool ok)
 		abort();
 }
 
-/* Parses a message. True: the table is to take it. */
+/* Parses a message. True: the message is one for the table. */
 static bool look_word(const uint8_t *p, uint32_t len, struct udps_msg *m)
 {
 	uint8_t *exact = malloc(len ? len : 1), out[UDPS_LEN];

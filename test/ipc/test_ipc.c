@@ -225,8 +225,8 @@ static void a_full_socket_says_eagain(void **state)
 }
 
 /*
- * A change of a message changes a line of this table. It needs a new version, unless the present version is in no
- * release yet.
+ * A change of a message changes a line of this table. Such a change needs a new IPC_VERSION, unless no release has the
+ * present version yet.
  */
 static void the_messages_are_those_of_this_version(void **state)
 {

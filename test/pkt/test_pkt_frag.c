@@ -273,7 +273,7 @@ static void two_ends_and_bytes_behind_the_end_spoil_the_datagram(void **state)
 	spoils(2400, 3001, false, true);
 	spoils(2400, 2999, false, true);
 	spoils(800, 900, false, true);   /* another end inside the datagram */
-	spoils(3000, 3100, false, true); /* another end beyond it */
+	spoils(3000, 3100, false, true); /* another end beyond the first one */
 	spoils(3200, 3208, true, true);
 	spoils(800, 900, false, false);   /* an end before fragments that are held */
 	spoils(2400, 3200, false, false); /* a held fragment with more fragments behind it becomes the last one */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ids that the daemon is told of with their first call: they take fewer requests, and programs see no difference. */
+/*
+ * librnic makes an id in the daemon only with the first call that needs the daemon. So an id takes fewer requests, and
+ * programs see no difference.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -175,7 +178,7 @@ static void a_refused_id_may_try_again(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-/* A channel is not destroyed while it has ids, whether or not the daemon knows them. */
+/* An event channel is not destroyed while it has ids, whether or not these ids exist in the daemon. */
 static void an_id_that_nothing_is_done_with_takes_no_request(void **state)
 {
 	const uint32_t before = client()->requests;

@@ -65,8 +65,8 @@ static void twice_and_overlapping_share_pages(void **state)
 }
 
 /*
- * Neighbouring buffers that are registered in any order lie side by side in the end: at most one mapping for each
- * window of the arena.
+ * Neighbouring buffers that are registered in any order end up side by side in the arena: there is at most one mapping
+ * for each window of the arena.
  */
 static void neighbours_join(void **state)
 {

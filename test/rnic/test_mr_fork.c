@@ -119,7 +119,7 @@ static void children_start_afresh(void **state)
 	free(p);
 }
 
-/* Such children run on the parent's own memory until they execute another program. */
+/* Children of posix_spawn(), system() and popen() run in the parent's own memory until they execute another program. */
 static void programs_are_started_by_other_means_than_fork(void **state)
 {
 	static char *const argv[] = { (char *)(uintptr_t) "true", NULL };
@@ -152,7 +152,7 @@ static void programs_are_started_by_other_means_than_fork(void **state)
 	free(heap);
 }
 
-/* Threads use heaps that are partly registered while another thread forks: the child touches no lock of theirs. */
+/* Threads use heaps that are partly registered while another thread forks: the child must not wait for their locks. */
 static void *use_heap(void *stop)
 {
 	unsigned seed = (unsigned)(uintptr_t)&seed;

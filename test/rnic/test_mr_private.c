@@ -35,7 +35,10 @@ int munmap(void *at, size_t len)
 	return (int)syscall(SYS_munmap, at, len);
 }
 
-/* Such a library holds a lock while it registers: if registration told it of its own mappings, it would deadlock. */
+/*
+ * A library that watches mappings, as above, holds a lock while it registers memory. If librnic's own mappings called
+ * the library's mmap(), it would wait for its own lock.
+ */
 static void who_watches_mappings_hears_of_the_programs_alone(void **state)
 {
 	uint8_t *p = mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), buf[300];
@@ -332,14 +335,14 @@ static void mappings_grow_beside_their_neighbours(void **state)
 		struct ibv_mr *a = ibv_reg_mr(pd, p, len, RW), *b = ibv_reg_mr(pd, p + len, len, RW);
 		assert_non_null(a);
 		assert_non_null(b);
-		/* There is no room behind it. */
+		/* There is no room behind the mapping. */
 		assert_ptr_equal(mremap(p, len, 4 * len, 0), MAP_FAILED);
 		uint8_t *q = mremap(p, len, 4 * len, MREMAP_MAYMOVE);
 		assert_ptr_not_equal(q, MAP_FAILED);
 		assert_filled(q, len, 6);
 		assert_zeros(q + len, 3 * len);
 		memset(q + len, 0xee, 3 * len);
-		/* The first region was moved along, the second has lost nothing. */
+		/* The first region was moved with the mapping; the second one has lost no bytes. */
 		memcpy(q, "further", 8);
 		assert_true(fake_mr_read(client(), a->rkey, (uintptr_t)p, got, 8));
 		assert_memory_equal(got, "further", 8);
@@ -347,7 +350,7 @@ static void mappings_grow_beside_their_neighbours(void **state)
 		assert_int_equal(p[len], pattern(0, 2));
 		struct ibv_mr *whole = ibv_reg_mr(pd, q, 4 * len, RW);
 		assert_shared(whole);
-		/* Grows in place, into the hole that the first one left. */
+		/* Shrinks, then grows in place, into the hole that the shrinking has left. */
 		uint8_t *r = mremap(q, 4 * len, 2 * len, 0);
 		assert_ptr_equal(r, q);
 		assert_ptr_equal(mremap(q, 2 * len, 3 * len, 0), q);

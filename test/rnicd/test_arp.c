@@ -196,7 +196,7 @@ static void old_news_is_probed_in_use(void **state)
 	static const uint8_t moved[6] = { 2, 0, 0, 0, 0, 7 };
 	hear(PKT_ARP_REQUEST, moved, 0x0a000009, 0x0a000055, 3000 + ARP_FRESH_NS, &todo);
 	assert_int_equal(todo.n_out, 0);   /* the request is not for our address */
-	assert_int_not_equal(e->gen, gen); /* but it tells the sender's new MAC address */
+	assert_int_not_equal(e->gen, gen); /* but the request has the sender's new MAC address */
 	assert_memory_equal(e->mac, moved, 6);
 }
 

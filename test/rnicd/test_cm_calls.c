@@ -100,7 +100,7 @@ static void one_request_makes_an_id_with_its_addresses(void **state)
 	struct ipc_addr own = fc_addr(1, 0), dst = fc_addr(99, 7001);
 
 	(void)state;
-	/* nobody has asked for this neighbour: its route is not known */
+	/* no client has asked for this neighbour yet: the route to it is not known */
 	assert_int_equal(OPEN(&m, .dst = dst), 0);
 	assert_int_equal(m.cm_open_ok.status, 0);
 	assert_int_equal(m.cm_open_ok.dev, 0);

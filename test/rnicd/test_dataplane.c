@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The whole data plane over a wired pair: connections and all operations; by copy and by reference, shaped, through an
- * impaired network, to oneself; with one and two workers. Nothing is left behind.
+ * The whole data plane over a wired pair of ports: connections and all operations. The cases send by copy and by
+ * reference, over a shaped line, through an impaired network, and from a port to itself, with one worker and with two.
+ * At the end of each case all packet buffers have come back.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -174,7 +174,7 @@ static void lent_qp_comes_to_the_wanted_worker(void **state)
 	assert_int_equal(arrived, 1);
 	assert_int_equal(qp.worker, to);
 	assert_int_equal(((struct qp_shm *)(void *)queues)->worker, to);
-	/* the same borrower moves it to another worker; if it is there already, at once */
+	/* the borrower may move the QP again; if the QP is at this worker already, the callback runs at once */
 	client_qp_lend(&qp, to, &arrived, then);
 	assert_int_equal(arrived, 2);
 	assert_int_equal(cl.under_way, 1);

@@ -471,7 +471,7 @@ static void tokens_stand_for_contexts(void **state)
 
 	/*
 	 * A region that a guest registers in the context's domain is visible to all who have the token; a region in a
-	 * domain of its own is visible to nobody else.
+	 * domain of the guest's own is visible to no other client.
 	 */
 	assert_int_equal(token_call(&other, &m, IPC_TOKEN_PD, pd, sock), 0);
 	uint32_t guest = m.handle.handle;

@@ -62,7 +62,7 @@ static void check_names_the_line(void **state)
 	assert_int_equal(run_it(&r, "--check", d.conf), 1);
 	snprintf(want, sizeof(want), "%s:4: unknown key 'colour' in a section [rnicd]\n", d.conf);
 	assert_string_equal(r.text, want);
-	assert_int_equal(run_it(&r, "--config", d.conf), 1); /* and it does not start */
+	assert_int_equal(run_it(&r, "--config", d.conf), 1); /* and rnicd does not start */
 	assert_string_equal(r.text, want);
 	remove_config(&d);
 }

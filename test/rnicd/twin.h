@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The data plane with real workers, and two clients in the test's own process: memory, queues and doorbells as librnic
- * lays them out, and the control plane's steps that a connection needs. One thread drives all of it.
+ * lays them out, and the control plane's steps that a connection needs. One thread of the test drives all this.
  */
 #ifndef TEST_RNICD_TWIN_H
 #define TEST_RNICD_TWIN_H

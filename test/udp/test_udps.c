@@ -124,7 +124,7 @@ static void words_that_break_a_rule_are_refused(void **state)
 	assert_true(reads_with(wire_stale, 28, UDPS_NOBODY));
 	assert_false(reads_with(wire_takes, 28, 4));
 	assert_false(reads_with(wire_ask, 5, 0xff)); /* a socket's number is not that of the group */
-	assert_false(reads_with(wire_ask, 9, 0x12)); /* nor that of a queue pair */
+	assert_false(reads_with(wire_ask, 9, 0x12)); /* nor is it that of a queue pair */
 	for (uint32_t i = 20; i < 28; i++) {         /* without a nonce */
 		memcpy(b, wire_ask, UDPS_LEN);
 		memset(b + 20, 0, 8);
@@ -278,7 +278,7 @@ static void what_comes_unasked_must_know_the_q_key(void **state)
 	assert_int_equal(sends(&a_peer, MS, false), UDPS_SPEAKS);
 	m.qkey--;
 	assert_true(udps_hear(&table, &a_peer, &m, MS));
-	assert_false(udps_hear(&table, &a_peer, &m, MS)); /* told once */
+	assert_false(udps_hear(&table, &a_peer, &m, MS)); /* the missing socket is reported once */
 	assert_int_equal(sends(&a_peer, MS, false), UDPS_PLAIN);
 	speaks(MS);
 	m = answer(0, UDPS_STALE);
