@@ -118,8 +118,8 @@ static void reply(uint64_t unique, const void *d, size_t n)
 }
 
 /*
- * Answers every request of FUSE but FLUSH and RELEASE, which closing a file sends. Ends when the file system is
- * unmounted.
+ * Answers the requests of FUSE that opening a file sends, but not FLUSH and RELEASE, which closing it sends. Ends when
+ * the file system is unmounted.
  */
 static void serve(void)
 {
@@ -157,7 +157,7 @@ static void serve(void)
 }
 
 /*
- * $MOUNT: an empty directory. Mounts a file system there as root, then becomes user $UID. Prints "cannot mount" with
+ * $MOUNT: an empty directory. Mounts a file system there as root, then becomes user 65534. Prints "cannot mount" with
  * the reason when this system allows no mount.
  */
 int mode_fuse(void)

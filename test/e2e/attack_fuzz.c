@@ -162,7 +162,7 @@ static uint32_t choose(int *fds)
 	return n;
 }
 
-/* A client with all objects that requests need, or one whose HELLO has random descriptors. */
+/* Opens a client, in most cases with random sizes or descriptors in its HELLO. False: the daemon has refused it. */
 static bool begin(struct raw *r)
 {
 	int fds[IPC_MAX_FDS];

@@ -137,7 +137,10 @@ static int too_many(struct raw *r)
 	return bad;
 }
 
-/* Sends from a file that is truncated under the daemon: the connection must fail, and the daemon must live. */
+/*
+ * Imports a file that is truncated before its registration, or before a Write whose source it is. The registration must
+ * fail; the Write may end in any way. The daemon must live.
+ */
 static int cut_short(const struct where *w, bool before)
 {
 	struct raw_job j;

@@ -91,7 +91,7 @@ int mode_messages(const struct where *w)
 			close(s);
 		}
 	}
-	/* After HELLO: the same, with random contents of the right length. */
+	/* After HELLO: messages of random types and lengths, with random contents. */
 	EXPECT((rc = raw_open(&r)) == 0, "%d", rc);
 	for (unsigned i = 0; i < 3000 && bad == 0; i++) {
 		for (size_t k = 0; k < sizeof(m); k++)
@@ -109,7 +109,7 @@ int mode_messages(const struct where *w)
 	rc = react(r.sock, &m, IPC_MSG_HDR, NULL, 0);
 	EXPECT(rc == -1, "a truncated message: %d", rc);
 	raw_close(&r);
-	/* A client that sends nothing, and one that shuts down only its sending side. */
+	/* A client that sends nothing, and shuts down only its sending side. */
 	raw_must((s = raw_dial()) >= 0, "connect");
 	shutdown(s, SHUT_WR);
 	usleep(20000);

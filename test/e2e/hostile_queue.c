@@ -447,7 +447,7 @@ int mode_eventfd(const struct where *w)
 	int bad = 0;
 
 	/*
-	 * Blocking eventfds that are full from the start, and event rings of one slot: the events of all ids wait in
+	 * A blocking eventfd that is full from the start, and an event ring of one slot: the events of all ids wait in
 	 * the daemon.
 	 */
 	if (raw_open(&j.r) != 0)

@@ -134,7 +134,7 @@ bool a_null_region_gives_zeros_and_takes_anything(void)
 	struct joined j;
 
 	CHECK(from != NULL && to != NULL && join(&j, 8214));
-	/* i 0: gathered together with the client's bytes; i 1: a long one of zeros alone */
+	/* any address reads as zeros. i 0: address 0; i 1: an address near the end of the range */
 	for (unsigned i = 0; i < 2; i++) {
 		struct ibv_sge in = { (uintptr_t)srv.buf, BUF_LEN, srv.mr->lkey };
 		struct ibv_recv_wr r = { .sg_list = &in, .num_sge = 1 }, *bad_recv;

@@ -19,7 +19,8 @@
  *   sum NAME			prints the sum of a region's bytes
  *   quit
  * further lines of output: "cm CONN EVENT STATUS PRIVATE-HEX", "wc CONN OPCODE STATUS BYTES VENDOR INVALIDATED
- * FIRST-BYTES-HEX", "async TYPE", "done COMMAND", "failed COMMAND: REASON"
+ * FIRST-BYTES-HEX", "async TYPE", "done COMMAND", "failed COMMAND: REASON". INVALIDATED is the STag that a Send has
+ * invalidated, or the immediate; 0: neither.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -7,8 +7,8 @@
  *		prints its QPN, address and STag; checks each range that a completion reports; ends after COUNT records.
  *		MAPS: number of record maps of its queue pair: the ranges come from the map; bytes between stay 0
  *        ud_record ADDRESS member COUNT MAX GROUP TAG
- *		is a target in the group; writers address its memory from 0 on with the STag TAG. A line of its stdin
- *		binds the tag to the second record's memory, and it prints that the tag is bound
+ *		is a target in the group; writers address its memory from 0 on with the STag TAG. For a line of its
+ *		stdin, it binds the tag to the second record's memory and prints "bound"
  *        ud_record ADDRESS writer TO QPN WHERE STAG MAX LEN...
  *		writes records of these lengths in turn, one for each line of its stdin, until stdin ends
  *        ud_record ADDRESS store COUNT MAX

@@ -11,7 +11,7 @@
  *   srq			makes a shared receive queue: its number
  *   recv SLOT...		posts receives
  *   target | ini		makes a queue pair in INIT: its number
- *   openqp NUMBER		opens a target that another process has made
+ *   openqp NUMBER		opens a target that another process has made: its state
  *   join t|i NUMBER GID GID	brings the queue pair to RTS, with this peer
  *   send SRQN LENGTH SALT | imm ...	posts a Send
  *   write ADDRESS RKEY LENGTH SALT | read ADDRESS RKEY LENGTH

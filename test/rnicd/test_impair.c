@@ -149,7 +149,7 @@ static void reordering_lets_gap_frames_pass(void **state)
 			highest = seqs[i];
 	}
 	assert_true(st.impair_reorder > 50);
-	/* the last frames may be held back for good: no later frame passes them */
+	/* the last frames may be held without arriving late: no later frame can pass them */
 	assert_in_range(late, st.impair_reorder - 4, st.impair_reorder);
 }
 
