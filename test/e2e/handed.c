@@ -4,9 +4,9 @@
  *
  *	handed connect|listen ADDRESS PORT active|passive
  *
- * First each end sends the line "streams" and reads the peer's line, but no byte beyond it. After the switch the
- * passive end tells the address of its memory, and the active end writes and sends; each message is answered. Then the
- * program prints "refusals": the sockets that cannot be switched, and why.
+ * First each end sends the line "streams" and reads the peer's line, but no byte beyond it. At the switch the passive
+ * end tells the address of its memory in its private data. The active end writes to this memory, then sends a message,
+ * which the passive end answers. Then the program prints "refusals": the sockets that cannot be switched, and why.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -31,7 +31,7 @@ static void *sender(void *arg)
 	uint8_t *buf = pattern_new(f->len, f->seed);
 	size_t done = 0, piece = 1;
 
-	/* Reads and writes in pieces of all sizes. */
+	/* Sends in pieces of all sizes. */
 	while (done < f->len) {
 		size_t n = f->len - done < piece ? f->len - done : piece;
 		ssize_t got = rsend(f->fd, buf + done, n, 0);

@@ -417,7 +417,7 @@ static bool dereg_under_srq(void)
 	return (srv.mr = ibv_reg_mr(srv.pd, srv.buf, BUF_LEN, IBV_ACCESS_LOCAL_WRITE)) != NULL;
 }
 
-/* Two datagram queue pairs. Messages that find no receive do not matter here. */
+/* Wrong: a datagram queue pair sends a message to itself, and the program changes the message's buffer meanwhile. */
 static bool datagram_changed(bool reliable)
 {
 	struct ibv_qp_init_attr_ex a = {

@@ -317,7 +317,7 @@ static int post_from(struct ibv_qp *qp, uint64_t addr, uint32_t lkey, uint32_t l
 	return ibv_post_send(qp, &wr, &bad);
 }
 
-/* The exporter's QP sends memory that the agent registered. */
+/* The exporter's QP writes memory that the agent has registered to the peer. */
 static bool sends(struct ibv_qp *qp, uint64_t addr, uint32_t lkey)
 {
 	struct ibv_wc wc;
@@ -392,7 +392,7 @@ static bool regions_outlive_their_importer(void)
 	return true;
 }
 
-/* The importer ends, in order or killed, while connections of the exporter send the importer's memory. */
+/* The importer ends, in order or killed, while a connection of the exporter sends the importer's memory by Writes. */
 static bool importers_go_while_others_send_their_memory(void)
 {
 	struct ibv_wc wc[16];
@@ -410,7 +410,7 @@ static bool importers_go_while_others_send_their_memory(void)
 			agent_kill(&g);
 		else
 			CHECK(gone(&g));
-		CHECK(poll_n(&srv, wc, 16)); /* each Send completes, with success or with an error */
+		CHECK(poll_n(&srv, wc, 16)); /* each Write completes, with success or with an error */
 		CHECK(how % 2 != 0 || wc[15].status == IBV_WC_SUCCESS);
 		CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_qp(exporters) == 0);
 	}

@@ -106,8 +106,8 @@ static bool inline_data_is_taken_at_once(void)
 }
 
 /*
- * Sixteen pieces of odd lengths with gaps between, gathered on one side and scattered on the other. The sink of a Read
- * is one piece: a Read Request names only one (RFC 5040, 4.4).
+ * Sixteen pieces of irregular lengths with gaps between, gathered on one side and scattered on the other. A Read fills
+ * sixteen pieces, too, although a Read Request names only one sink (RFC 5040, 4.4).
  */
 static uint32_t odd(unsigned i) { return 1 + i * i * 13 % 601; }
 
