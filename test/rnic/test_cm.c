@@ -189,7 +189,7 @@ static void passive_side(void **state)
 	rdma_destroy_qp(child);
 	assert_int_equal(rdma_destroy_id(child), 0);
 
-	/* Refused with a sentence. */
+	/* A request that is refused with private data. */
 	raise_request(id, 41);
 	ev = next(RDMA_CM_EVENT_CONNECT_REQUEST);
 	assert_int_equal(rdma_reject(ev->id, "no", 2), 0);

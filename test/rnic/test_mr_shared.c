@@ -24,7 +24,9 @@ static unsigned imports(void)
 	return n;
 }
 
-/* Checks regions anywhere in the mapping, both ways; the other mapping of the memory sees the contents, too. */
+/*
+ * Checks two regions of the mapping in both directions. other: a second mapping of this memory (or NULL), checked too.
+ */
 static void assert_passed_through(uint8_t *p, size_t len, uint8_t *other)
 {
 	fill(p, len, 11);
@@ -64,7 +66,9 @@ static void system_v(void **state)
 	shmdt(q);
 }
 
-/* POSIX shared memory: reopened by name, and with neither name nor descriptor left. */
+/*
+ * POSIX shared memory whose descriptor is closed. blind 0: its name is gone, too; blind 1: it can be reopened by name.
+ */
 static void posix_shm(void **state)
 {
 	char name[64];

@@ -401,7 +401,7 @@ static void the_daemon_dies(void **state)
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), EIO);
 	assert_null(ibv_alloc_pd(c));
 	assert_int_equal(errno, EIO);
-	/* All objects can be destroyed. */
+	/* All objects of the lost session can be destroyed. */
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 	assert_int_equal(ibv_destroy_comp_channel(ch), 0);

@@ -202,7 +202,7 @@ static void requests_at_random(void **state)
 	for (uint32_t i = 0; i < FUZZ_MESSAGES; i++) {
 		struct pollfd p = { .fd = joins > 0 ? c.sock : -1, .events = POLLRDHUP };
 		if (joins == 0 || poll(&p, 1, 0) == 1 ||
-		    /* when the daemon has dropped the client for breaking a queue, it connects again */
+		    /* the client connects again if the daemon has dropped it for breaking a queue, and now and then */
 		    i % 3000 == 0) {
 			if (joins > 0)
 				fc_close(&c);
@@ -357,7 +357,7 @@ static void clients_without_end(void **state)
 	fc_close(&c);
 }
 
-/* A registration of memory that does not exist must not kill the daemon. */
+/* A region names the same page many times, and the client then removes the page from its file: the daemon must live. */
 static void memory_that_there_is_not(void **state)
 {
 	struct ipc_msg m;

@@ -69,7 +69,7 @@ static uint64_t within(uint64_t from, uint64_t to)
 
 static void silent(void) { assert_true(igmp_next(&igmp) == RN_NEVER); }
 
-/* Takes all messages about joining. */
+/* Takes all messages that wait to be sent, at the time of each one or at `now` if that is later. */
 static void settle(uint64_t now)
 {
 	for (uint64_t at; (at = igmp_next(&igmp)) != RN_NEVER;)
