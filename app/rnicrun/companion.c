@@ -20,6 +20,7 @@
 #define CANNOT      127
 #define BY_SIGNAL   128 /* plus the signal's number: a shell's exit status for it */
 #define NOTICE_SIZE 64  /* bytes of sd_notify's "READY=1" and the like */
+#define LOOK_MS     50
 
 static const char configuration[] = "[rnicd]\n"
 				    "socket = %s/rnicd.sock\n"
@@ -121,22 +122,33 @@ static void become_rnicd(const struct companion *c, const char *rnicd, pid_t par
 	_exit(CANNOT);
 }
 
-/* True: the daemon is ready. False: the daemon has ended. */
+static bool has_ended(pid_t pid)
+{
+	siginfo_t info = { .si_pid = 0 };
+
+	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
+}
+
+/*
+ * True: the daemon is ready. False: the daemon has ended. Without pidfd_open() (Linux before 5.3, seccomp) rnicrun notices
+ * its end at the next look.
+ */
 static bool wait_until_ready(struct companion *c)
 {
 	char notice[NOTICE_SIZE];
 	struct pollfd on[2] = { { .fd = c->ready, .events = POLLIN },
 				{ .fd = (int)syscall(SYS_pidfd_open, c->pid, 0), .events = POLLIN } };
-	bool ready = false;
+	bool ready = false, ended = false;
 
-	while (!ready && on[1].fd >= 0 && (poll(on, 2, -1) >= 0 || errno == EINTR)) {
+	while (!ready && !ended) {
+		(void)poll(on, 2, on[1].fd >= 0 ? -1 : LOOK_MS);
+		ended = has_ended(c->pid); /* before recv(): rnicd may have been ready before its end */
 		ssize_t n = recv(c->ready, notice, sizeof(notice) - 1, MSG_DONTWAIT);
 		notice[n > 0 ? n : 0] = '\0';
 		ready = strstr(notice, "READY=1") != NULL;
-		if (!ready && (on[1].revents & POLLIN))
-			break;
 	}
-	close(on[1].fd);
+	if (on[1].fd >= 0)
+		close(on[1].fd);
 	return ready;
 }
 

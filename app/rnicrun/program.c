@@ -21,14 +21,16 @@ static bool find(const char *name, char path[PATH_MAX])
 		snprintf(path, PATH_MAX, "%s", name);
 		return access(path, X_OK) == 0;
 	}
-	for (dirs = dirs != NULL ? dirs : "/bin:/usr/bin"; *dirs != '\0'; dirs += *dirs == ':') {
+	dirs = dirs != NULL ? dirs : "/bin:/usr/bin";
+	for (;;) { /* an empty folder, also the last one, is the working directory */
 		size_t n = strcspn(dirs, ":");
 		if (snprintf(path, PATH_MAX, "%.*s/%s", (int)n, n > 0 ? dirs : ".", name) < PATH_MAX &&
 		    access(path, X_OK) == 0)
 			return true;
-		dirs += n;
+		if (dirs[n] == '\0')
+			return false;
+		dirs += n + 1;
 	}
-	return false;
 }
 
 /* Whether a program is linked statically. Only programs of the machine's own word size are checked. */

@@ -99,8 +99,10 @@ int mode_messages(const struct where *w)
 		m.type = (uint16_t)(raw_random() % (IPC_TYPES + 2));
 		m.len = (uint16_t)(IPC_MSG_HDR + raw_random() % (sizeof(m) - IPC_MSG_HDR));
 		m.status = 0;
-		if (raw_call(&r, &m, -1) == EPIPE && raw_open(&r) != 0)
-			bad++;
+		if (raw_call(&r, &m, -1) != EPIPE)
+			continue;
+		raw_close(&r);
+		bad += raw_open(&r) != 0;
 	}
 	raw_close(&r);
 	/* The header's length is not the message's. */
