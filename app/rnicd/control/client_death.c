@@ -48,13 +48,11 @@ static void leave_done(struct cmd *cmd)
 
 static void again(struct loop_timer *t) { client_death_soon(rn_container_of(t, struct client, timer)); }
 
-static void try_at(struct client *c, uint64_t when)
+static void try_later(struct client *c)
 {
 	c->timer.due = again;
-	loop_timer_arm(&c->timer, when);
+	loop_timer_arm(&c->timer, rnicd_now() + QUIET_POLL_NS);
 }
-
-static void try_later(struct client *c) { try_at(c, rnicd_now() + QUIET_POLL_NS); }
 
 /* False: no memory at the moment; the caller tries again. */
 static bool step_leave(struct client *c)
@@ -82,6 +80,10 @@ struct look {
 	struct client *c;
 };
 
+static void paused(struct loop_timer *t) { client_unhold(rn_container_of(t, struct client, timer)); }
+
+/* If bytes are unsent, the hold of the client lasts until the pause has ended, so no other event begins the next look
+ * earlier. */
 static void look_done(struct cmd *cmd)
 {
 	struct look *l = rn_container_of(cmd, struct look, cmd);
@@ -89,12 +91,13 @@ static void look_done(struct cmd *cmd)
 	bool found = cmd->refers.found;
 
 	free(l);
-	client_unhold(c);
 	if (found) {
-		try_at(c, rnicd_now() + UNSENT_POLL_NS);
+		c->timer.due = paused;
+		loop_timer_arm(&c->timer, rnicd_now() + UNSENT_POLL_NS);
 		return;
 	}
 	c->step = STEP_QUIET;
+	client_unhold(c);
 }
 
 static void refers_add(struct cmd_refers *r, const uint8_t *base, uint64_t len)

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The death of a client whose memory others still send, with workers and a clock that the test plays. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "border/news.h"
+#include "control/client.h"
+#include "control/cm.h"
+#include "control/dev.h"
+#include "control/why.h"
+
+struct rnicd rnicd;
+
+static struct client *cl; /* freed with its death */
+static struct worker_client view;
+static uint8_t memory[64];
+
+/* ---- functions that the files under test call ---- */
+
+static uint64_t now;
+uint64_t rnicd_now(void) { return now; }
+
+static struct loop_timer *armed; /* the one timer that runs; NULL: none */
+static uint64_t due_at;
+void loop_timer_arm(struct loop_timer *t, uint64_t when)
+{
+	armed = t;
+	due_at = when;
+}
+void loop_timer_disarm(struct loop_timer *t)
+{
+	(void)t;
+	armed = NULL;
+}
+
+/* The command under way, and the numbers of the commands of two types so far. */
+static struct cmd *sent;
+static uint32_t looks, leaves;
+void cmd_send_all(struct cmd *c)
+{
+	assert_null(sent);
+	sent = c;
+	looks += c->type == CMD_CLIENT_REFERS;
+	leaves += c->type == CMD_CLIENT_DEL;
+}
+
+/* The client has no objects: these functions have nothing to do. */
+void cm_client_dies(struct client *c) { (void)c; }
+void cm_client_conns(struct client *c) { (void)c; }
+void client_qp_end(struct client_qp *q) { (void)q; }
+void client_targets_leave(struct client *c) { (void)c; }
+void client_srqs_withdraw(struct client *c) { (void)c; }
+void client_xrcds_leave(struct client *c) { (void)c; }
+bool client_pds_leave(struct client *c)
+{
+	(void)c;
+	return true;
+}
+void client_mr_void(struct client_mr *mr) { (void)mr; }
+void client_mr_free(struct client *c, struct client_mr *mr)
+{
+	(void)c;
+	(void)mr;
+}
+void client_mw_free(struct client *c, struct client_mw *mw)
+{
+	(void)c;
+	(void)mw;
+}
+void client_srq_free(struct client_srq *s) { (void)s; }
+void client_cq_free(struct client_cq *q) { (void)q; }
+void client_chan_free(struct client_chan *ch) { (void)ch; }
+void client_pds_free(struct client *c) { (void)c; }
+void client_imports_free(struct client *c) { (void)c; }
+void client_host_gone(struct client *host) { (void)host; }
+void qp_mw_close(struct qp_dev *d, uint32_t stag)
+{
+	(void)d;
+	(void)stag;
+}
+struct qp_dev *dev_get(uint32_t index)
+{
+	(void)index;
+	return NULL;
+}
+
+void client_forget_workers(struct client *c) { c->wc[0] = NULL; }
+void client_forget_regions(struct client *c) { (void)c; }
+static bool unmapped;
+void client_unmap(struct client *c)
+{
+	c->region[IPC_REGION_QUEUES].base = NULL;
+	unmapped = true;
+}
+bool client_is_unmapped(const struct client *c)
+{
+	(void)c;
+	return unmapped;
+}
+
+/* The socket, the log and the user's share. */
+void loop_del(struct loop_fd *f) { f->fd = -1; }
+void loop_events(struct loop_fd *f, uint32_t events)
+{
+	(void)f;
+	(void)events;
+}
+void fds_cancel(uint64_t key) { (void)key; }
+void fds_close(struct fds_job *closing, uid_t uid, int sock)
+{
+	(void)closing;
+	(void)uid;
+	(void)sock;
+}
+bool fds_open(uint64_t key, int sock, int dir, const struct fds_mapping *m)
+{
+	(void)key;
+	(void)sock;
+	(void)dir;
+	(void)m;
+	return false;
+}
+void news_add(enum news_kind kind, const char *fmt, ...)
+{
+	(void)kind;
+	(void)fmt;
+}
+void rnicd_log(enum rnicd_log_level level, const char *fmt, ...)
+{
+	(void)level;
+	(void)fmt;
+}
+void why_quota(uint32_t client, int pid, const char *sentence)
+{
+	(void)client;
+	(void)pid;
+	(void)sentence;
+}
+bool user_take(struct user *u, enum user_table table, uint32_t index, uint32_t n)
+{
+	(void)u;
+	(void)table;
+	(void)index;
+	(void)n;
+	return true;
+}
+void user_give(struct user *u, enum user_table table, uint32_t index, uint32_t n)
+{
+	(void)u;
+	(void)table;
+	(void)index;
+	(void)n;
+}
+void user_put(struct user *u) { (void)u; }
+
+/* ---- tests ---- */
+
+/* The workers answer the command under way; found: a connection has bytes of the client to send. */
+static void answer(enum cmd_type type, bool found)
+{
+	struct cmd *c = sent;
+
+	assert_non_null(c);
+	assert_int_equal(c->type, type);
+	sent = NULL;
+	if (type == CMD_CLIENT_REFERS)
+		c->refers.found = found;
+	c->done(c);
+}
+
+/* Some turns of the loop in which no time passes. */
+static void turns(void)
+{
+	for (int i = 0; i < 5; i++)
+		client_reap();
+}
+
+static void the_timer_is_due(void)
+{
+	struct loop_timer *t = armed;
+
+	assert_non_null(t);
+	now = due_at;
+	armed = NULL;
+	t->due(t);
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	now = 1;
+	armed = NULL;
+	sent = NULL;
+	looks = leaves = 0;
+	unmapped = false;
+	rnicd.n_workers = 1;
+	cl = calloc(1, sizeof(*cl));
+	assert_non_null(cl);
+	*cl = (struct client){ .state = CLIENT_READY,
+			       .src.fd = -1,
+			       .wc[0] = &view,
+			       .joined = true,
+			       .shared = true,
+			       .region[IPC_REGION_QUEUES] = { .base = memory, .size = sizeof(memory) } };
+	rn_list_push_front(&clients.all, &cl->link);
+	clients.n = 1;
+	return 0;
+}
+
+/* Each look takes the time of all workers: between two looks is a pause, whatever else happens meanwhile. */
+static void workers_look_for_unsent_bytes_once_in_a_pause(void **state)
+{
+	(void)state;
+	client_die(cl);
+	turns();
+	answer(CMD_CLIENT_DEL, false);
+	turns();
+	for (uint32_t look = 1; look <= 3; look++) {
+		assert_int_equal(looks, look);
+		answer(CMD_CLIENT_REFERS, true);
+		turns();
+		assert_int_equal(looks, look); /* the pause has not ended */
+		client_death_soon(cl);         /* another client has returned a PD */
+		turns();
+		assert_int_equal(looks, look);
+		assert_in_range(due_at - now, RN_NS_PER_MS, RN_NS_PER_S);
+		the_timer_is_due();
+		turns();
+	}
+	assert_false(unmapped);
+	answer(CMD_CLIENT_REFERS, false);
+	turns();
+	assert_true(unmapped);
+	assert_int_equal(leaves, 1);
+	assert_int_equal(clients.n, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(workers_look_for_unsent_bytes_once_in_a_pause, begin),
+	};
+
+	return cmocka_run_group_tests_name("death", tests, NULL, NULL);
+}
