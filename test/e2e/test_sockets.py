@@ -10,6 +10,7 @@ import json
 import os
 import resource
 import signal
+import struct
 import sys
 import tempfile
 
@@ -482,6 +483,32 @@ def a_server_of_another_user_than_its_listeners_accepts_connects_and_executes():
         s.ok()
         assert s.stderr() == "", s.tail()
         h.ok()
+
+
+@case
+def each_user_that_has_shown_a_sockets_descriptor_may_use_the_socket():
+    with Daemon(pair_conf(rnicd="socket-mode = 0666")) as d:
+        os.chmod(d.dir, 0o711)
+        def client(uid):
+            os.seteuid(uid)
+            try:
+                r = Raw(d.sock)
+            finally:
+                os.seteuid(0)
+            r.join()
+            return r
+        maker, stranger, ninth, *users = clients = [client(uid) for uid in (0, 60100, 60009, *range(60001, 60009))]
+        status, m, fds = maker.bind(A)
+        assert status == 0, status
+        shows = lambda r: r.ask("IPC_SOCK_FIND", shows=fds)[0]
+        listens = lambda r: r.ask("IPC_SOCK_LISTEN", m[:8] + struct.pack("<II", 4, 0))[0]
+        assert [shows(r) for r in users * 2] == [0] * 16
+        assert [listens(r) for r in (maker, *users, stranger)] == [0] * 9 + [errno.EBADF]
+        # rnicd remembers eight users beside the maker; a user that it has forgotten shows the descriptor again
+        for r in (ninth, users[0]):
+            assert [listens(r), shows(r), listens(r)] == [errno.EBADF, 0, 0]
+        for r in clients:
+            r.close()
 
 
 if __name__ == "__main__":

@@ -23,6 +23,10 @@ enum sk_state {
 	SK_GRAM,      /* a datagram socket, from its creation to its end */
 };
 
+/* Users, besides the one that made a socket, whose programs may use it. A further user takes the place of the user that
+ * came first; a program of that user is refused once, and shows the descriptor again (sock_daemon.c). */
+#define SK_SHOWN_MAX 8u
+
 /* The doorbells of a user's sockets; exist from the user's first client for sockets to the end of rnicd. */
 struct sk_user {
 	struct rn_link link;
@@ -37,8 +41,9 @@ struct sk_user {
 struct sk {
 	struct owner owner; /* OWNER_SOCK: the number by which clients and workers name it */
 	struct owner file;  /* OWNER_SOCK_FD: the kernel's number of the program's end of the socket pair */
-	bool is_shown; /* a program of another user, `shown`, has shown the descriptor, so that user may use it, too */
-	uid_t shown;
+	uint32_t
+		n_shown; /* how often a program of a further user has shown the descriptor, so that the user may use it */
+	uid_t shown[SK_SHOWN_MAX];
 	uint64_t ino;       /* inode number of the program's end; 0: there has never been one */
 	uint32_t number;    /* its number among all sockets: sk_next() */
 	struct loop_fd src; /* rnicd's end of the socket pair */
@@ -129,6 +134,8 @@ struct ipc_sock_ok sk_answer(const struct sk *s);
  * asked. */
 void sk_hand_over(struct client *c, struct sk *s, bool with_memory);
 
+/* Whether the client's user has made the socket, or has shown its descriptor (sk_find.c). */
+bool sk_may_use(const struct client *c, const struct sk *s);
 /* Finds the socket of a descriptor that the client has shown (sk_find.c). */
 void sk_show(struct client *c);
 /* Answers with a part of the list of sockets that the client may see (sk_list.c). */

@@ -20,6 +20,16 @@ static uint32_t kind_of(const struct sk *s)
 	return IPC_SOCK_IS_BOUND;
 }
 
+bool sk_may_use(const struct client *c, const struct sk *s)
+{
+	if (s->user == c->user)
+		return true;
+	for (uint32_t i = 0; i < rn_min_u32(s->n_shown, SK_SHOWN_MAX); i++)
+		if (s->shown[i] == c->uid)
+			return true;
+	return false;
+}
+
 void sk_show(struct client *c)
 {
 	const struct owner *o = owner_get(OWNER_SOCK_FD, c->shown); /* a descriptor that is no socket has the cookie 0,
@@ -30,10 +40,8 @@ void sk_show(struct client *c)
 		client_error(c, EBADF, "the descriptor does not belong to a socket of this rnicd");
 		return;
 	}
-	if (s->user != c->user) {
-		s->is_shown = true;
-		s->shown = c->uid;
-	}
+	if (!sk_may_use(c, s))
+		s->shown[s->n_shown++ % SK_SHOWN_MAX] = c->uid;
 	struct ipc_msg m = { .sock_found = { .kind = kind_of(s) } };
 	m.sock_found.sock = sk_answer(s);
 	if (s->dev == CM_NO_DEV)

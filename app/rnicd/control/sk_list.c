@@ -15,7 +15,7 @@
 
 static bool may_see(const struct client *c, const struct sk *s)
 {
-	return c->uid == 0 || c->uid == geteuid() || c->user == s->user || (s->is_shown && s->shown == c->uid);
+	return c->uid == 0 || c->uid == geteuid() || sk_may_use(c, s);
 }
 
 /* Bytes between two indices of a ring, at most the size of the ring. */

@@ -59,16 +59,11 @@ void sk_hand_over(struct client *c, struct sk *s, bool with_memory)
 	s->fd = -1;
 }
 
-static bool may_use(const struct client *c, const struct sk *s)
-{
-	return s->user == c->user || (s->is_shown && s->shown == c->uid);
-}
-
 struct sk *sk_find(struct client *c, uint64_t key, enum sk_state state)
 {
 	struct sk *s = sk_of(key);
 
-	if (s == NULL || !may_use(c, s) || s->gone) {
+	if (s == NULL || !sk_may_use(c, s) || s->gone) {
 		client_error(c, EBADF, "there is no such socket");
 		return NULL;
 	}
@@ -197,7 +192,7 @@ static void sk_listen(struct client *c)
 	uint32_t backlog = rn_min_u32(rn_max_u32(r.backlog, 1), BACKLOG_MAX);
 	struct sk *s = sk_of(r.sock);
 
-	if (s != NULL && may_use(c, s) && s->state == SK_LISTENING) {
+	if (s != NULL && sk_may_use(c, s) && s->state == SK_LISTENING) {
 		listen_again(c, s, backlog);
 		return;
 	}
