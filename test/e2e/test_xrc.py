@@ -303,6 +303,20 @@ def another_user_with_the_same_file_has_a_domain_of_its_own():
 
 
 @case
+def an_administrator_cannot_drop_the_host_of_a_domain():
+    with Host() as h:
+        one = h.member()
+        i = h.pair(one)
+        host = next(line.split()[0] for line in h.d.telemetry("/rnic/clients") if " pid 0 " in line)
+        answer = h.d.telemetry(f"/rnic/drop_client,{host}")
+        assert not answer["done"] and "XRC domain" in answer["say"], answer
+        one.do("recv", 0)
+        i.do("send", one.srqn, 10, 1)
+        assert i.done()[0] == 0 and one.done()[0] == 0
+        h.ends(i, one)
+
+
+@case
 def pingpong_of_one_client_and_of_three():
     programs.own_network()
     for personality in ("iwarp", "roce"):

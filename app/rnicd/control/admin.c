@@ -127,6 +127,10 @@ bool admin_drop_client(const char *number, char *say)
 	rn_list_each(struct client, c, &clients.all, link) {
 		if (*end != '\0' || end == number || c->id != id || c->state == CLIENT_DYING)
 			continue;
+		if (c->hosts != NULL)
+			return no(say,
+				  "client %u is no process but an XRC domain, and ends with the last process of it",
+				  c->id);
 		snprintf(say, ADMIN_SAY_MAX, "client %u (pid %d) is dropped", c->id, (int)c->pid);
 		client_drop(c, "its administrator asked for it");
 		loop_poke();
