@@ -158,6 +158,7 @@ void cm_conn_free(struct cm_conn *k)
 {
 	if (k->id != NULL)
 		k->id->conn = NULL;
+	k->owner.key = 0;
 }
 
 static bool may_have_more = true;
@@ -179,7 +180,9 @@ const struct rn_list *cm_conns(void)
 
 struct cm_conn *cm_conn_of(uint64_t key)
 {
-	(void)key;
+	for (uint32_t i = 0; i < n_conns; i++)
+		if (conns[i].owner.key == key)
+			return &conns[i];
 	return NULL;
 }
 
@@ -226,12 +229,33 @@ static uint8_t ring[SLOTS * IPC_EVENT_SLOT_CM + 4096] RN_ALIGNED(4096);
 static struct rnicd_port port[2];
 static struct rnicd_port_cfg port_cfg[2];
 
-static int begin(void **state)
+static struct client_chan *chan_new(uint8_t *region)
 {
 	const struct spsc_place at = {
-		.region = ring, .region_size = sizeof(ring), .nslots = SLOTS, .slot_size = IPC_EVENT_SLOT_CM
+		.region = region, .region_size = sizeof(ring), .nslots = SLOTS, .slot_size = IPC_EVENT_SLOT_CM
 	};
+	struct client_chan *ch = calloc(1, sizeof(*ch));
 
+	memset(region, 0, sizeof(ring));
+	ch->c = &cl;
+	ch->kind = IPC_CHANNEL_CM;
+	ch->slot_size = IPC_EVENT_SLOT_CM;
+	ch->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	ch->handle = table_add(&cl.chan, ch);
+	assert_int_equal(spsc_prod_attach(&ch->ring, &at), SPSC_OK);
+	return ch;
+}
+
+static void chan_free(struct client_chan *ch)
+{
+	ev_chan_fini(ch);
+	close(ch->fd);
+	table_del(&cl.chan, ch->handle);
+	free(ch);
+}
+
+static int begin(void **state)
+{
 	(void)state;
 	rnicd.n_ports = 2;
 	rnicd.n_workers = WORKERS;
@@ -240,17 +264,10 @@ static int begin(void **state)
 		port_cfg[i].ip.b[10] = port_cfg[i].ip.b[11] = 0xff; /* IPv4 */
 		rnicd.port[i] = &port[i];
 	}
-	memset(ring, 0, sizeof(ring));
 	rnicd.cfg.user_share = 75;
 	user_start();
 	cl = (struct client){ .state = CLIENT_READY, .user = user_get(0) };
-	chan = calloc(1, sizeof(*chan));
-	chan->c = &cl;
-	chan->kind = IPC_CHANNEL_CM;
-	chan->slot_size = IPC_EVENT_SLOT_CM;
-	chan->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	chan->handle = table_add(&cl.chan, chan);
-	assert_int_equal(spsc_prod_attach(&chan->ring, &at), SPSC_OK);
+	chan = chan_new(ring);
 	can_listen[0] = can_listen[1] = true;
 	n_conns = ended = 0;
 	return 0;
@@ -263,9 +280,7 @@ static int end(void **state)
 	(void)state;
 	for (uint32_t h = 0; (id = table_next(&cl.cm, &h)) != NULL;)
 		cm_id_free(id);
-	ev_chan_fini(chan);
-	close(chan->fd);
-	free(chan);
+	chan_free(chan);
 	table_free(&cl.cm);
 	user_put(cl.user);
 	table_free(&cl.chan);
@@ -364,6 +379,9 @@ static void a_listener_that_goes_is_named_by_no_request(void **state)
 	assert_true(destroyed(in));
 }
 
+/* Other events wait in the channel before those of a request. */
+static struct ev_node stuck = { .len = 1, .data = "" };
+
 static void a_request_that_the_client_never_hears_of_leaves_no_id(void **state)
 {
 	uint32_t l = new_id();
@@ -371,14 +389,58 @@ static void a_request_that_the_client_never_hears_of_leaves_no_id(void **state)
 	(void)state;
 	listens(l);
 	cl.waiting = EV_WAITING_MAX;
-	struct ev_node stuck = { .len = 1, .data = "" };
-	rn_list_push_back(&chan->events, &stuck.link); /* other events wait before the request's */
+	rn_list_push_back(&chan->events, &stuck.link);
 	a_request_comes();
 	rn_list_remove(&chan->events, &stuck.link);
 	assert_int_equal(cl.cm.live, 1);
 	assert_int_equal(ended, 1);
 	assert_int_equal(((const struct cm_id *)table_get(&cl.cm, l))->requests, 0);
 	assert_true(destroyed(l));
+}
+
+/* The peer of the newest request ends its connection. */
+static void the_peer_gives_up(void)
+{
+	cm_fx(&(struct event_fx){ .type = QP_FX_CLOSED, .owner = conns[n_conns - 1].owner.key });
+}
+
+/* The client learns neither of the request nor of its end, whether or not other requests wait too. */
+static void a_request_whose_peer_has_given_up_ends_with_its_listener(void **state)
+{
+	(void)state;
+	for (uint32_t others = 0; others < 2; others++) {
+		uint32_t l = new_id();
+		listens(l);
+		rn_list_push_back(&chan->events, &stuck.link);
+		for (uint32_t i = 0; i < others; i++)
+			a_request_comes();
+		a_request_comes();
+		the_peer_gives_up();
+		assert_int_equal(chan->waiting, others + 2);
+		assert_true(destroyed(l));
+		assert_int_equal(chan->waiting, 0);
+		assert_int_equal(cl.cm.live, 0);
+		rn_list_remove(&chan->events, &stuck.link);
+	}
+}
+
+/* The request's event waits in the channel that the listener had when the request came. */
+static void a_request_ends_with_its_listener_in_another_channel(void **state)
+{
+	static uint8_t more[sizeof(ring)] RN_ALIGNED(4096);
+	struct client_chan *second = chan_new(more);
+	uint32_t l = new_id();
+
+	(void)state;
+	listens(l);
+	rn_list_push_back(&chan->events, &stuck.link);
+	a_request_comes();
+	assert_int_equal(CALL(cm_migrate, cm_migrate, .id = l, .channel = second->handle), 0);
+	assert_true(destroyed(l));
+	assert_int_equal(chan->waiting + second->waiting, 0);
+	assert_int_equal(cl.cm.live, 0);
+	rn_list_remove(&chan->events, &stuck.link);
+	chan_free(second);
 }
 
 static void a_request_beyond_its_users_share_leaves_no_id(void **state)
@@ -515,6 +577,8 @@ int main(void)
 		T(a_listener_that_failed_is_named_by_no_request),
 		T(a_listener_that_goes_is_named_by_no_request),
 		T(a_request_that_the_client_never_hears_of_leaves_no_id),
+		T(a_request_whose_peer_has_given_up_ends_with_its_listener),
+		T(a_request_ends_with_its_listener_in_another_channel),
 		T(a_request_beyond_its_users_share_leaves_no_id),
 		T(listeners_of_one_user_leave_room),
 		T(an_address_that_no_device_reaches_keeps_no_port),

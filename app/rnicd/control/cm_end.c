@@ -19,20 +19,33 @@ static bool untold(const void *data, const void *arg)
 	return true;
 }
 
+/* Withdraws the listener's events CONNECT_REQUEST from all channels, because the listener may have changed its channel
+ * since, and marks their ids. False: no such event waits. */
+static bool mark_untold(const struct cm_id *l)
+{
+	struct client_chan *ch;
+	bool any = false;
+
+	for (uint32_t h = 0; (ch = table_next(&l->c->chan, &h)) != NULL;) {
+		const uint32_t before = ch->waiting;
+		if (ch->kind == IPC_CHANNEL_CM && before > 0)
+			ev_cancel_if(ch, untold, l);
+		any |= ch->waiting != before;
+	}
+	return any;
+}
+
 void cm_requests_end(struct cm_id *l)
 {
 	struct cm_id *id;
 
-	if (l->requests == 0)
+	if (!mark_untold(l) && l->requests == 0)
 		return;
-	ev_cancel_if(l->chan, untold, l);
 	for (uint32_t h = 0; (id = table_next(&l->c->cm, &h)) != NULL;) {
-		if (id->listener != l)
-			continue;
-		if (id->gone) {
+		if (id->gone && id->listener_handle == l->handle) { /* also one whose peer has given up */
 			cm_conn_leave(id);
 			cm_id_free(id);
-		} else {
+		} else if (id->listener == l) {
 			id->listener = NULL; /* the client knows the request and may still accept it */
 			l->requests--;
 		}
@@ -44,8 +57,8 @@ static void end_id(struct cm_id *id, bool answer)
 	struct client *c = id->c;
 
 	id->answer = answer;
-	cm_requests_end(id);
 	if (id->state == CM_LISTENING) {
+		cm_requests_end(id);
 		if (!id->udp) {
 			cm_listen_end(id);
 			return;
