@@ -248,6 +248,8 @@ static void cm_conn_opened(struct cmd *cmd)
 	const enum conn_verdict cv = cmd->open.cv;
 	const enum qp_verdict qv = cmd->open.qv;
 
+	if (cv != CONN_OK)
+		leave_worker(o->k); /* while it waits for another attempt it takes nothing of the user's share */
 	switch (cv) {
 	case CONN_OK:
 		/* The first effects of the connection may have been handled before this answer: the connection may even
