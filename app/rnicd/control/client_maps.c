@@ -117,8 +117,11 @@ static int open_as_client(const struct client_proc *p, const char *name, bool wr
 	if (path < 0)
 		return errno == EPERM || errno == EACCES || errno == ESRCH ? -ENXIO : -errno;
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", path);
-	fd = path_is_memory(path) ? open(self, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC) : -1;
-	int rc = fd >= 0 ? fd : errno == EACCES || errno == EROFS ? -EACCES : -EOPNOTSUPP;
+	int rc = -EOPNOTSUPP;
+	if (path_is_memory(path)) {
+		fd = open(self, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+		rc = fd >= 0 ? fd : errno == EACCES || errno == EROFS ? -EACCES : -EOPNOTSUPP;
+	}
 	close(path);
 	return rc;
 }
