@@ -15,6 +15,8 @@
 #include "border/rnicd.h"
 #include "control/loop.h"
 
+#define UNSENT_NS (10 * RN_NS_PER_MS) /* pause after which a job is sent again */
+
 struct fds_job {
 	struct rn_link link; /* waiting or running */
 	struct fds_ask ask;
@@ -27,6 +29,7 @@ struct fds_totals fds_totals;
 
 static struct rn_list waiting, running;
 static struct loop_fd answers = { .fd = -1 };
+static struct loop_timer unsent; /* runs after a job could not be sent */
 static int jobs = -1, answers_fd = -1;
 static uint64_t last, last_closing;
 static struct fds_shared *shared;
@@ -40,18 +43,23 @@ static struct fds_job *job_of(struct rn_link *x) { return rn_container_of(x, str
 static bool fork_helper(int helper_jobs, int helper_answers)
 {
 	pid_t pid = fork();
+	int status;
 
 	if (pid == 0) {
 		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-		if (fork() != 0)
-			_exit(0);
+		pid_t helper = fork();
+		if (helper != 0)
+			_exit(helper < 0 ? errno : 0);
 		for (int fd = 0; fd <= STDERR_FILENO && null >= 0; fd++)
 			dup2(null, fd);
 		close(jobs);
 		close(answers_fd);
 		fds_helper_main(helper_jobs, helper_answers, shared);
 	}
-	return pid > 0 && waitpid(pid, NULL, 0) == pid;
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return false;
+	errno = WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
+	return errno == 0;
 }
 
 bool fds_start(void)
@@ -81,6 +89,7 @@ void fds_stop(void)
 {
 	if (answers.fd >= 0)
 		loop_del(&answers);
+	loop_timer_disarm(&unsent);
 	if (jobs >= 0)
 		close(jobs);
 	if (answers_fd >= 0)
@@ -89,6 +98,14 @@ void fds_stop(void)
 }
 
 /* ---- jobs ---- */
+
+static void run_those_that_may(void);
+
+static void send_again(struct loop_timer *t)
+{
+	(void)t;
+	run_those_that_may();
+}
 
 /* Whether a helper may begin this job: its user has fewer than FDS_PER_USER under way, and a helper is left. */
 static bool may_run(const struct fds_job *j)
@@ -110,8 +127,13 @@ static void run_those_that_may(void)
 			continue;
 		if (j->ask.what == FDS_CLOSE)
 			j->ask.closing = last_closing + 1;
-		if (fds_send(jobs, &j->ask, sizeof(j->ask), fds, j->dir >= 0 ? 2 : 1) != 0)
-			return; /* no memory at the moment: tried again when another job comes or ends */
+		int rc = fds_send(jobs, &j->ask, sizeof(j->ask), fds, j->dir >= 0 ? 2 : 1);
+		if (rc != 0) { /* no memory at the moment; -EPIPE: there are no helpers any more */
+			unsent.due = send_again;
+			if (rc != -EPIPE)
+				loop_timer_arm(&unsent, rnicd_now() + UNSENT_NS);
+			return;
+		}
 		rn_list_remove(&waiting, x);
 		rn_list_push_back(&running, x);
 		fds_totals.waiting--;

@@ -289,6 +289,15 @@ static void bury(int answers)
 	}
 }
 
+/* Helpers that wait for a client, or for rnicd, would not notice the end of rnicd. */
+static void end_all(void)
+{
+	for (uint32_t i = 0; i < FDS_HELPERS_MAX; i++)
+		if (all->place[i].pid != 0)
+			kill(all->place[i].pid, SIGKILL);
+	_exit(0);
+}
+
 static void end_the_held_up(void)
 {
 	for (uint32_t i = 0; i < FDS_HELPERS_MAX; i++) {
@@ -325,7 +334,7 @@ void fds_helper_main(int jobs, int answers, const struct fds_shared *s)
 		make_more(jobs, answers);
 		struct pollfd p[2] = { { .fd = poke, .events = POLLIN }, { .fd = jobs, .events = 0 } };
 		if (ppoll(p, 2, &look, &open_set) > 0 && (p[1].revents & (POLLHUP | POLLERR)) != 0)
-			_exit(0);
+			end_all();
 		ssize_t r = read(poke, &count, sizeof(count));
 		(void)r; /* EAGAIN: a child has ended, or nothing happened */
 	}
