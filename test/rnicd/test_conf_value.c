@@ -39,6 +39,9 @@ static void bytes_are_powers_of_1024(void **state)
 	assert_true(conf_bytes("1 T", 0, UINT64_MAX, &v, why) && v == UINT64_C(1) << 40);
 	assert_false(conf_bytes("1KB", 0, UINT64_MAX, &v, why));
 	assert_false(conf_bytes("99999999999T", 0, UINT64_MAX, &v, why));
+	/* Its digits times T exceed 128 bits: what is left of the product is 5 T. */
+	assert_false(conf_bytes("928455029464035211.174343168T", 0, UINT64_MAX, &v, why));
+	assert_true(conf_bytes("16777215.999999999T", 0, UINT64_MAX, &v, why) && v == UINT64_C(18446744073709550516));
 	assert_false(conf_bytes("1M", 0, 1024, &v, why));
 	assert_string_equal(why, "must be bytes (K, M, G, T) from 0 to 1K");
 }

@@ -42,7 +42,7 @@ bool conf_uint(const char *s, uint64_t min, uint64_t max, uint64_t *v, char *why
  */
 static bool with_unit(const char *s, const struct unit *u, uint64_t *v)
 {
-	unsigned __int128 n = 0, scale = 1;
+	unsigned __int128 n = 0, part = 0, scale = 1; /* the number is n + part / scale */
 	unsigned digits = 0, places = 0;
 
 	for (; isdigit((unsigned char)*s); s++, digits++)
@@ -51,7 +51,7 @@ static bool with_unit(const char *s, const struct unit *u, uint64_t *v)
 		return false;
 	if (*s == '.') {
 		for (s++; isdigit((unsigned char)*s); s++, places++) {
-			n = n * 10 + (unsigned)(*s - '0');
+			part = part * 10 + (unsigned)(*s - '0');
 			scale *= 10;
 		}
 		if (places == 0 || places > 9)
@@ -62,7 +62,7 @@ static bool with_unit(const char *s, const struct unit *u, uint64_t *v)
 	for (; u->name != NULL; u++) {
 		if (strcasecmp(s, u->name) != 0)
 			continue;
-		n = n * u->factor / scale;
+		n = n * u->factor + part * u->factor / scale; /* less than 10^18 * 2^40: no overflow */
 		*v = (uint64_t)n;
 		return n <= UINT64_MAX;
 	}
