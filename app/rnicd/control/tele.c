@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -414,14 +415,39 @@ static int on_drop_client(const char *cmd, const char *params, struct rte_tel_da
 	return on_order(admin_drop_client, params, d);
 }
 
-static bool going;
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t all_left = PTHREAD_COND_INITIALIZER;
+static bool going;      /* under gate */
+static uint32_t inside; /* callbacks that run now; under gate */
+
+/* True: tele_leave() follows. */
+static bool tele_enter(void)
+{
+	pthread_mutex_lock(&gate);
+	const bool may = going;
+	inside += may;
+	pthread_mutex_unlock(&gate);
+	return may;
+}
+
+static void tele_leave(void)
+{
+	pthread_mutex_lock(&gate);
+	if (--inside == 0)
+		pthread_cond_signal(&all_left);
+	pthread_mutex_unlock(&gate);
+}
 
 /* DPDK cannot unregister a command, and its thread runs until rte_eal_cleanup(). So each callback does nothing unless
  * `going`. */
 #define GUARDED(fn) \
 	static int fn##_guarded(const char *cmd, const char *params, struct rte_tel_data *d) \
 	{ \
-		return __atomic_load_n(&going, __ATOMIC_ACQUIRE) ? fn(cmd, params, d) : -ESHUTDOWN; \
+		if (!tele_enter()) \
+			return -ESHUTDOWN; \
+		const int rc = fn(cmd, params, d); \
+		tele_leave(); \
+		return rc; \
 	}
 GUARDED(tele_ports)
 GUARDED(on_clients)
@@ -439,7 +465,9 @@ GUARDED(on_drop_client)
 
 bool tele_start(void)
 {
-	__atomic_store_n(&going, true, __ATOMIC_RELEASE);
+	pthread_mutex_lock(&gate);
+	going = true;
+	pthread_mutex_unlock(&gate);
 	return rte_telemetry_register_cmd("/rnic/ports", tele_ports_guarded,
 					  "Lists the ports. Parameter: name; then all of one") == 0 &&
 	       rte_telemetry_register_cmd("/rnic/clients", on_clients_guarded,
@@ -470,8 +498,12 @@ bool tele_start(void)
 
 void tele_stop(void)
 {
-	__atomic_store_n(&going, false, __ATOMIC_RELEASE);
-	loop_lock(); /* waits for a callback that holds the lock */
+	loop_lock();
 	tele_ask_stop();
 	loop_unlock();
+	pthread_mutex_lock(&gate);
+	going = false;
+	while (inside > 0)
+		pthread_cond_wait(&all_left, &gate);
+	pthread_mutex_unlock(&gate);
 }
