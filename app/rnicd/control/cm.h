@@ -109,10 +109,8 @@ struct cm_id {
 	struct owner owner;
 	uint32_t backlog, requests; /* requests: ids in REQUESTED whose listener is this id */
 	struct cm_hold hold;
-	uint32_t cmds; /* listen commands under way */
-	bool broken;   /* a worker could not listen */
-	bool gone;     /* being destroyed; or the client will not get to know the id (cm_end.c) */
-	bool answer;   /* the client waits for the answer to destroy */
+	bool gone;   /* being destroyed; or the client will not get to know the id (cm_end.c) */
+	bool answer; /* the client waits for the answer to destroy */
 	/* ROUTE_WAIT, or RDMA_PS_UDP: until the next repetition */
 	struct loop_timer timer;
 	/* ROUTE_WAIT: in `waiting` of cm_route.c; a listener of RDMA_PS_UDP: in `listeners` of cm_sidr.c */

@@ -21,8 +21,7 @@ struct reader {
 	unsigned mistakes;
 	enum where where;
 	unsigned rnicd_line;
-	unsigned last_line;               /* the file's last line: a missing section is reported there */
-	unsigned key_line[CONF_MAX_KEYS]; /* line of each key in the present section, 0: not given */
+	unsigned last_line; /* the file's last line: a missing section is reported there */
 	unsigned rnicd_keys[CONF_MAX_KEYS];
 	unsigned port_line[RNICD_MAX_PORTS];
 	unsigned port_keys[RNICD_MAX_PORTS][CONF_MAX_KEYS];
