@@ -238,6 +238,8 @@ void ks_pass_serve_end(const struct pkt_addr *ip, uint16_t service);
 void ks_guest(int fd, const struct ks_listener *l);
 /* The socket of such a connection has input. */
 void ks_guest_in(struct ks_src *s);
+/* End of the turn: frees the guests that have ended in it. */
+void ks_guests_free(void);
 /* Handles connections and datagrams that other processes have passed to this one. */
 void ks_passed_in(const struct ks_src *s);
 void ks_pass_close(void);

@@ -51,6 +51,7 @@ struct guest {
 };
 
 static struct rn_list guests; /* the oldest first */
+static struct rn_list ended;  /* guests that have ended in this turn */
 static struct rn_list services;
 static uint32_t n_guests;
 static uint32_t own;
@@ -213,14 +214,23 @@ void ks_pass_serve_end(const struct pkt_addr *ip, uint16_t port)
 
 /* ---- guests ---- */
 
+/* The guest's memory stays until the end of the turn: an event of its socket may be among those being handled. */
 static void guest_end(struct guest *g, bool closes)
 {
 	ks_watch(&g->src, 0);
 	if (closes)
 		close(g->src.fd);
 	rn_list_remove(&guests, &g->link);
+	rn_list_push_back(&ended, &g->link);
 	n_guests--;
-	free(g);
+}
+
+void ks_guests_free(void)
+{
+	struct guest *g;
+
+	while ((g = rn_list_pop(&ended, struct guest, link)) != NULL)
+		free(g);
 }
 
 void ks_guest(int fd, const struct ks_listener *l)

@@ -135,6 +135,10 @@ static void conn_event(struct ks_conn *c, uint32_t events)
 	arm(c);
 }
 
+/*
+ * An event may end an object whose own event comes later in the same batch. So an object ends in two steps while events
+ * are handled: at once epoll no longer watches its socket, and at the end of the turn its memory is freed.
+ */
 static uint32_t look_at_sockets(void)
 {
 	struct epoll_event e[EVENTS];
@@ -142,6 +146,8 @@ static uint32_t look_at_sockets(void)
 
 	for (int i = 0; i < n; i++) {
 		struct ks_src *s = e[i].data.ptr;
+		if (s->events == 0) /* an earlier event of this batch has ended the object */
+			continue;
 		switch (s->kind) {
 		case KS_CONN: conn_event(rn_container_of(s, struct ks_conn, src), e[i].events); break;
 		case KS_LISTENER: listener_event(rn_container_of(s, struct ks_listener, src), e[i].events); break;
@@ -237,6 +243,7 @@ static uint32_t turn(void)
 	ks_effects();
 	n += more();
 	ks_bury();
+	ks_guests_free();
 	event_flush(0);
 	return n;
 }
