@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "border/event.h"
 #include "border/policy.h"
 #include "sockets/ks_ud.h"
 
@@ -136,10 +137,66 @@ static void guest_that_makes_room_may_have_input(void **state)
 		assert_true(ks_poll());
 }
 
+/* ---- listeners ---- */
+
+static void answered(struct cmd *c) { c->type = CMD_NOTHING; }
+static void no_event(const struct event *ev) { assert_int_equal(ev->type, EVENT_FX); }
+
+/* The plane carries out a command about the port on devices [first, DEVS) except those in the mask `without`. */
+static enum conn_verdict listener(enum cmd_type type, uint32_t first, uint32_t without, uint16_t port)
+{
+	struct cmd c = { .type = type,
+			 .done = answered,
+			 .listen = { .first = first, .last = DEVS, .without = without, .lport = port, .owner = 1 } };
+
+	cmd_send_all(&c);
+	while (c.type != CMD_NOTHING) {
+		assert_true(ks_poll());
+		(void)event_collect(64, no_event);
+	}
+	return c.listen.verdict[0];
+}
+
+/* Two listeners for all addresses, one of each family, may have the same port. */
+static void listener_ends_on_its_own_devices_only(void **state)
+{
+	const uint16_t port = free_port();
+
+	(void)state;
+	assert_int_equal(listener(CMD_LISTEN, 0, 1u << 1, port), CONN_OK);
+	assert_int_equal(listener(CMD_LISTEN, 0, ~(1u << 1), port), CONN_OK);
+	for (uint32_t d = 0; d < DEVS; d++)
+		assert_non_null(ks_listener(d, port));
+	assert_int_equal(listener(CMD_UNLISTEN, 0, ~(1u << 1), port), CONN_OK);
+	assert_non_null(ks_listener(0, port));
+	assert_null(ks_listener(1, port));
+	assert_non_null(ks_listener(2, port));
+	assert_int_equal(listener(CMD_UNLISTEN, 0, 1u << 1, port), CONN_OK);
+	for (uint32_t d = 0; d < DEVS; d++)
+		assert_null(ks_listener(d, port));
+}
+
+static void listener_that_finds_its_port_in_use_ends_no_other_listener(void **state)
+{
+	const uint16_t port = free_port();
+	int other = listening(LOOPBACK + 2, port);
+
+	(void)state;
+	assert_int_equal(listener(CMD_LISTEN, 0, ~(1u << 1), port), CONN_OK);
+	assert_int_equal(listener(CMD_LISTEN, 0, 1u << 1, port), CONN_IN_USE);
+	assert_null(ks_listener(0, port));
+	assert_non_null(ks_listener(1, port));
+	assert_int_equal(listener(CMD_UNLISTEN, 0, ~(1u << 1), port), CONN_OK);
+	assert_null(ks_listener(1, port));
+	close(other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(guest_that_makes_room_may_have_input),
+		cmocka_unit_test(listener_ends_on_its_own_devices_only),
+		cmocka_unit_test(listener_that_finds_its_port_in_use_ends_no_other_listener),
 	};
 
 	return cmocka_run_group_tests(tests, begin, NULL);

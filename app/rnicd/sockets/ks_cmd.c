@@ -84,13 +84,23 @@ static void qp_end(struct cmd_qp *q)
 
 static bool conn_here(const struct cmd_conn *c) { return rc_owner(c->conn) == c->key; }
 
+static bool listens_on(const struct cmd_listen *c, uint32_t dev) { return (c->without >> dev & 1) == 0; }
+
+/* Ends the listener on its devices below `last`. On the others the port may be another listener's. */
+static void unlisten(const struct cmd_listen *c, uint32_t last)
+{
+	for (uint32_t d = c->first; d < last; d++)
+		if (listens_on(c, d))
+			ks_unlisten(d, c->lport);
+}
+
 static void listen_on(struct cmd_listen *c)
 {
 	enum conn_verdict *v = &c->verdict[0];
 
 	*v = CONN_OK;
 	for (uint32_t d = c->first; d < c->last; d++) {
-		if ((c->without & 1u << d) != 0)
+		if (!listens_on(c, d))
 			continue;
 		struct ks_listener l = { .port = d,
 					 .lport = c->lport,
@@ -102,18 +112,11 @@ static void listen_on(struct cmd_listen *c)
 		if (c->rev != 0)
 			l.policy.rev = c->rev;
 		*v = ks_listen(&l);
-		if (*v == CONN_OK)
-			continue;
-		while (d-- > c->first)
-			ks_unlisten(d, c->lport);
-		return;
+		if (*v != CONN_OK) {
+			unlisten(c, d);
+			return;
+		}
 	}
-}
-
-static void unlisten(const struct cmd_listen *c)
-{
-	for (uint32_t d = c->first; c->verdict[0] == CONN_OK && d < c->last; d++)
-		ks_unlisten(d, c->lport);
 }
 
 /*
@@ -183,7 +186,10 @@ static void conn_command(struct cmd *c)
 {
 	switch ((int)c->type) {
 	case CMD_LISTEN: listen_on(&c->listen); break;
-	case CMD_UNLISTEN: unlisten(&c->listen); break;
+	case CMD_UNLISTEN:
+		if (c->listen.verdict[0] == CONN_OK)
+			unlisten(&c->listen, c->listen.last);
+		break;
 	case CMD_CONN_OPEN: conn_begin(&c->open); break;
 	case CMD_CONN_JOIN: conn_join(&c->join); break;
 	case CMD_CONN_REJECT: conn_reject(&c->join); break;
