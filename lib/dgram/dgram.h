@@ -129,8 +129,12 @@ const struct qp *dgram_msg_qp(const struct dgram_msg *m, uint32_t *qpn);
 /* When the next incomplete message's time is over; RN_NEVER: no message is incomplete. */
 uint64_t dgram_due(const struct dgram_ctx *d);
 
-/* The next QP for which dgram_out must be called; NULL: there are no more. */
+/*
+ * The next QP for which dgram_out must be called; NULL: there are no more. dgram_in() may put any QP back, also one
+ * that the caller has popped: a caller that keeps popped QPs in a list by qp->link must not call dgram_in() meanwhile.
+ */
 struct qp *dgram_pop(struct dgram_ctx *d);
+/* Puts the QP at the end of the list, unless the QP is in the list. */
 void dgram_put(struct dgram_ctx *d, struct qp *qp);
 
 /* Whether dgram_out has something to do. */

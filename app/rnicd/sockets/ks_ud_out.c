@@ -233,17 +233,18 @@ void ks_ud_finish(struct qp *qp)
 
 uint32_t ks_ud_transmit(void)
 {
-	struct rn_slist parked = { NULL, NULL };
+	const struct qp *again = NULL; /* the first QP that was put back with more to send: the round ends before it */
 	uint32_t count = 0;
-	struct qp *qp;
 
 	if (!flush())
 		return 0;
-	while (count < TURN_SHARE && (qp = dgram_pop(&ks.dgram)) != NULL)
-		if (!send_some(qp, &count))
-			rn_slist_push_back(&parked, &qp->link);
-	while ((qp = rn_slist_pop(&parked, struct qp, link)) != NULL)
-		dgram_put(&ks.dgram, qp);
+	while (count < TURN_SHARE && rn_slist_first(&ks.dgram.ready, struct qp, link) != again) {
+		struct qp *qp = dgram_pop(&ks.dgram);
+		if (send_some(qp, &count))
+			continue;
+		dgram_put(&ks.dgram, qp); /* at once: a datagram that arrives in this process may put the QP, too */
+		again = again != NULL ? again : qp;
+	}
 	(void)flush();
 	return count;
 }
