@@ -47,20 +47,26 @@ static bool options_out_of_range_are_refused(void)
 	return rdma_destroy_id(id) == 0 && rdma_destroy_id(udp) == 0;
 }
 
-static struct rdma_cm_id *wildcard(bool six, bool own, uint16_t port)
+static struct rdma_cm_id *wildcard_of(enum rdma_port_space ps, bool six, bool own, uint16_t port)
 {
 	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(port) };
 	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
-	struct rdma_cm_id *id = new_id(&srv);
+	struct rdma_cm_id *id;
 
-	if (id == NULL || (own && set_int(id, RDMA_OPTION_ID_AFONLY, 1) != 0))
+	if (rdma_create_id(srv.ch, &id, NULL, ps) != 0)
 		return NULL;
-	if (rdma_bind_addr(id, six ? (struct sockaddr *)&a6 : (struct sockaddr *)&a4) == 0 && rdma_listen(id, 4) == 0)
+	if ((!own || set_int(id, RDMA_OPTION_ID_AFONLY, 1) == 0) &&
+	    rdma_bind_addr(id, six ? (struct sockaddr *)&a6 : (struct sockaddr *)&a4) == 0 && rdma_listen(id, 4) == 0)
 		return id;
 	int err = errno;
 	rdma_destroy_id(id);
 	errno = err;
 	return NULL;
+}
+
+static struct rdma_cm_id *wildcard(bool six, bool own, uint16_t port)
+{
+	return wildcard_of(RDMA_PS_TCP, six, own, port);
 }
 
 /* Two listeners on 0.0.0.0 and on [::] with the same port, as tgtd has them; a request must reach one of the two. */
@@ -82,6 +88,53 @@ static bool wildcards_of_both_families_do_not_meet(void)
 	      g.listen_id == six);
 	CHECK(rdma_reject(g.id, NULL, 0) == 0 && want(cli.ch, RDMA_CM_EVENT_REJECTED, NULL));
 	return drop(cid) && rdma_destroy_id(g.id) == 0 && rdma_destroy_id(six) == 0;
+}
+
+static bool a_wildcard_outlives_that_of_the_other_family(void)
+{
+	struct rdma_cm_id *four = wildcard(false, false, 8303), *six = wildcard(true, true, 8303), *cid;
+	struct got g;
+
+	CHECK(four != NULL && six != NULL && rdma_destroy_id(six) == 0);
+	CHECK((cid = dial(8303, NULL)) != NULL);
+	CHECK(want(srv.ch, RDMA_CM_EVENT_CONNECT_REQUEST, &g) && g.listen_id == four);
+	CHECK(rdma_reject(g.id, NULL, 0) == 0 && want(cli.ch, RDMA_CM_EVENT_REJECTED, NULL));
+	return drop(cid) && rdma_destroy_id(g.id) == 0 && rdma_destroy_id(four) == 0;
+}
+
+/* Asks for the queue pair that serves the port over IPv4; `by`, which gets the request, refuses. by NULL: nobody has. */
+static bool asks(uint16_t port, const struct rdma_cm_id *by)
+{
+	struct rdma_conn_param p = param(0, 0, NULL, 0);
+	struct sockaddr_in to = srv.addr, from = cli.addr;
+	struct rdma_cm_id *id;
+	struct got g;
+
+	to.sin_port = htons(port);
+	CHECK(rdma_create_id(cli.ch, &id, NULL, RDMA_PS_UDP) == 0);
+	CHECK(rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to, 2000) == 0);
+	CHECK(want(cli.ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL) && rdma_resolve_route(id, 2000) == 0);
+	CHECK(want(cli.ch, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL) && rdma_connect(id, &p) == 0);
+	if (by != NULL) {
+		CHECK(want(srv.ch, RDMA_CM_EVENT_CONNECT_REQUEST, &g) && g.listen_id == by);
+		CHECK(rdma_reject(g.id, NULL, 0) == 0 && rdma_destroy_id(g.id) == 0);
+	}
+	CHECK(want(cli.ch, RDMA_CM_EVENT_UNREACHABLE, NULL));
+	return rdma_destroy_id(id) == 0;
+}
+
+static bool wildcards_of_both_families_serve_one_port_of_datagrams(void)
+{
+	struct rdma_cm_id *four = wildcard_of(RDMA_PS_UDP, false, false, 8304), *six, *both;
+
+	CHECK(four != NULL && (six = wildcard_of(RDMA_PS_UDP, true, true, 8304)) != NULL);
+	CHECK(wildcard_of(RDMA_PS_UDP, true, false, 8304) == NULL && errno == EADDRINUSE);
+	CHECK(asks(8304, four) && rdma_destroy_id(six) == 0 && asks(8304, four));
+	CHECK((six = wildcard_of(RDMA_PS_UDP, true, true, 8304)) != NULL && rdma_destroy_id(four) == 0);
+	CHECK(asks(8304, NULL) && rdma_destroy_id(six) == 0);
+	CHECK((both = wildcard_of(RDMA_PS_UDP, true, false, 8304)) != NULL && asks(8304, both));
+	CHECK(wildcard_of(RDMA_PS_UDP, false, false, 8304) == NULL && errno == EADDRINUSE);
+	return rdma_destroy_id(both) == 0;
 }
 
 static int timeout_of(struct ibv_qp *qp)
@@ -310,6 +363,8 @@ static bool a_queue_pair_has_the_design_that_it_asks_for_or_is_refused(void)
 static const struct rig_case cases[] = {
 	CASE(options_out_of_range_are_refused),
 	CASE(wildcards_of_both_families_do_not_meet),
+	CASE(a_wildcard_outlives_that_of_the_other_family),
+	CASE(wildcards_of_both_families_serve_one_port_of_datagrams),
 	CASE(options_of_a_connection_are_kept),
 	CASE(a_silent_peer_is_waited_for_no_longer_than_asked),
 	CASE(a_modify_that_fails_changes_nothing),

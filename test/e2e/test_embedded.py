@@ -465,6 +465,15 @@ def two_hosts_meet_by_ipv6():
 
 
 @case
+def wildcards_of_both_families():
+    names = ("wildcards_of_both_families_do_not_meet", "a_wildcard_outlives_that_of_the_other_family",
+             "wildcards_of_both_families_serve_one_port_of_datagrams")
+    with Host() as h:
+        out = h.run(helper("option_cases"), A, B, *names).ok()
+        assert [f"ok {name}" for name in names] == re.findall(r"^ok \w+", out, re.M), out
+
+
+@case
 def a_queue_pair_has_no_other_design_than_embedded():
     name = "a_queue_pair_has_the_design_that_it_asks_for_or_is_refused"
     with Host() as h:

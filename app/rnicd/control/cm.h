@@ -178,8 +178,8 @@ void cm_requests_end(struct cm_id *l);
 void cm_listen_end(struct cm_id *id); /* ends the listener on all workers; then frees the id */
 /*
  * For embedded devices: take() will reserve the port of an id of RDMA_PS_UDP among all processes of the user before the
- * id listens, and give() release it afterwards. ip NULL: on all addresses. take() returns false: another process has
- * it.
+ * id listens, and give() release it afterwards. ip: a device's address, or the unspecified address of a family for all
+ * addresses of the family. take() returns false: another process has it.
  */
 void cm_sidr_share(bool (*take)(const struct pkt_addr *ip, uint16_t port),
 		   void (*give)(const struct pkt_addr *ip, uint16_t port));

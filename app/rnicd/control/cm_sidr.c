@@ -169,9 +169,39 @@ static void on_reply(const struct event_sidr *ev, const struct udpl_sidr *s)
 
 /* ---- the answering side ---- */
 
-static const struct pkt_addr *address_of(const struct cm_id *id)
+/*
+ * The addresses at which the id serves its port: its device's, or the unspecified address of each family of the id.
+ * Returns their number.
+ */
+static uint32_t addresses_of(const struct cm_id *id, struct pkt_addr a[2])
 {
-	return id->dev == CM_NO_DEV ? NULL : &rnicd.port[id->dev]->cfg->ip;
+	uint32_t n = 0;
+
+	if (id->dev != CM_NO_DEV) {
+		a[0] = rnicd.port[id->dev]->cfg->ip;
+		return 1;
+	}
+	if ((id->families & CM_IP4) != 0)
+		a[n++] = pkt_addr_ip4(0);
+	if ((id->families & CM_IP6) != 0)
+		a[n++] = (struct pkt_addr){ .b = { 0 } };
+	return n;
+}
+
+/* Reserves the id's port at its addresses. False: another process has the port at one of them. */
+static bool take_ports(const struct cm_id *id)
+{
+	struct pkt_addr a[2];
+	const uint32_t n = take_port != NULL ? addresses_of(id, a) : 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (take_port(&a[i], id->local.port))
+			continue;
+		while (i-- > 0)
+			give_port(&a[i], id->local.port);
+		return false;
+	}
+	return true;
 }
 
 void cm_sidr_listen(struct client *c, struct cm_id *id)
@@ -180,7 +210,7 @@ void cm_sidr_listen(struct client *c, struct cm_id *id)
 		client_error(c, ENOMEM, "no port for another listener");
 		return;
 	}
-	if (take_port != NULL && !take_port(address_of(id), id->local.port)) {
+	if (!take_ports(id)) {
 		client_error(c, EADDRINUSE, "port %u is in use", id->local.port);
 		return;
 	}
@@ -191,9 +221,12 @@ void cm_sidr_listen(struct client *c, struct cm_id *id)
 
 void cm_sidr_listen_end(struct cm_id *id)
 {
+	struct pkt_addr a[2];
+	const uint32_t n = give_port != NULL ? addresses_of(id, a) : 0;
+
 	rn_list_remove(&listeners, &id->wait);
-	if (give_port != NULL)
-		give_port(address_of(id), id->local.port);
+	for (uint32_t i = 0; i < n; i++)
+		give_port(&a[i], id->local.port);
 }
 
 static struct cm_id *listener_of(uint32_t dev, uint16_t port)

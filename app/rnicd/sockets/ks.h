@@ -226,8 +226,8 @@ extern const struct handed_taker ks_taker;
 bool ks_pass_start(char *err, uint32_t err_len);
 /*
  * Control thread: from now on (ks_pass_serve) or no longer (ks_pass_serve_end) requests for a port of RDMA_PS_UDP are
- * passed to this process. ip: the device's address; NULL: all addresses. False: another process of the user serves the
- * port, or there is no memory or descriptor.
+ * passed to this process. ip: the device's address, or the unspecified address of a family for all addresses of the
+ * family. False: another process of the user serves the port, or there is no memory or descriptor.
  */
 bool ks_pass_serve(const struct pkt_addr *ip, uint16_t service);
 void ks_pass_serve_end(const struct pkt_addr *ip, uint16_t service);

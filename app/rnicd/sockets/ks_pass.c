@@ -154,8 +154,6 @@ enum ks_passed ks_pass_gram(uint32_t index, const struct ks_gram *g)
 
 /* ---- ports of RDMA_PS_UDP ---- */
 
-static const struct pkt_addr any = { .b = { [10] = 0xff, [11] = 0xff } };
-
 static socklen_t service_name(const struct pkt_addr *ip, uint16_t port, struct sockaddr_un *un)
 {
 	char text[2 * sizeof(ip->b) + 1];
@@ -171,6 +169,7 @@ static socklen_t service_name(const struct pkt_addr *ip, uint16_t port, struct s
 enum ks_passed ks_pass_request(uint16_t port, const struct ks_gram *g)
 {
 	struct sockaddr_un un;
+	const struct pkt_addr any = pkt_addr_is_ip4(&g->to) ? pkt_addr_ip4(0) : (struct pkt_addr){ .b = { 0 } };
 	enum ks_passed v = pass_gram(&un, service_name(&g->to, port, &un), g);
 
 	return v == KS_PASS_NOBODY ? pass_gram(&un, service_name(&any, port, &un), g) : v;
@@ -183,7 +182,7 @@ bool ks_pass_serve(const struct pkt_addr *ip, uint16_t port)
 
 	if (s == NULL)
 		return false;
-	s->ip = ip != NULL ? *ip : any;
+	s->ip = *ip;
 	s->port = port;
 	s->src = (struct ks_src){ .kind = KS_PASSAGE, .fd = passage_open(&un, service_name(&s->ip, port, &un)) };
 	if (s->src.fd < 0) {
@@ -201,7 +200,7 @@ void ks_pass_serve_end(const struct pkt_addr *ip, uint16_t port)
 {
 	pthread_mutex_lock(&ks.lock);
 	rn_list_each(struct service, s, &services, link) {
-		if (s->port != port || !pkt_addr_eq(&s->ip, ip != NULL ? ip : &any))
+		if (s->port != port || !pkt_addr_eq(&s->ip, ip))
 			continue;
 		ks_watch(&s->src, 0);
 		close(s->src.fd);
