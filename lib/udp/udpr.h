@@ -24,8 +24,8 @@
  * with UNKNOWN. The values of the kinds lie beyond those of udpl.h, so one UDP port serves both.
  *
  * Loss detection: RACK-TLP (RFC 8985) over packets. Congestion control: Swift (Kumar et al., SIGCOMM 2020), whose
- * target delay is the least round trip plus `target`; topology and flow scaling are left out. What is added to it is in
- * udpr_cc.c.
+ * target delay is the least round trip plus `target` and flow scaling; topology scaling is left out. What is added to
+ * Swift is in udpr_cc.c.
  *
  * Pure: `now` is nanoseconds on the caller's monotonic clock. A flow belongs to one thread.
  */
@@ -169,7 +169,7 @@ void udpr_unknown(const struct udpr_hdr *data, struct udpr_hdr *out);
 /* ---- the sender's end ---- */
 
 struct udpr_cfg {
-	uint64_t target;    /* delay above the least round trip that does not count as congestion; ns */
+	uint64_t target;    /* delay above the least round trip that is no congestion for the largest window; ns */
 	uint64_t patience;  /* a peer that answers nothing for this long while packets wait is taken as gone; ns */
 	uint64_t ack_delay; /* how long receivers delay an ACK, as in udpr_rx_due(); ns */
 };
@@ -216,6 +216,8 @@ struct udpr_tx {
 	uint64_t pace;           /* no new packet is sent before this time */
 	uint64_t round;          /* when the measuring of `low` began */
 	uint64_t cut;            /* when delay or loss last made the window smaller */
+	uint64_t slow;           /* when the next slowdown is due, or the present one ends; 0: not decided */
+	uint64_t base_from;      /* since when `base` is measured; 0: it is not */
 	uint64_t rack_sent;      /* the latest time of sending of all packets that have come (RACK.xmit_ts) */
 	uint64_t reo_due;        /* when the next packet counts as lost by RACK's rule; RN_NEVER: none waits for that */
 	uint32_t mask;           /* the ring's length - 1 */
@@ -230,7 +232,10 @@ struct udpr_tx {
 	uint32_t cwnd;           /* Swift's window; packets * 65536 */
 	uint32_t came;           /* how many of the latest packets (LATEST) ACKs have reported */
 	uint32_t lost;           /* how many of the latest packets counted as lost */
+	uint32_t keep;           /* the window before the present slowdown; 0: there is none */
 	uint32_t low, lows;      /* the least round trip measured since `round`, ns, and how many were measured */
+	uint32_t low_before;     /* `low` of the round before, ns; 0: none, or a cut or a slowdown came since */
+	uint32_t base;           /* the least round trip since base_from, ns; 0: none measured */
 	uint32_t srtt, min_rtt, rttvar, rack_rtt; /* ns; 0: none measured */
 	uint32_t flow, token;
 	uint16_t src_worker, dst_worker;

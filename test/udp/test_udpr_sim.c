@@ -2,7 +2,9 @@
 /*
  * Three workers, with a flow from each worker to each other, over a network that loses, repeats, delays, reorders and
  * corrupts packets. Workers are restarted now and then. Each worker forgets flows that carry nothing, after an idle
- * time of its own. A seed determines a run. usage: test_udpr_sim [SEED]: runs that seed only.
+ * time of its own. In some runs a worker is old: such a worker knows neither UDPR_F_MUCH nor a window of more than
+ * UDPR_WINDOW. A restart may bring another version. A seed determines a run.
+ * usage: test_udpr_sim [SEED]: runs that seed only.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,6 +42,7 @@ struct node {
 	struct udpr_rx rx[NODES];
 	struct udpr_pkt ring[NODES][RING_WIDE], other[NODES][RING_WIDE];
 	uint64_t bits[NODES][UDPR_WIDE / 64];
+	bool old;
 };
 
 enum fate { NOT_GIVEN = 0, WAITING, DELIVERED, FAILED, FORGOTTEN /* FORGOTTEN: the packet's sender was restarted */ };
@@ -55,7 +58,8 @@ static struct {
 		uint32_t from, came;
 	} packet[PACKETS];
 	uint32_t given, good, bad, forgotten, loss, twice, broken, late;
-	bool wide; /* receivers get memory for wide windows now and then */
+	bool wide;  /* receivers get memory for wide windows now and then */
+	bool mixed; /* some workers are old */
 	uint32_t packets, widest, fars;
 } sim;
 
@@ -67,6 +71,7 @@ static void start_node(uint32_t i)
 	sim.node[i].key[0] = rn_rng_u64(&sim.rng);
 	sim.node[i].key[1] = rn_rng_u64(&sim.rng);
 	sim.node[i].idle = rn_rng_below(&sim.rng, 12000) * RN_NS_PER_MS;
+	sim.node[i].old = sim.mixed && rn_rng_below(&sim.rng, 2) == 0;
 	for (uint32_t k = 0; k < sim.given; k++)
 		if (sim.packet[k].from == i && sim.packet[k].fate == WAITING)
 			sim.packet[k].fate = FORGOTTEN;
@@ -93,8 +98,11 @@ static void put_frame(uint32_t from, uint32_t to, const uint8_t *b, uint32_t len
 static void send_hdr(uint32_t from, uint32_t to, const struct udpr_hdr *h, uint64_t user)
 {
 	uint8_t b[FRAME];
-	uint32_t len = udpr_build(b, h);
+	struct udpr_hdr sent = *h;
 
+	if (sim.node[from].old && h->kind == UDPR_DATA)
+		sent.flags &= (uint8_t)~UDPR_F_MUCH;
+	uint32_t len = udpr_build(b, &sent);
 	if (h->kind == UDPR_DATA) {
 		rn_store_be64(b + len, user);
 		len += 8;
@@ -117,6 +125,8 @@ static void data_in(const struct frame *f, const struct udpr_hdr *h)
 	}
 	const enum udpr_verdict v = udpr_rx_data(rx, h, sim.now);
 	sim.fars += v == UDPR_FAR;
+	if (v == UDPR_FAR && n->old)
+		fail_msg("seed %lu: more than an old receiver's window", (unsigned long)sim.seed);
 	if (v != UDPR_OK)
 		return;
 	assert_int_equal(h->body_len, 8);
@@ -126,12 +136,25 @@ static void data_in(const struct frame *f, const struct udpr_hdr *h)
 	assert_int_equal(sim.packet[user].came, 1); /* no packet is delivered twice */
 }
 
+/* An old worker does not look at what it does not know; an ACK of its flow tells no such thing. */
+static void read_as_old(const struct frame *f, struct udpr_hdr *h)
+{
+	const struct udpr_tx *t = &sim.node[f->to].tx[f->from];
+
+	if (h->kind == UDPR_ACK && h->flow == t->flow && h->token == t->token &&
+	    (h->sacks > UDPR_SACKS || h->flags >> UDPR_F_WINDOW != 0))
+		fail_msg("seed %lu: an ACK that an old sender does not know", (unsigned long)sim.seed);
+	h->flags &= h->kind == UDPR_DATA ? UDPR_F_COOKIE : UDPR_F_TWICE | UDPR_F_LATE;
+}
+
 static void frame_in(const struct frame *f)
 {
 	struct udpr_hdr h, out;
 
 	if (!udpl_crc_good(f->b, f->len) || udpr_parse(f->b, f->len, &h) != UDPR_OK)
 		return;
+	if (sim.node[f->to].old)
+		read_as_old(f, &h);
 	if (h.kind == UDPR_HELLO) {
 		udpr_cookie_make(sim.node[f->to].key, &f->from, sizeof(f->from), &h, sim.now, &out);
 		send_hdr(f->to, f->from, &out, 0);
@@ -165,7 +188,7 @@ static void look_at_windows(uint32_t i, uint32_t k)
 	struct udpr_tx *t = &n->tx[k];
 	struct udpr_rx *rx = &n->rx[k];
 
-	if (!sim.wide)
+	if (!sim.wide || n->old)
 		return;
 	if (rx->open && rx->wide == NULL && rx->much && rn_rng_below(&sim.rng, 4) == 0)
 		udpr_rx_widen(rx, n->bits[k]);
@@ -256,13 +279,14 @@ static bool waiting(void)
 	return false;
 }
 
-static void run(uint64_t seed, uint32_t restarts, bool wide)
+static void run(uint64_t seed, uint32_t restarts, bool wide, bool mixed)
 {
 	uint64_t next_give = 0, last = 0, due;
 
 	memset(&sim, 0, sizeof(sim));
 	sim.seed = seed;
 	sim.wide = wide;
+	sim.mixed = mixed;
 	sim.packets = wide ? PACKETS : 600;
 	rn_rng_seed(&sim.rng, seed);
 	sim.now = RN_NS_PER_S;
@@ -304,7 +328,7 @@ static void every_success_is_delivered_once_every_failure_at_most_once(void **st
 
 	(void)state;
 	for (uint64_t seed = only ? only : 1; seed <= (only ? only : SEEDS); seed++) {
-		run(seed, seed % 2 ? 0 : 2000, false);
+		run(seed, seed % 2 ? 0 : 2000, false, false);
 		good[seed % 2 == 0] += sim.good;
 		bad[seed % 2 == 0] += sim.bad;
 		forgotten += sim.forgotten;
@@ -318,19 +342,31 @@ static void every_success_is_delivered_once_every_failure_at_most_once(void **st
 	assert_true(only || good[1] > bad[1]);
 }
 
-static void the_same_in_windows_that_grow_and_shrink(void **state)
+/* Returns the most packets that were on the way in a flow. */
+static uint32_t run_wide(bool mixed)
 {
 	uint32_t widest = 0, fars = 0;
 
-	(void)state;
 	for (uint64_t seed = only ? only : 1; seed <= (only ? only : SEEDS / 10); seed++) {
-		run(seed, seed % 2 ? 0 : 200, true);
+		run(seed, seed % 2 ? 0 : 200, true, mixed);
 		assert_true(seed % 2 == 0 || sim.bad == 0);
 		widest = rn_max_u32(widest, sim.widest);
 		fars += sim.fars;
 	}
 	print_message("# %u packets on the way at most, %u behind a window\n", widest, fars);
-	assert_true(only || widest > 2 * UDPR_WINDOW);
+	return widest;
+}
+
+static void the_same_in_windows_that_grow_and_shrink(void **state)
+{
+	(void)state;
+	assert_true(run_wide(false) > 2 * UDPR_WINDOW || only);
+}
+
+static void the_same_between_old_and_new_workers(void **state)
+{
+	(void)state;
+	assert_true(run_wide(true) > 2 * UDPR_WINDOW || only); /* between two new ones */
 }
 
 int main(int argc, char **argv)
@@ -338,6 +374,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_success_is_delivered_once_every_failure_at_most_once),
 		cmocka_unit_test(the_same_in_windows_that_grow_and_shrink),
+		cmocka_unit_test(the_same_between_old_and_new_workers),
 	};
 
 	only = argc > 1 ? strtoull(argv[1], NULL, 0) : 0;

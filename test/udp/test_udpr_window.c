@@ -121,6 +121,94 @@ static void a_window_far_from_its_target_grows_faster_when_it_was_not_cut_for_a_
 	}
 }
 
+/* A flow beyond its slow start with a window of so many packets, whose least round trip is `least`. */
+static void flow_of(uint32_t window, uint64_t least)
+{
+	assert_int_equal(open_flow(UDPR_WINDOW), 10);
+	tx.starts = false;
+	tx.cwnd = window * 65536;
+	tx.min_rtt = tx.srtt = (uint32_t)least;
+}
+
+/* ACKs of one round trip, all with this delay. Returns when the next one begins. */
+static uint64_t round_of(uint64_t delay, uint64_t now)
+{
+	for (uint32_t i = 0; i < 5; i++)
+		udpr_cc_ack(&tx, delay, false, 1, now + i * tx.srtt / 4);
+	return now + 2ull * tx.srtt;
+}
+
+static void a_delay_little_above_the_target_of_a_long_path_makes_the_window_smaller(void **state)
+{
+	const uint64_t least = 10 * RN_NS_PER_MS, now = start + 1000 * rtt;
+
+	(void)state;
+	flow_of(200, least);
+	round_of(least + cfg.target + 50 * RN_NS_PER_US, now);
+	assert_in_range(tx.cwnd, 198 * 65536, 200 * 65536 - 1); /* less than one percent */
+}
+
+static void a_round_below_the_target_makes_the_window_larger_whatever_single_packets_wait(void **state)
+{
+	const uint64_t now = start + 1000 * rtt;
+
+	(void)state;
+	flow_of(20, rtt);
+	tx.cut = now; /* no further growth of a quiet time */
+	round_of(rtt + cfg.target / 2, now);
+	const uint32_t before = tx.cwnd;
+	udpr_cc_ack(&tx, rtt + 2 * cfg.target, false, 20, now + 2 * rtt);
+	assert_in_range(tx.cwnd - before, 65536 * 8 / 10, 65536); /* one packet a round trip */
+}
+
+static void a_smaller_window_has_a_larger_target(void **state)
+{
+	const uint64_t now = start + 1000 * rtt, delay = rtt + cfg.target + cfg.target / 2;
+
+	(void)state;
+	flow_of(200, rtt);
+	round_of(delay, now);
+	assert_true(tx.cwnd < 200 * 65536);
+	flow_of(2, rtt);
+	round_of(delay, now);
+	assert_true(tx.cwnd > 2 * 65536);
+}
+
+static void a_flow_with_a_queue_slows_down_and_comes_back(void **state)
+{
+	uint64_t now = start + 1000 * rtt;
+
+	(void)state;
+	flow_of(160, rtt);
+	round_of(rtt + cfg.target, now);
+	tx.slow = now += 2 * rtt;
+	const uint32_t before = tx.cwnd;
+	udpr_cc_ack(&tx, rtt + cfg.target, false, 1, now);
+	assert_int_equal(tx.cwnd, before / 8);
+	udpr_cc_ack(&tx, rtt, false, 1, now + rtt);
+	assert_int_equal(tx.cwnd, before / 8);
+	for (uint32_t i = 1; i < 8; i++) { /* a packet that has come makes room for two */
+		udpr_cc_ack(&tx, rtt, false, 20, now + 2 * rtt);
+		assert_in_range(tx.cwnd, before / 8, before);
+	}
+	assert_int_equal(tx.cwnd, before);
+	flow_of(160, rtt); /* no queue: nothing to wait for */
+	tx.slow = now = round_of(rtt + cfg.target / 8, now);
+	udpr_cc_ack(&tx, rtt, false, 1, now);
+	assert_true(tx.cwnd >= 160 * 65536);
+}
+
+static void the_least_round_trip_is_forgotten_after_a_while(void **state)
+{
+	uint64_t now = start + 1000 * rtt;
+
+	(void)state;
+	flow_of(20, rtt);
+	for (const uint64_t end = now + 21 * RN_NS_PER_S; now < end; now += RN_NS_PER_S)
+		round_of(3 * rtt, now);
+	assert_int_equal(tx.min_rtt, 3 * rtt);
+}
+
 static void a_window_that_is_not_used_does_not_grow(void **state)
 {
 	(void)state;
@@ -256,6 +344,11 @@ int main(void)
 		cmocka_unit_test(a_new_flow_doubles_its_window_until_the_first_delay),
 		cmocka_unit_test(few_losses_make_the_window_no_smaller_and_many_do),
 		cmocka_unit_test(a_window_far_from_its_target_grows_faster_when_it_was_not_cut_for_a_while),
+		cmocka_unit_test(a_delay_little_above_the_target_of_a_long_path_makes_the_window_smaller),
+		cmocka_unit_test(a_round_below_the_target_makes_the_window_larger_whatever_single_packets_wait),
+		cmocka_unit_test(a_smaller_window_has_a_larger_target),
+		cmocka_unit_test(a_flow_with_a_queue_slows_down_and_comes_back),
+		cmocka_unit_test(the_least_round_trip_is_forgotten_after_a_while),
 		cmocka_unit_test(a_window_that_is_not_used_does_not_grow),
 		cmocka_unit_test(a_sender_uses_the_window_that_the_last_ack_tells),
 		cmocka_unit_test(a_receiver_with_memory_takes_more_and_tells_so),
