@@ -22,6 +22,12 @@ def open_to_all(path):
     return True
 
 
+def in_netns(ns, *argv, **env):
+    """Starts a program in a network namespace; no daemon is found there unless RNICD_SOCKET names it."""
+    env.setdefault("RNICD_SOCKET", "/nonexistent")
+    return Process(["ip", "netns", "exec", ns, *argv], env=dict(os.environ, RNIC_REG_VERBOSE="0", **env), name=argv[0])
+
+
 class Host:
     """Offers the methods that the functions of programs.py call on a Daemon, without a daemon."""
 

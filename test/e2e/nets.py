@@ -99,6 +99,17 @@ def veth(mtu=1500):
         yield ns
 
 
+@contextlib.contextmanager
+def two_hosts(a, b):
+    """Two network namespaces, joined by a veth pair (MTU 1500): the first one has address a, the other one b."""
+    with veth() as ns, netns("-b") as other:
+        sh("ip", "-n", ns, "link", "set", "v1", "netns", other)
+        for where, dev, addr in ((ns, "v0", a), (other, "v1", b)):
+            sh("ip", "-n", where, "addr", "add", f"{addr}/24", "dev", dev)
+            sh("ip", "-n", where, "link", "set", dev, "up")
+        yield ns, other
+
+
 def wait_for(what, text):
     """Waits until what() is true; fails with `text` after a time that only a hang takes."""
     end = time.monotonic() + PATIENCE

@@ -4,7 +4,6 @@
 rnicrun --embedded: the distribution's own programs and the project's own cases run over the kernel's sockets, without a
 daemon, as an ordinary user. All run in one network namespace whose kernel has the addresses 10.77.0.1 and 10.77.0.2.
 """
-import contextlib
 import os
 import re
 import signal
@@ -13,8 +12,8 @@ import sys
 
 import nets
 import programs
-from host_rig import Host, open_to_all
-from rig import PATIENCE, RNICRUN, Process, Skip, case, helper, main, need, until
+from host_rig import Host, in_netns, open_to_all
+from rig import PATIENCE, RNICRUN, Skip, case, helper, main, need, until
 
 A, B = programs.A, programs.B
 
@@ -310,11 +309,6 @@ def the_server_hears_of_a_client_that_is_killed():
         killed(h, "client")
 
 
-def in_netns(ns, *argv, **env):
-    env.setdefault("RNICD_SOCKET", "/nonexistent")
-    return Process(["ip", "netns", "exec", ns, *argv], env=dict(os.environ, RNIC_REG_VERBOSE="0", **env), name=argv[0])
-
-
 @case
 def rnicd_at_a_tap_is_a_peer_in_both_roles():
     """The same wire: the program at the kernel's end of the tap is embedded, the other one has rnicd."""
@@ -373,7 +367,7 @@ def datagrams_that_come_to_another_process_are_passed_to_their_owner():
     that still waits, which must pass it on. (Datagrams that wait in a process that ends are lost; therefore the
     processes are asked one after the other.)
     """
-    with two_hosts() as (ns, other):
+    with nets.two_hosts(A, B) as (ns, other):
         first, waits = pingpong_at(ns, 18570, "-d", "rnic-v0"), pingpong_at(ns, 18571, "-d", "rnic-v0")
         later = None
         try:
@@ -391,19 +385,9 @@ def datagrams_that_come_to_another_process_are_passed_to_their_owner():
                     p.stop(signal.SIGKILL)
 
 
-@contextlib.contextmanager
-def two_hosts():
-    with nets.veth() as ns, nets.netns("-b") as other:
-        nets.sh("ip", "-n", ns, "link", "set", "v1", "netns", other)
-        for where, dev, addr in ((ns, "v0", A), (other, "v1", B)):
-            nets.sh("ip", "-n", where, "addr", "add", f"{addr}/24", "dev", dev)
-            nets.sh("ip", "-n", where, "link", "set", dev, "up")
-        yield ns, other
-
-
 @case
 def a_group_reaches_another_host():
-    with two_hosts() as (ns, other):
+    with nets.two_hosts(A, B) as (ns, other):
         ends = [in_netns(ns, RNICRUN, "--embedded", "mckey", "-m", "239.7.0.3", "-b", A) for _ in range(2)]
         until(lambda: nets.sh("ip", "netns", "exec", ns, "cat", "/proc/net/udp").stdout.count("030007EF:12B9") == 2,
               ends[0].tail)
@@ -436,7 +420,7 @@ def ucmatose(hosts, server, client):
 
 @case
 def two_network_namespaces_are_two_hosts():
-    with two_hosts() as hosts:
+    with nets.two_hosts(A, B) as hosts:
         ucmatose(hosts, ("-b", A), ("-s", A))
 
 
@@ -444,7 +428,7 @@ def two_network_namespaces_are_two_hosts():
 def two_hosts_meet_by_ipv6():
     """A link-local address belongs to the interface that the program names: both hosts have the peer's link-local
     address on another interface too."""
-    with two_hosts() as hosts:
+    with nets.two_hosts(A, B) as hosts:
         for ns, dev, n, peer in ((hosts[0], "v0", 1, 2), (hosts[1], "v1", 2, 1)):
             nets.sh("ip", "-n", ns, "link", "add", "aa", "type", "veth", "peer", "name", "ab")
             for name, addr in ((dev, f"fd77::{n}"), (dev, f"fe80::{n}"), ("aa", f"fe80::{peer}")):

@@ -9,7 +9,7 @@ import sys
 from collections import defaultdict
 
 import wire_ud
-from rig import PATIENCE, RNICRUN, Daemon, case, helper, main, need, nothing_is_left, pair_conf, until
+from rig import PATIENCE, RNICRUN, Daemon, case, cases_of, helper, main, need, nothing_is_left, pair_conf, until
 
 A, B = "10.77.0.1", "10.77.0.2"
 MIB = 1 << 20
@@ -213,6 +213,9 @@ def a_user_has_a_share_of_the_udp_ports():
         out = d.run(helper("ud_long"), A, "ports", "20000").ok(PATIENCE)
         assert out.startswith("ports 81: "), out  # 2 % of 4096
         nothing_is_left(d)
+
+
+cases_of("udp_port_cases", pair_conf())
 
 
 @case

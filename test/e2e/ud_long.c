@@ -3,11 +3,11 @@
  * One end of datagram messages of any size; each end is a process of its own. Every byte of a message is a function of
  * the message's number, which is in its first four bytes.
  *
- * usage: ud_long ADDRESS sink COUNT MAX [port=N]
+ * usage: ud_long ADDRESS sink COUNT MAX [port=N] [paced]
  *		prints its QPN, ends when COUNT whole messages of at most MAX bytes have come, and prints the sender of
- *		the last one
- *        ud_long ADDRESS source TO QPN LEN... [port=N]
- *		sends messages of these lengths in turn until its stdin ends
+ *		the last one; paced: also a line for each message
+ *        ud_long ADDRESS source TO QPN LEN... [port=N] [paced]
+ *		sends messages of these lengths in turn until its stdin ends; paced: one for each line of stdin
  *        ud_long ADDRESS ports FIRST
  *		makes queue pairs with the UDP ports from FIRST on until one is refused, and prints their number
  *        ud_long ADDRESS numbers COUNT
@@ -26,6 +26,8 @@
 #define RECVS 16u
 #define SENDS 4u
 #define GRH   40u
+
+static bool paced;
 
 static uint8_t byte_of(uint32_t m, uint32_t i)
 {
@@ -122,6 +124,10 @@ static int sink(uint32_t count, uint32_t max)
 		check(at + (size_t)wc.wr_id * each + GRH, wc.byte_len - GRH);
 		recv_again(qp, mr, at, (uint32_t)wc.wr_id, each);
 		n++;
+		if (paced) {
+			printf("came %u\n", wc.byte_len - GRH);
+			fflush(stdout);
+		}
 	}
 	printf("whole %u from %u\n", count, wc.src_qp);
 	return ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mr) == 0 ? 0 : 1;
@@ -138,11 +144,16 @@ static struct ibv_ah *way_to(const char *address)
 	return ah;
 }
 
-static bool stdin_ended(void)
+/* Whether the next message may be sent. *ended is set when stdin has ended. */
+static bool asked(bool *ended)
 {
 	struct pollfd p = { .fd = 0, .events = POLLIN };
+	char line;
 
-	return poll(&p, 1, 0) == 1;
+	if (poll(&p, 1, 0) == 0)
+		return !paced;
+	*ended = !paced || read(0, &line, 1) != 1;
+	return !*ended;
 }
 
 static int source(const char *to, uint32_t qpn, char **lens, uint32_t n_lens)
@@ -152,15 +163,16 @@ static int source(const char *to, uint32_t qpn, char **lens, uint32_t n_lens)
 	struct ibv_qp *qp = make_qp();
 	struct ibv_ah *ah = way_to(to);
 	uint32_t sent = 0, done = 0;
+	bool ended = false;
 	struct ibv_wc wc;
 
 	must(rnicdv_query_device(e.verbs, &dev) == 0 && dev.max_ud_msg > 0, "rnicdv_query_device");
 	uint8_t *at = gram_memory((size_t)SENDS * dev.max_ud_msg, IBV_ACCESS_LOCAL_WRITE, &mr);
-	while (done < sent || !stdin_ended()) {
+	while (done < sent || !ended) {
 		if (ibv_poll_cq(e.cq, 1, &wc) == 1) {
 			must(wc.status == IBV_WC_SUCCESS, ibv_wc_status_str(wc.status));
 			done++;
-		} else if (sent - done == SENDS || stdin_ended()) {
+		} else if (sent - done == SENDS || !asked(&ended)) {
 			sched_yield();
 		} else {
 			uint8_t *p = at + (size_t)(sent % SENDS) * dev.max_ud_msg;
@@ -181,14 +193,24 @@ static int source(const char *to, uint32_t qpn, char **lens, uint32_t n_lens)
 	return ibv_destroy_qp(qp) == 0 && ibv_destroy_ah(ah) == 0 && ibv_dereg_mr(mr) == 0 ? 0 : 1;
 }
 
+static bool is_option(const char *a)
+{
+	if (strcmp(a, "paced") == 0)
+		paced = true;
+	else if (strncmp(a, "port=", 5) == 0)
+		gram_port = (uint16_t)atoi(a + 5);
+	else
+		return false;
+	return true;
+}
+
 int main(int argc, char **argv)
 {
-	if (argc > 4 && strncmp(argv[argc - 1], "port=", 5) == 0)
-		gram_port = (uint16_t)atoi(argv[--argc] + 5);
+	while (argc > 4 && is_option(argv[argc - 1]))
+		argc--;
 	if (argc < 4 || (argc < 5 && strcmp(argv[2], "ports") != 0 && strcmp(argv[2], "numbers") != 0)) {
-		fprintf(stderr,
-			"usage: ud_long ADDRESS sink COUNT MAX [port=N] | ADDRESS source TO QPN LEN... [port=N] | "
-			"ADDRESS ports FIRST | ADDRESS numbers COUNT\n");
+		fprintf(stderr, "usage: ud_long ADDRESS sink COUNT MAX [port=N] [paced] | ADDRESS source TO QPN LEN... "
+				"[port=N] [paced] | ADDRESS ports FIRST | ADDRESS numbers COUNT\n");
 		return 2;
 	}
 	end_open(&e, argv[1]);

@@ -116,6 +116,12 @@ bool client_gram_begin(struct client_qp *q, const struct ipc_create_qp *r)
 	return true;
 }
 
+const char *client_gram_why(int err)
+{
+	(void)err;
+	return "";
+}
+
 void client_gram_end(struct client_qp *q) { (void)q; }
 
 const char *client_hold_refusal(const struct ipc_create_qp *r)

@@ -42,8 +42,7 @@ uint32_t ud_unit(const struct rnicd_port *port)
 
 uint32_t ud_segment(const struct rnicd_port *port)
 {
-	if (port->cfg->segments == RNICD_SEGMENTS_MTU || rnicd.own || ud_unit(port) == 0 ||
-	    port_ip_len(port) != PKT_IP4_LEN)
+	if (port->cfg->segments == RNICD_SEGMENTS_MTU || ud_unit(port) == 0 || port_ip_len(port) != PKT_IP4_LEN)
 		return ud_unit(port);
 	return udpl_unit(UINT16_MAX - PKT_IP4_LEN - PKT_UDP_LEN, DGRAM_INNER_MAX);
 }

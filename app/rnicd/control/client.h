@@ -348,6 +348,8 @@ void client_cq_free(struct client_cq *q);
 const char *client_gram_refusal(const struct client *c, const struct ipc_create_qp *r, uint32_t dev, int *err);
 size_t client_gram_size(const struct ipc_create_qp *r);
 bool client_gram_begin(struct client_qp *q, const struct ipc_create_qp *r);
+/* Why the worker did not take one, from the errno in cmd_qp.err. */
+const char *client_gram_why(int err);
 void client_gram_end(struct client_qp *q);
 /*
  * Delayed Writes (client_hold.c). refusal: why the queue pair cannot delay Writes as asked; NULL: it can. begin: false:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Datagram queue pairs: which kinds a device has, and what they need beyond a connected queue pair. */
 #include <errno.h>
+#include <string.h>
 
 #include "border/policy.h"
 #include "control/client.h"
@@ -38,6 +39,19 @@ const char *client_gram_refusal(const struct client *c, const struct ipc_create_
 	*err = EINVAL;
 	return "a UDP port of its own is between 1 and 65535, and of a queue pair of unreliable datagrams that "
 	       "rnicdv_create_qp() makes";
+}
+
+const char *client_gram_why(int err)
+{
+	switch (err) {
+	case 0: return "no room for another datagram queue pair: raise 'flows' in rnicd's configuration";
+	case EADDRINUSE:
+		return "queue pair: another queue pair or program of the host has the UDP port that it asks for: "
+		       "choose another port";
+	case EACCES: return "queue pair: UDP ports below 1024 are root's: choose another one";
+	case EMFILE: return "queue pair: its UDP port needs a file descriptor: raise the program's limit (ulimit -n)";
+	default: return strerror(err);
+	}
 }
 
 size_t client_gram_size(const struct ipc_create_qp *r)

@@ -161,10 +161,10 @@ static void created(struct cmd *cmd)
 			answer_made(q);
 		return;
 	}
+	const int err = cmd->qp.err;
 	forget(q);
 	if (client_back(c))
-		client_error(c, ENOMEM,
-			     "no room for another datagram queue pair: raise 'flows' in rnicd's configuration");
+		client_error(c, err != 0 ? err : ENOMEM, "%s", client_gram_why(err));
 }
 
 static const char *qp_refusal(const struct client *c, const struct ipc_create_qp *r, struct client_chan **async)

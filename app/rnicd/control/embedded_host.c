@@ -21,22 +21,30 @@ void group_net_change(uint32_t dev, const struct pkt_addr *addr, bool in)
 	(void)in;
 }
 
-/* All datagram queue pairs of an embedded device share one UDP socket, so none has a port of its own. */
+/* Other reasons are found by the kernel: the plane makes the port's socket when it gets the queue pair. */
 const char *udp_port_refusal(const struct client *c, uint32_t dev, uint16_t udp_port, int *err)
 {
+	const struct rnicd_port_cfg *cfg = rnicd.port[dev]->cfg;
+
 	(void)c;
-	(void)dev;
-	(void)udp_port;
 	*err = EOPNOTSUPP;
-	return "UDP ports of their own are rnicd's alone: start it, and run the program without --embedded";
+	if (cfg->personality == RNICD_EFA)
+		return "a UDP port of its own makes a number of 24 bits, and those of personality efa have 16: choose "
+		       "another personality (RNIC_EMBEDDED_KEYS)";
+	*err = EACCES;
+	if (cfg->ud_port == udp_port)
+		return "it is datagram-port, which all other queue pairs share: choose another port, or move "
+		       "datagram-port on all hosts (RNIC_EMBEDDED_KEYS=datagram-port=PORT)";
+	return NULL;
 }
 
+/* The process's limit of file descriptors bounds the number of its ports. */
 bool udp_port_take(struct user *u, uint32_t dev, uint16_t udp_port)
 {
 	(void)u;
 	(void)dev;
 	(void)udp_port;
-	return false;
+	return true;
 }
 
 void udp_port_give(struct user *u, uint32_t dev, uint16_t udp_port)

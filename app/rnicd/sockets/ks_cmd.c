@@ -31,8 +31,10 @@ static enum qp_verdict modify(struct qp *qp, enum qp_state to)
 static void qp_create(struct cmd_qp *q)
 {
 	q->verdict = QP_OK;
-	if (q->datagram)
-		ks_ud_add(ud_of(q->qp), q->port);
+	if (q->datagram && (q->err = ks_ud_add(ud_of(q->qp), q->port)) != 0) {
+		q->verdict = QP_NO_MEMORY;
+		return;
+	}
 	if (q->has_state)
 		(void)modify(q->qp, q->state);
 	q->client->qp[q->bit] = q->qp;

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "border/policy.h"
 #include "sockets/ks_ud.h"
 
 /* A group with its socket. Exists as long as the group has a member. */
@@ -44,8 +45,9 @@ static bool enter(int fd, const struct ud_group *g)
 
 static void group_open(const struct ud_group *g)
 {
+	const uint16_t ud_port = rnicd.port[g->port]->cfg->ud_port;
 	struct ks_group *k = calloc(1, sizeof(*k));
-	int fd = k != NULL ? ks_ud_socket(&g->addr, g->port, SO_REUSEADDR) : -1;
+	int fd = k != NULL ? ks_ud_socket(&g->addr, g->port, ud_port, SO_REUSEADDR) : -1;
 
 	if (fd < 0 || !enter(fd, g)) {
 		rnicd_log(RNICD_LOG_ERROR, "%s is in no group: the kernel says %s", rnicd.port[g->port]->cfg->name,
@@ -95,7 +97,17 @@ uint32_t ks_group_event(struct ks_src *s)
 {
 	const struct ks_group *k = rn_container_of(s, struct ks_group, src);
 
-	return ks_ud_read(s, k->g->port, &k->g->addr);
+	return ks_ud_read(s, &(struct ks_gram){ .port = k->g->port,
+						.to = k->g->addr,
+						.dport = rnicd.port[k->g->port]->cfg->ud_port });
+}
+
+/* What goes to a group fits a packet (doc/datagram-iwarp.md). */
+static bool fits_packet(const struct ks_gram *gram)
+{
+	const struct rnicd_port *port = rnicd.port[gram->port];
+
+	return port_ip_len(port) + PKT_UDP_LEN + gram->len <= port->mtu;
 }
 
 void ks_group_take(const struct ks_gram *gram, const struct udpl_hdr *h)
@@ -106,7 +118,7 @@ void ks_group_take(const struct ks_gram *gram, const struct udpl_hdr *h)
 	rn_list_each(const struct ks_group, k, &groups, link)
 		if (k->g->port == gram->port && pkt_addr_eq(&k->g->addr, &gram->to))
 			g = k->g;
-	if (udpl_for_cm(h->kind) || h->dst_qpn != UDPL_QPN_GROUP) {
+	if (udpl_for_cm(h->kind) || h->dst_qpn != UDPL_QPN_GROUP || !fits_packet(gram)) {
 		ks.rc.qp.stats.ud_bad++;
 		return;
 	}

@@ -153,7 +153,8 @@ static uint32_t look_at_sockets(void)
 		case KS_LISTENER: listener_event(rn_container_of(s, struct ks_listener, src), e[i].events); break;
 		case KS_GUEST: ks_guest_in(s); break;
 		case KS_PASSAGE: ks_passed_in(s); break;
-		case KS_UD: ks_ud_event(s, e[i].events); break;
+		case KS_UD:
+		case KS_UD_OWN: ks_ud_event(s, e[i].events); break;
 		case KS_GROUP: (void)ks_group_event(s); break;
 		}
 	}

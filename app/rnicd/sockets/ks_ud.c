@@ -41,17 +41,18 @@ static void tell_more(int fd)
 {
 	const int one = 1, size = SOCKET_BUF;
 
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) != 0) /* needs CAP_NET_ADMIN */
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, &one, sizeof(one)); /* fails on an IPv4 socket, which is fine */
 	setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &one, sizeof(one));
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 }
 
-int ks_ud_socket(const struct pkt_addr *ip, uint32_t port, int reuse)
+int ks_ud_socket(const struct pkt_addr *ip, uint32_t port, uint16_t udp_port, int reuse)
 {
 	union ks_sockaddr at;
-	const socklen_t len = ks_sockaddr(&at, port, ip, rnicd.port[port]->cfg->ud_port);
+	const socklen_t len = ks_sockaddr(&at, port, ip, udp_port);
 	struct ip_mreqn out = { 0 };
 	const int one = 1;
 	int fd = ks_socket(ip, SOCK_DGRAM);
@@ -59,7 +60,8 @@ int ks_ud_socket(const struct pkt_addr *ip, uint32_t port, int reuse)
 	if (fd < 0)
 		return -1;
 	memcpy(&out.imr_address, rnicd.port[port]->cfg->ip.b + 12, sizeof(out.imr_address));
-	setsockopt(fd, SOL_SOCKET, reuse, &one, sizeof(one));
+	if (reuse != 0)
+		setsockopt(fd, SOL_SOCKET, reuse, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &out, sizeof(out));
 	tell_more(fd);
 	if (bind(fd, &at.sa, len) == 0)
@@ -77,7 +79,7 @@ void ks_ud_start(void)
 		ud.src[i] = (struct ks_src){ .kind = KS_UD, .fd = -1 };
 		if (cfg->ud_port == 0)
 			continue;
-		ud.src[i].fd = ks_ud_socket(&cfg->ip, i, SO_REUSEPORT);
+		ud.src[i].fd = ks_ud_socket(&cfg->ip, i, cfg->ud_port, SO_REUSEPORT);
 		if (ud.src[i].fd < 0) {
 			cfg->ud_port = 0; /* another user or program uses the port: the device has no datagrams */
 			continue;
@@ -92,17 +94,36 @@ void ks_ud_close(void)
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		if (ud.src[i].fd >= 0)
 			close(ud.src[i].fd);
+	ks_ud_own_close_all();
 	ks_group_close();
 }
 
-void ks_ud_add(struct ud_qp *u, uint32_t port)
+/* 0 or an errno. EADDRINUSE: another socket of the host has the port at the device's address. */
+static int open_own(uint32_t port, uint16_t udp_port)
 {
+	int fd = ks_ud_socket(&rnicd.port[port]->cfg->ip, port, udp_port, 0);
+
+	if (fd < 0)
+		return errno;
+	if (ks_ud_own_put(port, udp_port, fd))
+		return 0;
+	close(fd);
+	return ENOMEM;
+}
+
+int ks_ud_add(struct ud_qp *u, uint32_t port)
+{
+	const int err = udpl_has_port(u->qp.qpn) ? open_own(port, (uint16_t)u->qp.qpn) : 0;
+
+	if (err != 0)
+		return err;
 	u->port = port;
 	u->hash = ud_hash(rnicd.secret, port, u->qp.qpn);
 	struct ud_qp **at = &ud.bucket[u->hash % BUCKETS];
 	u->next = *at;
 	*at = u;
 	ks.n_uds++;
+	return 0;
 }
 
 static struct ud_qp *find(uint32_t port, uint32_t qpn)
@@ -126,11 +147,18 @@ void ks_ud_end(struct ud_qp *u, bool sends)
 		return;
 	*at = u->next;
 	ks.n_uds--;
+	if (!udpl_has_port(u->qp.qpn))
+		return;
+	ks_ud_own_close(u->port, (uint16_t)u->qp.qpn);
+	ks_ud_writable(u->port, (uint16_t)u->qp.qpn); /* what waited for room is dropped now */
 }
 
-const struct ks_src *ks_ud_src(uint32_t port) { return &ud.src[port]; }
-
-void ks_ud_blocked(uint32_t port) { ks_watch(&ud.src[port], EPOLLIN | EPOLLOUT); }
+struct ks_src *ks_ud_src(uint32_t port, uint16_t udp_port)
+{
+	if (rn_unlikely(udp_port != rnicd.port[port]->cfg->ud_port))
+		return ks_ud_own_src(port, udp_port);
+	return ud.src[port].fd >= 0 ? &ud.src[port] : NULL;
+}
 
 /* ---- receiving ---- */
 
@@ -187,12 +215,19 @@ static void for_cm(const struct ks_gram *g, const struct udpl_hdr *h)
 	tell_cm(g, h);
 }
 
+/* Whether the UDP ports are those of the destination QPN, and of the source QPN if that has a port of its own. */
+static bool ports_good(const struct ks_gram *g, const struct udpl_hdr *h)
+{
+	return g->passed || (g->dport == udpl_port(h->dst_qpn, rnicd.port[g->port]->cfg->ud_port) &&
+			     g->sport == udpl_port(h->src_qpn, g->sport));
+}
+
 void ks_ud_take(const struct ks_gram *g)
 {
 	struct qp_stats *st = &ks.rc.qp.stats;
 	struct udpl_hdr h;
 
-	if (udpl_parse(g->p, g->len, &h) != UDPL_OK) {
+	if (udpl_parse(g->p, g->len, &h) != UDPL_OK || !ports_good(g, &h)) {
 		st->ud_bad++;
 		return;
 	}
@@ -207,7 +242,7 @@ void ks_ud_take(const struct ks_gram *g)
 		return;
 	}
 	const uint32_t index = h.dst_qpn >> KS_INDEX_SHIFT;
-	if (rn_unlikely(index != rnicd.process)) {
+	if (rn_unlikely(index != rnicd.process && !udpl_has_port(h.dst_qpn))) {
 		if (g->passed || ks_pass_gram(index, g) != KS_PASSED)
 			st->ud_no_qp++;
 		return;
@@ -250,7 +285,7 @@ static void in_packet(struct msghdr *mh, struct ks_gram *g)
 	g->tos = (uint8_t)tclass;
 }
 
-uint32_t ks_ud_read(const struct ks_src *s, uint32_t port, const struct pkt_addr *to)
+uint32_t ks_ud_read(const struct ks_src *s, const struct ks_gram *like)
 {
 	static struct burst b;
 
@@ -269,13 +304,14 @@ uint32_t ks_ud_read(const struct ks_src *s, uint32_t port, const struct pkt_addr
 	}
 	int n = recvmmsg(s->fd, b.m, KS_UD_BURST, MSG_DONTWAIT, NULL);
 	for (int i = 0; i < n; i++) {
-		struct ks_gram g = { .p = ud.in[i], .len = b.m[i].msg_len, .port = port, .to = *to, .hop_limit = 0 };
-		uint16_t from_port;
+		struct ks_gram g = *like;
+		g.p = ud.in[i];
+		g.len = b.m[i].msg_len;
 		if (b.m[i].msg_hdr.msg_namelen == 0 || (b.m[i].msg_hdr.msg_flags & MSG_TRUNC) != 0) {
 			ks.rc.qp.stats.ud_bad++;
 			continue;
 		}
-		g.from = ks_sockaddr_ip(&b.from[i], &from_port);
+		g.from = ks_sockaddr_ip(&b.from[i], &g.sport);
 		in_packet(&b.m[i].msg_hdr, &g);
 		ks_ud_take(&g);
 	}
@@ -284,14 +320,21 @@ uint32_t ks_ud_read(const struct ks_src *s, uint32_t port, const struct pkt_addr
 
 void ks_ud_event(struct ks_src *s, uint32_t events)
 {
-	const uint32_t port = (uint32_t)(s - ud.src);
+	struct ks_gram like = { .port = 0 };
 
+	if (rn_unlikely(s->kind == KS_UD_OWN)) {
+		like.dport = ks_ud_own_port(s, &like.port);
+	} else {
+		like.port = (uint32_t)(s - ud.src);
+		like.dport = rnicd.port[like.port]->cfg->ud_port;
+	}
+	like.to = rnicd.port[like.port]->cfg->ip;
 	if ((events & EPOLLOUT) != 0) {
 		ks_watch(s, EPOLLIN);
-		ks_ud_writable(port);
+		ks_ud_writable(like.port, like.dport);
 	}
 	if ((events & EPOLLIN) != 0)
-		(void)ks_ud_read(s, port, &rnicd.port[port]->cfg->ip);
+		(void)ks_ud_read(s, &like);
 }
 
 uint32_t ks_ud_timers(void)

@@ -7,6 +7,12 @@
  * (ks_pass.c). Datagrams between processes of one host are passed in this way from the start: then a receiver without
  * room delays its sender, where UDP would drop datagrams.
  *
+ * A queue pair with a UDP port of its own (UDPL_QPN_PORTS) has a socket of its own, which no other process can bind
+ * (ks_ud_own.c). Its number does not tell its process, so other processes of the host reach it by UDP only.
+ *
+ * A datagram may be longer than a packet (segments = 64k): the kernel cuts it into IP fragments, and reassembles
+ * received ones.
+ *
  * For the thread that holds ks.lock, unless marked otherwise.
  */
 #ifndef KS_UD_H
@@ -15,8 +21,12 @@
 #include "border/ud_view.h"
 #include "sockets/ks.h"
 
-#define KS_UD_BURST 32u               /* datagrams of one system call */
-#define KS_UD_ROOM  (KS_MTU_MAX + 8u) /* octets of a buffer: longer than any datagram that fits a packet */
+#define KS_UD_BURST 32u /* datagrams of one system call */
+/*
+ * Octets of a buffer for one datagram: more than UDP carries. The distance between two buffers is no power of two, so
+ * that the first lines of a burst's datagrams lie in different sets of a cache.
+ */
+#define KS_UD_ROOM (66u << 10)
 
 /* A UDP payload as it was received. */
 struct ks_gram {
@@ -24,39 +34,56 @@ struct ks_gram {
 	uint32_t len;
 	uint32_t port;            /* index of the device */
 	struct pkt_addr from, to; /* to: the device's address, or a group's */
+	uint16_t sport, dport;    /* UDP ports; not set if passed */
 	uint8_t tos, hop_limit;
-	bool passed; /* another process has passed the datagram to this one, its owner */
+	bool passed; /* a queue pair or process of this user has passed the datagram to this process, its owner */
 };
 
 /* Opens the devices' sockets. Called before the other functions. A device whose socket fails has no datagrams. */
 void ks_ud_start(void);
 void ks_ud_close(void);
 
-/* A socket bound to this address and the device's datagram-port. reuse: SO_REUSEPORT or SO_REUSEADDR. -1 and errno. */
-int ks_ud_socket(const struct pkt_addr *ip, uint32_t port, int reuse);
+/*
+ * Opens a socket of the device, bound to this address and UDP port. reuse: SO_REUSEPORT or SO_REUSEADDR; 0: no other
+ * socket may have both. -1 and errno.
+ */
+int ks_ud_socket(const struct pkt_addr *ip, uint32_t port, uint16_t udp_port, int reuse);
 
-/* The QP belongs to this device, and datagrams find it from now on. */
-void ks_ud_add(struct ud_qp *u, uint32_t port);
+/*
+ * The QP belongs to this device, and datagrams find it from now on. 0, or the errno of the socket that the QP's own UDP
+ * port needs: then the QP is not added.
+ */
+int ks_ud_add(struct ud_qp *u, uint32_t port);
 /*
  * Called before the QP is destroyed: datagrams do not find it any more. sends: first sends posted work, if there is
  * room.
  */
 void ks_ud_end(struct ud_qp *u, bool sends);
 
-/* Reads a device's or a group's socket, whose datagrams are addressed to `to`. Returns the number of datagrams. */
-uint32_t ks_ud_read(const struct ks_src *s, uint32_t port, const struct pkt_addr *to);
-/* Handles the events that epoll reports for a device's socket. */
+/* Reads a socket, whose datagrams have the port, `to` and `dport` of *like. Returns the number of datagrams. */
+uint32_t ks_ud_read(const struct ks_src *s, const struct ks_gram *like);
+/* Handles the events that epoll reports for a device's socket, or for the socket of a queue pair's own UDP port. */
 void ks_ud_event(struct ks_src *s, uint32_t events);
 /* Handles one received datagram: finds its QP, group, connection manager or process. */
 void ks_ud_take(const struct ks_gram *g);
 /* Gives a datagram to one QP. */
 void ks_ud_deliver(struct qp *qp, const struct ks_gram *g, const struct udpl_hdr *h);
-/* The device's socket; its fd is -1 if the device has none. */
-const struct ks_src *ks_ud_src(uint32_t port);
-/* Called when the device's socket takes no more: epoll shall report when it does. */
-void ks_ud_blocked(uint32_t port);
+/* The device's socket with this UDP port, which is datagram-port or a queue pair's own; NULL: there is none. */
+struct ks_src *ks_ud_src(uint32_t port, uint16_t udp_port);
 /* Ends incomplete messages whose time is over; returns their number. */
 uint32_t ks_ud_timers(void);
+
+/* ---- queue pairs with a UDP port of their own (ks_ud_own.c) ---- */
+
+/* Keeps the port's socket, which epoll watches from now on. False: no memory, and the socket is the caller's. */
+bool ks_ud_own_put(uint32_t port, uint16_t udp_port, int fd);
+void ks_ud_own_close(uint32_t port, uint16_t udp_port);
+/* NULL: none of this process. */
+struct ks_src *ks_ud_own_src(uint32_t port, uint16_t udp_port);
+/* The UDP port of a socket of kind KS_UD_OWN, and its device. */
+uint16_t ks_ud_own_port(const struct ks_src *s, uint32_t *port);
+/* In a child of fork(): closes its copies of the sockets. */
+void ks_ud_own_close_all(void);
 
 /* ---- sending (ks_ud_out.c) ---- */
 
@@ -64,8 +91,8 @@ uint32_t ks_ud_timers(void);
 uint32_t ks_ud_transmit(void);
 /* Sends datagrams that the QP has posted, as far as there is room. */
 void ks_ud_finish(struct qp *qp);
-/* The device's socket takes datagrams again. */
-void ks_ud_writable(uint32_t port);
+/* The device's socket with this UDP port takes datagrams again, or is gone. */
+void ks_ud_writable(uint32_t port, uint16_t udp_port);
 /* Sends a datagram that the control thread has made. */
 void ks_ud_send(uint32_t port, const struct pkt_addr *to, const uint8_t *p, uint32_t len);
 /* Whether a QP can send at once. */

@@ -6,12 +6,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 
-#include "base/rn_be.h"
 #include "sockets/ks_ud.h"
 
-#define SHARE      32u                 /* datagrams that one QP may send before the next QP's turn */
-#define TURN_SHARE 128u                /* datagrams that all QPs may send in a turn, about */
+#define SHARE      32u                 /* packets, about, that one QP may send before the next QP's turn */
+#define TURN_SHARE 128u                /* packets that all QPs may send in a turn, about */
 #define STUCK_NS   (20 * RN_NS_PER_MS) /* a process that takes no datagrams for this long is not waited for any more */
 #define AGAIN_NS   (50 * RN_NS_PER_US) /* pause before a datagram is again passed to a process that had no room */
 #define NETWORK    UINT32_MAX          /* leaving.index: the datagram goes by UDP, not to a process of this host */
@@ -22,7 +22,7 @@ struct leaving {
 	uint32_t len;
 	uint32_t index; /* index of the process that it is for, or NETWORK */
 	uint8_t hop_limit;
-	uint16_t udp_port;
+	uint16_t sport, dport; /* UDP ports, if by UDP */
 	struct pkt_addr to;
 };
 
@@ -35,22 +35,23 @@ static struct {
 	uint64_t slow[4]; /* a bit for each index of a process that is not waited for */
 } out;
 
-/* Whether an address to which the device sends is an address of this host. */
-static bool is_own(uint32_t port, const struct pkt_addr *a)
+/* Finds the device of this host that has an address to which device `port` sends. False: none has it. */
+static bool own_device(uint32_t port, const struct pkt_addr *a, uint32_t *dev)
 {
-	for (uint32_t i = 0; i < rnicd.n_ports; i++)
-		if (ks_has_addr(i, a, rnicd.port[port]->if_index))
+	for (*dev = 0; *dev < rnicd.n_ports; ++*dev)
+		if (ks_has_addr(*dev, a, rnicd.port[port]->if_index))
 			return true;
 	return false;
 }
 
-static struct ks_gram gram_of(uint32_t i)
+/* dev: index of the device that receives it. */
+static struct ks_gram gram_of(uint32_t i, uint32_t dev)
 {
 	const struct leaving *l = &out.leaving[i];
 
 	return (struct ks_gram){ .p = out.buf[i],
 				 .len = l->len,
-				 .port = l->port,
+				 .port = dev,
 				 .from = rnicd.port[l->port]->cfg->ip,
 				 .to = l->to,
 				 .hop_limit = 64,
@@ -65,7 +66,7 @@ static bool is_slow(uint32_t index) { return (out.slow[index / 64] >> (index % 6
 static bool to_process(struct leaving *l)
 {
 	const uint64_t bit = UINT64_C(1) << (l->index % 64);
-	const struct ks_gram g = gram_of(out.at);
+	const struct ks_gram g = gram_of(out.at, l->port);
 
 	switch (ks_pass_gram(l->index, &g)) {
 	case KS_PASSED:
@@ -114,7 +115,7 @@ static void address(struct burst *b, uint32_t i, const struct leaving *l, uint8_
 {
 	struct msghdr *mh = &b->m[i].msg_hdr;
 
-	const socklen_t len = ks_sockaddr(&b->to[i], l->port, &l->to, l->udp_port);
+	const socklen_t len = ks_sockaddr(&b->to[i], l->port, &l->to, l->dport);
 
 	b->iov[i] = (struct iovec){ .iov_base = p, .iov_len = l->len };
 	*mh = (struct msghdr){ .msg_name = &b->to[i], .msg_namelen = len, .msg_iov = &b->iov[i], .msg_iovlen = 1 };
@@ -122,25 +123,33 @@ static void address(struct burst *b, uint32_t i, const struct leaving *l, uint8_
 		hops(mh, b->ctl[i].b, sizeof(b->ctl[i].b), (int)rn_max_u32(l->hop_limit, 1));
 }
 
-/*
- * Sends leaving[at] and those after it that go to the network by the same device. False: the socket takes no more now.
- */
+static bool same_socket(const struct leaving *a, const struct leaving *b)
+{
+	return a->port == b->port && a->sport == b->sport;
+}
+
+/* Sends leaving[at] and those after it that go to the network by the same socket. False: the socket takes no more now. */
 static bool to_network(void)
 {
 	static struct burst b;
-	const uint32_t port = out.leaving[out.at].port;
+	const struct leaving *first = &out.leaving[out.at];
+	struct ks_src *src = ks_ud_src(first->port, first->sport);
 	uint32_t n = 0;
 
-	for (uint32_t i = out.at; i < out.n && out.leaving[i].index == NETWORK && out.leaving[i].port == port; i++)
+	for (uint32_t i = out.at; i < out.n; i++) {
+		if (out.leaving[i].index != NETWORK || !same_socket(&out.leaving[i], first))
+			break;
 		address(&b, n++, &out.leaving[i], out.buf[i]);
-	int sent = sendmmsg(ks_ud_src(port)->fd, b.m, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	}
+	int sent = src != NULL ? sendmmsg(src->fd, b.m, n, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
 	if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
 		out.blocked = true;
-		ks_ud_blocked(port);
+		ks_watch(src, EPOLLIN | EPOLLOUT);
 		return false;
 	}
-	if (sent <= 0) { /* this datagram can never be sent: no route to its address, or the like */
-		rnicd.port[port]->stats[0].tx_drops++;
+	if (sent <=
+	    0) { /* this datagram can never be sent: no route to its address, its queue pair is gone, or the like */
+		rnicd.port[first->port]->stats[0].tx_drops++;
 		sent = 1;
 	}
 	out.at += (uint32_t)sent;
@@ -161,9 +170,11 @@ static bool flush(void)
 	return true;
 }
 
-void ks_ud_writable(uint32_t port)
+void ks_ud_writable(uint32_t port, uint16_t udp_port)
 {
-	if (out.blocked && out.leaving[out.at].port == port)
+	const struct leaving l = { .port = port, .sport = udp_port };
+
+	if (out.blocked && same_socket(&out.leaving[out.at], &l))
 		out.blocked = false;
 	(void)flush();
 }
@@ -180,34 +191,45 @@ static uint8_t *next_buffer(void)
 	return out.buf[out.n];
 }
 
-/* Sends the datagram of len octets that has been made in the next buffer, or delivers it in this process. */
-static void leave(uint32_t port, const struct pkt_addr *to, uint8_t hop_limit, uint32_t len)
+/* Index of the process of this host that has the receiving QP, and the QP's device; NETWORK: none has. */
+static uint32_t receiver_of(uint32_t port, const struct pkt_addr *to, uint32_t qpn, uint32_t *dev)
 {
-	const uint32_t qpn = rn_load_be32(out.buf[out.n] + 4);
-	const bool inside = !pkt_addr_is_group(to) && is_own(port, to) && !udpl_has_port(qpn);
-	const uint32_t index = inside ? qpn >> KS_INDEX_SHIFT : NETWORK;
+	if (pkt_addr_is_group(to) || !own_device(port, to, dev))
+		return NETWORK;
+	if (rn_likely(!udpl_has_port(qpn)))
+		return qpn >> KS_INDEX_SHIFT;
+	return ks_ud_own_src(*dev, (uint16_t)qpn) != NULL ? rnicd.process : NETWORK;
+}
 
-	out.leaving[out.n] = (struct leaving){ .port = port,
-					       .len = len,
-					       .index = index,
-					       .hop_limit = hop_limit,
-					       .udp_port = udpl_port(qpn, rnicd.port[port]->cfg->ud_port),
-					       .to = *to };
-	if (index == rnicd.process) {
-		const struct ks_gram g = gram_of(out.n);
+/* Sends the datagram of len octets that has been made in the next buffer, or delivers it in this process. */
+static void leave(uint32_t port, const struct dgram_to *dst, uint32_t len)
+{
+	const uint16_t common = rnicd.port[port]->cfg->ud_port;
+	struct leaving *l = &out.leaving[out.n];
+	uint32_t dev = port;
+
+	*l = (struct leaving){ .port = port,
+			       .len = len,
+			       .hop_limit = dst->hop_limit,
+			       .sport = udpl_port(dst->src_qpn, common),
+			       .dport = udpl_port(dst->dst_qpn, common) };
+	memcpy(l->to.b, dst->addr, sizeof(l->to.b));
+	l->index = receiver_of(port, &l->to, dst->dst_qpn, &dev);
+	if (l->index == rnicd.process) {
+		const struct ks_gram g = gram_of(out.n, dev);
 		ks_ud_take(&g);
 		return;
 	}
 	out.n++;
 }
 
-/* Sends at most SHARE datagrams of a QP. True: the QP has nothing more to send now. */
+/* Sends about SHARE packets of a QP. True: the QP has nothing more to send now. */
 static bool send_some(struct qp *qp, uint32_t *count)
 {
+	const uint32_t port = ud_of(qp)->port, end = *count + SHARE;
 	struct dgram_to dst;
-	struct pkt_addr to;
 
-	for (uint32_t i = 0; i < SHARE; i++) {
+	while (*count < end) {
 		if (!dgram_waits(qp))
 			return true;
 		uint8_t *p = ks_space() ? next_buffer() : NULL;
@@ -216,9 +238,8 @@ static bool send_some(struct qp *qp, uint32_t *count)
 		uint32_t len = dgram_out(&ks.dgram, qp, p, &dst);
 		if (len == 0)
 			return true;
-		(*count)++;
-		memcpy(to.b, dst.addr, sizeof(to.b));
-		leave(ud_of(qp)->port, &to, dst.hop_limit, len);
+		*count += 1 + len / rnicd.port[port]->mtu;
+		leave(port, &dst, len);
 	}
 	return false;
 }
@@ -251,13 +272,15 @@ uint32_t ks_ud_transmit(void)
 
 void ks_ud_send(uint32_t port, const struct pkt_addr *to, const uint8_t *p, uint32_t len)
 {
-	const struct leaving l = { .port = port, .len = len, .udp_port = rnicd.port[port]->cfg->ud_port, .to = *to };
+	const uint16_t common = rnicd.port[port]->cfg->ud_port;
+	const struct leaving l = { .port = port, .len = len, .dport = common, .to = *to };
+	const struct ks_src *src = ks_ud_src(port, common);
 	static struct burst b;
 
-	if (ks_ud_src(port)->fd < 0)
+	if (src == NULL)
 		return;
 	address(&b, 0, &l, (uint8_t *)(uintptr_t)p);
-	if (sendmsg(ks_ud_src(port)->fd, &b.m[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	if (sendmsg(src->fd, &b.m[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		rnicd.port[port]->stats[0].tx_drops++;
 }
 

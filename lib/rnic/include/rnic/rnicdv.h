@@ -128,7 +128,9 @@ struct rnicdv_qp_attr {
 	 *
 	 * errno: EADDRINUSE: a queue pair or a datagram socket of the device has the port; EACCES: the port is
 	 * datagram-port, or below 1024 and the user is not root; ENOBUFS: the user's share of such ports is used up
-	 * (user-share); EOPNOTSUPP: the device has personality efa, or iWARP does not run in rnicd.
+	 * (user-share); EOPNOTSUPP: the device has personality efa. In a program with design embedded the port is one
+	 * of the host's: EADDRINUSE: any socket of the host has it at the device's address; EMFILE: the process has no
+	 * file descriptor left.
 	 */
 	uint16_t udp_port;
 };

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Datagram queue pairs of embedded programs with a UDP port of their own: between two processes of one host, between two
+hosts, and with a program over rnicd. A port has one owner on the host, and is free again when its owner has ended.
+"""
+import errno
+import signal
+import socket
+import struct
+import subprocess
+import sys
+
+import nets
+from gram_ends import End, running, send
+from host_rig import Host, open_to_all
+from rig import PATIENCE, RNICRUN, Skip, case, helper, main, need
+from wire_check import crc32c
+
+A, B = "10.77.0.1", "10.77.0.2"
+PORTS = ((7000, 7000), (7001, None), (None, 7002))  # of the source's and of the sink's queue pair, None: no own one
+
+
+def number(port):
+    return 0xfd0000 | port
+
+
+def all_ports(from_, to, lens, ports=PORTS):
+    for length in lens:
+        for from_port, to_port in ports:
+            qpn, came_from = send(from_, to, length, 2, from_port, to_port)
+            assert to_port is None or qpn == number(to_port), (qpn, to_port)
+            assert (came_from == number(from_port)) if from_port else came_from >> 16 != 0xfd, (came_from, from_port)
+
+
+def sink(h, address, port):
+    return h.run(RNICRUN, helper("ud_long"), address, "sink", "1", "4", f"port={port}")
+
+
+def bound(h, address, port):
+    p = sink(h, address, port)
+    assert p.wait_line("qpn") == f"qpn {number(port)}", p.tail()
+    return p
+
+
+def refused(h, address, port, error, why):
+    p = sink(h, address, port)
+    assert p.wait() != 0 and f"rnicdv_create_qp: {error}" in p.stdout() and why in p.stderr(), p.tail()
+
+
+IN_USE = ("Address already in use", "another queue pair or program of the host has the UDP port")
+
+
+@case
+def ends_in_two_processes_of_one_host_are_named_by_their_ports():
+    with nets.two_hosts(A, B) as (ns, _):
+        nets.sh("ip", "-n", ns, "addr", "add", "10.78.0.1/24", "dev", "lo")
+        for keys in ("", "segments=64k"):
+            all_ports(End(ns, A, keys=keys), End(ns, A, keys=keys), [4, 100000],
+                      ((7000, 7003), (7001, None), (None, 7002)))
+            all_ports(End(ns, A, keys=keys), End(ns, "10.78.0.1", keys=keys), [4])
+
+
+@case
+def ends_on_two_hosts_are_named_by_their_ports():
+    with nets.two_hosts(A, B) as (here, there):
+        for keys in ("", "segments=64k"):
+            all_ports(End(here, A, keys=keys), End(there, B, keys=keys), [4, 100000])
+
+
+@case
+def rnicd_at_a_tap_is_a_peer_in_both_roles():
+    with nets.tap(rnicd="record-timeout = 5s") as (ns, d):
+        here, over = End(ns, nets.KERNEL), End(ns, nets.OURS, daemon=d)
+        all_ports(here, over, [4, 100000])
+        all_ports(over, here, [4, 100000])
+        c = d.telemetry("/rnic/counters")
+        assert c["ud_bad"] == c["ud_no_qp"] == 0 and c["ud_in"] > 0, c
+
+
+@case
+def a_port_has_one_owner_on_the_host():
+    with Host() as h:
+        first = bound(h, A, 7000)
+        refused(h, A, 7000, *IN_USE)
+        bound(h, B, 7000).stop(signal.SIGKILL)  # the same port of another address
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:  # another program
+            try:
+                s.bind((A, 7000))
+                raise AssertionError("a program could bind the queue pair's port")
+            except OSError as e:
+                assert e.errno == errno.EADDRINUSE, e
+            s.bind(("0.0.0.0", 7003))
+            refused(h, A, 7003, *IN_USE)
+        refused(h, A, 4793, "Permission denied", "it is datagram-port, which all other queue pairs share")
+        p = h.run(RNICRUN, helper("ud_long"), A, "ports", "6998")
+        assert p.ok() == "ports 2: Address already in use", p.tail()
+        first.stop(signal.SIGKILL)
+
+
+@case
+def the_port_of_a_killed_process_is_free():
+    with Host() as h:
+        for _ in range(3):
+            bound(h, A, 7000).stop(signal.SIGKILL)
+        bound(h, A, 7000).stop(signal.SIGTERM)
+        bound(h, A, 7000)
+
+
+@case
+def a_port_below_1024_is_roots():
+    need("setpriv")
+    if not open_to_all(RNICRUN):
+        raise Skip("the build folder lies in a folder that only its owner may enter")
+    with Host() as h:
+        refused(h, A, 1023, "Permission denied", "UDP ports below 1024 are root's")
+        bound(h, A, 1024)
+
+
+@case
+def a_process_without_descriptors_is_told():
+    with Host() as h:
+        p = h.run("sh", "-c", f"ulimit -n 100; exec {RNICRUN} --embedded {helper('ud_long')} {A} ports 20000")
+        n, why = p.ok().split(": ")
+        assert 0 < int(n.split()[1]) < 100 and why == "Too many open files", p.tail()
+        assert "raise the program's limit (ulimit -n)" in p.stderr(), p.tail()
+
+
+@case
+def cases_in_one_process_over_two_devices():
+    listed = subprocess.run([helper("udp_port_cases"), "--list"], check=True, capture_output=True, text=True)
+    with Host() as h:
+        p = h.run(RNICRUN, helper("udp_port_cases"), A, B)
+        out = p.ok(PATIENCE)
+        assert out.splitlines() == [f"ok {name}" for name in listed.stdout.split()], p.tail()
+
+
+def message(src, dst):
+    """A Send of four octets from one queue pair to another (doc/datagram-iwarp.md)."""
+    head = struct.pack(">BBBBIIII", 0x10, 1, 0, 0, dst, src, 0x1234, 0)
+    segment = struct.pack(">BBIIIII", 0x41, 0x43, 0, 0, 1, 0, 0)
+    return head + segment + struct.pack("<I", crc32c(head + segment))
+
+
+def shoot(sport, dport, datagram):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind((A, sport))
+        s.sendto(datagram, (B, dport))
+
+
+@case
+def what_does_not_come_from_the_port_that_its_sender_names_is_dropped():
+    """A datagram from a queue pair with a UDP port must come from this port, and go to the port of its receiver."""
+    with nets.two_hosts(A, B) as (here, there):
+        target = End(there, B)
+        p = target.run("ud_long", "sink", "1", "4", "port=7000", "paced")
+        q = target.run("ud_long", "sink", "1", "4", "paced")
+        with running(p, q):
+            own, common = (int(x.wait_line("qpn").split()[1]) for x in (p, q))
+            for sport, dport, src, dst in ((7001, 7000, number(7002), own), (7001, 4793, number(7002), common),
+                                           (7001, 7000, 77, common), (7001, 4793, 77, own),
+                                           (7005, 7000, number(7005), own), (7005, 4793, number(7005), common)):
+                nets.In(here).run(lambda s=sport, d=dport, m=message(src, dst): shoot(s, d, m))
+            for end in (p, q):
+                assert end.ok().endswith(f"whole 1 from {number(7005)}"), end.tail()
+
+
+sys.exit(main())
