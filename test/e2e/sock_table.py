@@ -19,6 +19,7 @@ import threading
 
 import sock_exec  # pylint: disable=unused-import
 import sock_servers  # pylint: disable=unused-import
+import sock_threads  # pylint: disable=unused-import
 from sock_case import RDHUP, events, listener, pair, plain, read_all, wait
 from sock_options import LINGER_SET, linger_of, lingering, sizes_of_segments
 from sock_mmsg import recv_several, send_several

@@ -339,8 +339,11 @@ void stream_answer(struct rnicd_worker *w, struct stream *s)
 
 	if ((want & IPC_STREAM_WANT_IN) && head != s->rx_shown)
 		say |= IPC_STREAM_WANT_IN;
+	bool room = IPC_STREAM_RING - (s->mem->tx_tail - s->tx_head) >= OUT_ROOM;
+
+	/* a program that has shut down writing may write, which tells it so: a thread that waits for room wakes */
 	if ((want & IPC_STREAM_WANT_OUT) && s->connected &&
-	    IPC_STREAM_RING - (s->mem->tx_tail - s->tx_head) >= OUT_ROOM)
+	    (room || (__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & IPC_STREAM_FIN) != 0))
 		say |= IPC_STREAM_WANT_OUT;
 	if (rn_likely(say == 0))
 		return;

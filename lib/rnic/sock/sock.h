@@ -73,6 +73,7 @@ struct sock {
 	uint8_t last_ip[16]; /* the last peer that a datagram went to or came from, */
 	uint32_t last_dev;   /* and the port that reaches this peer; UINT32_MAX: none does */
 	struct sock *next;   /* in the free list */
+	struct sock *older;  /* in the list of all sockets that were ever made */
 };
 
 /* libc's own functions. */
@@ -171,11 +172,15 @@ void sock_put(struct sock *s);
 struct sock *sock_new(int domain); /* held; NULL: no memory */
 /* From now on the descriptor is the socket s; NULL: none of ours. */
 void sock_set(int fd, struct sock *s);
+/* fd, or -1: the number is no longer the socket's. For a thread that has slept at the descriptor. */
+int sock_still(const struct sock *s, int fd);
 /* A descriptor of this process that is the socket; -1: there is none any more. */
 int sock_number(const struct sock *s);
 
 /* Called before fork and, in both processes, after it: no thread is in the middle of a change. */
 void sock_tab_fork(bool over);
+/* Called last in the child: no thread of it has a lock of a socket, whatever the parent's threads were doing. */
+void sock_tab_child(void);
 
 /* ---- sock_daemon.c: requests to rnicd. 0 or a positive errno ---- */
 /* The ports and workers of rnicd. NULL: rnicd does not answer; nothing is printed. */

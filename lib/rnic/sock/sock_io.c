@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -89,7 +88,7 @@ static void settle_out(const struct sock *s, int fd)
 	if (sock_libc_put(fd, block, sizeof(block)) < 0)
 		errno = saved;
 	__atomic_fetch_or(&s->mem->want, IPC_STREAM_WANT_OUT, __ATOMIC_SEQ_CST);
-	if (room(s) >= OUT_ROOM || (state_of(s) & IPC_STREAM_ENDED))
+	if (room(s) >= OUT_ROOM || (state_of(s) & IPC_STREAM_ENDED) || (fin_of(s) & IPC_STREAM_FIN))
 		sock_bell(s);
 	errno = saved;
 }
@@ -354,19 +353,32 @@ static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size
 	return -1;
 }
 
-/* Waits until there may be bytes. False and errno: the call must not wait, or the wait failed. */
-static bool wait_in(struct sock *s, int fd, int flags)
+/*
+ * Waits until there may be bytes, without the lock that the caller holds: other threads go on meanwhile. *number
+ * becomes -1 if one of them closes it. False and errno: the call must not wait, or the wait failed.
+ */
+static bool wait_in(struct sock *s, int *number, int flags)
 {
+	const int fd = *number;
+	bool there;
+
 	if (sock_does_not_block(fd, flags)) {
 		if (s->watched)
 			settle_in(s, fd);
 		errno = EAGAIN;
 		return false;
 	}
-	if (look_for(s, POLLIN))
+	pthread_mutex_unlock(&s->rx);
+	there = look_for(s, POLLIN);
+	pthread_mutex_lock(&s->rx);
+	if (there)
 		return true;
 	settle_in(s, fd);
-	return wait_for(s, fd, POLLIN, s->rcv_ms);
+	pthread_mutex_unlock(&s->rx);
+	there = wait_for(s, fd, POLLIN, s->rcv_ms);
+	pthread_mutex_lock(&s->rx);
+	*number = sock_still(s, fd);
+	return there;
 }
 
 /*
@@ -398,14 +410,14 @@ ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 		errno = s->kind != SOCK_IS_STREAM ? ENOTCONN : EINVAL;
 		return -1;
 	}
-	pthread_mutex_lock(&s->rx);
 	if ((flags & (MSG_WAITALL | MSG_PEEK)) == (MSG_WAITALL | MSG_PEEK))
 		wait_for_all(s, fd, want, flags);
+	pthread_mutex_lock(&s->rx);
 	do { /* also once for length 0: as in Linux, the call then reports an error or the end */
 		r = take(s, fd, iov, n, got, flags);
 		if (r > 0)
 			got += (size_t)r;
-		if (r == 0 || (r > 0 && !all) || (r < 0 && errno != EAGAIN) || (r < 0 && !wait_in(s, fd, flags)))
+		if (r == 0 || (r > 0 && !all) || (r < 0 && errno != EAGAIN) || (r < 0 && !wait_in(s, &fd, flags)))
 			break;
 	} while (got < want);
 	if (want == 0 && r < 0 && errno == EAGAIN && !sock_does_not_block(fd, flags))
@@ -455,6 +467,30 @@ static int may_send(struct sock *s)
 	return 0;
 }
 
+/* As wait_in, until there is room. */
+static bool wait_out(struct sock *s, int *number, int flags)
+{
+	const int fd = *number;
+	bool block = !sock_does_not_block(fd, flags), there = false;
+
+	if (block && sock_is_connected(s)) {
+		pthread_mutex_unlock(&s->tx);
+		there = look_for(s, POLLOUT);
+		pthread_mutex_lock(&s->tx);
+	}
+	if (there)
+		return true;
+	settle_out(s, fd);
+	errno = EAGAIN;
+	if (!block)
+		return false;
+	pthread_mutex_unlock(&s->tx);
+	there = wait_for(s, fd, POLLOUT, s->snd_ms);
+	pthread_mutex_lock(&s->tx);
+	*number = sock_still(s, fd);
+	return there;
+}
+
 ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int flags)
 {
 	size_t want = sock_bytes(iov, (size_t)n), put = 0;
@@ -486,12 +522,7 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 		}
 		if (err != EAGAIN)
 			break;
-		if (sock_is_connected(s) && !sock_does_not_block(fd, flags) && look_for(s, POLLOUT))
-			continue;
-		settle_out(s, fd);
-		if (sock_does_not_block(fd, flags))
-			break;
-		if (!wait_for(s, fd, POLLOUT, s->snd_ms)) {
+		if (!wait_out(s, &fd, flags)) {
 			err = errno;
 			break;
 		}
@@ -506,64 +537,9 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 	return -1;
 }
 
-static void end(struct sock *s, uint32_t how)
-{
-	if (s->kind != SOCK_IS_STREAM)
-		return;
-	pthread_mutex_lock(&s->tx);
-	__atomic_fetch_or(&s->mem->fin, how, __ATOMIC_RELEASE);
-	sock_bell(s);
-	pthread_mutex_unlock(&s->tx);
-}
-
-int sock_shut(struct sock *s, int fd, int how)
-{
-	bool ended = (state_of(s) & IPC_STREAM_ENDED) != 0;
-
-	if (sock_is_connected(s))
-		(void)sock_tell_connect(s); /* as in Linux: a connect() after shutdown() gets EISCONN */
-	if (how != SHUT_WR) {
-		__atomic_fetch_or(&s->mem->fin, IPC_STREAM_DEAF, __ATOMIC_RELEASE);
-		(void)sock_libc.shutdown(fd, SHUT_RD); /* wakes threads that wait at the descriptor */
-	}
-	if (how != SHUT_RD && !ended)
-		sock_finish(s);
-	return ended ? ENOTCONN : 0;
-}
-
-void sock_finish(struct sock *s) { end(s, IPC_STREAM_FIN); }
-
-void sock_reset(struct sock *s) { end(s, IPC_STREAM_RESET); }
-
-void sock_set_linger(struct sock *s, struct linger l)
-{
-	pthread_mutex_lock(&s->tx);
-	s->linger = l;
-	if (s->kind == SOCK_IS_STREAM && l.l_onoff != 0 && l.l_linger == 0)
-		__atomic_fetch_or(&s->mem->fin, IPC_STREAM_ABORT, __ATOMIC_RELEASE);
-	else if (s->kind == SOCK_IS_STREAM)
-		__atomic_fetch_and(&s->mem->fin, ~(uint32_t)IPC_STREAM_ABORT, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&s->tx);
-}
-
 bool sock_tell_connect(struct sock *s)
 {
 	return (__atomic_fetch_or(&s->mem->fin, IPC_STREAM_TOLD, __ATOMIC_RELAXED) & IPC_STREAM_TOLD) != 0;
-}
-
-void sock_linger(struct sock *s)
-{
-	const struct timespec nap = { .tv_nsec = (long)RN_NS_PER_MS };
-	uint64_t end = sock_now() + (uint64_t)s->linger.l_linger * RN_NS_PER_S;
-	int saved = errno;
-
-	/* The descriptor is closed, so the thread cannot sleep at it. A near peer acknowledges before the first nap. */
-	while (room(s) != IPC_STREAM_RING && (state_of(s) & IPC_STREAM_ENDED) == 0 && sock_now() < end) {
-		sched_yield();
-		if (room(s) != IPC_STREAM_RING)
-			nanosleep(&nap, NULL);
-	}
-	errno = saved;
 }
 
 int sock_connected(struct sock *s, int fd, bool first)

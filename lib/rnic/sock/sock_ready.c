@@ -32,11 +32,17 @@ static void after_fork(void)
 	__atomic_store_n(&self, 0, __ATOMIC_RELAXED);
 }
 
+static void after_fork_child(void)
+{
+	after_fork();
+	sock_tab_child();
+}
+
 static void make_ready(void)
 {
 	sock_libc_find();
 	/* If there is no memory for the handlers, a child of a multithreaded process may wait forever for a lock. */
-	(void)pthread_atfork(before_fork, after_fork, after_fork);
+	(void)pthread_atfork(before_fork, after_fork, after_fork_child);
 }
 
 void sock_ready(void)

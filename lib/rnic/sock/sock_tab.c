@@ -11,7 +11,7 @@
 
 struct sock *sock_tab[SOCK_FDS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sock *unused;
+static struct sock *unused, *all;
 
 struct sock *sock_hold(int fd)
 {
@@ -36,6 +36,19 @@ void sock_tab_fork(bool over)
 		pthread_mutex_unlock(&lock);
 	else
 		pthread_mutex_lock(&lock);
+}
+
+static void make_locks(struct sock *s)
+{
+	pthread_mutex_init(&s->rx, NULL);
+	pthread_mutex_init(&s->tx, NULL);
+}
+
+/* The rings are as if another process used them: the parent's threads go on, and publish each index whole. */
+void sock_tab_child(void)
+{
+	for (struct sock *s = all; s != NULL; s = s->older)
+		make_locks(s);
 }
 
 void sock_put(struct sock *s)
@@ -64,17 +77,30 @@ struct sock *sock_new(int domain)
 	if (s != NULL)
 		unused = s->next;
 	pthread_mutex_unlock(&lock);
-	if (s == NULL)
+	bool first = s == NULL;
+	if (first)
 		s = malloc(sizeof(*s));
 	if (s == NULL)
 		return NULL;
+	struct sock *older = first ? NULL : s->older;
 	memset(s, 0, sizeof(*s));
+	s->older = older;
 	s->domain = domain;
 	s->rcv_ms = s->snd_ms = s->below = -1;
-	pthread_mutex_init(&s->rx, NULL);
-	pthread_mutex_init(&s->tx, NULL);
+	make_locks(s);
 	__atomic_store_n(&s->refs, 1, __ATOMIC_RELEASE);
+	if (first) {
+		pthread_mutex_lock(&lock);
+		s->older = all;
+		all = s;
+		pthread_mutex_unlock(&lock);
+	}
 	return s;
+}
+
+int sock_still(const struct sock *s, int fd)
+{
+	return (uint32_t)fd < SOCK_FDS && __atomic_load_n(&sock_tab[fd], __ATOMIC_ACQUIRE) == s ? fd : -1;
 }
 
 int sock_number(const struct sock *s)

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How the program ends a connection: shutdown(), SO_LINGER, and what the last close() waits for. */
+#include <errno.h>
+#include <sched.h>
+#include <time.h>
+
+#include "rnic/sock/sock.h"
+
+static bool is_over(const struct sock *s)
+{
+	return (__atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE) & IPC_STREAM_ENDED) != 0;
+}
+
+/* Whether the peer has not acknowledged all bytes yet. */
+static bool unsent(const struct sock *s)
+{
+	return s->mem->tx_tail != __atomic_load_n(&s->mem->tx_head, __ATOMIC_ACQUIRE);
+}
+
+static void end(struct sock *s, uint32_t how)
+{
+	if (s->kind != SOCK_IS_STREAM)
+		return;
+	pthread_mutex_lock(&s->tx);
+	__atomic_fetch_or(&s->mem->fin, how, __ATOMIC_RELEASE);
+	sock_bell(s);
+	pthread_mutex_unlock(&s->tx);
+}
+
+int sock_shut(struct sock *s, int fd, int how)
+{
+	bool ended = is_over(s);
+
+	if (sock_is_connected(s))
+		(void)sock_tell_connect(s); /* as in Linux: a connect() after shutdown() gets EISCONN */
+	if (how != SHUT_WR) {
+		__atomic_fetch_or(&s->mem->fin, IPC_STREAM_DEAF, __ATOMIC_RELEASE);
+		(void)sock_libc.shutdown(fd, SHUT_RD); /* wakes threads that wait at the descriptor */
+	}
+	if (how != SHUT_RD && !ended)
+		sock_finish(s);
+	return ended ? ENOTCONN : 0;
+}
+
+void sock_finish(struct sock *s) { end(s, IPC_STREAM_FIN); }
+
+void sock_reset(struct sock *s) { end(s, IPC_STREAM_RESET); }
+
+void sock_set_linger(struct sock *s, struct linger l)
+{
+	pthread_mutex_lock(&s->tx);
+	s->linger = l;
+	if (s->kind == SOCK_IS_STREAM && l.l_onoff != 0 && l.l_linger == 0)
+		__atomic_fetch_or(&s->mem->fin, IPC_STREAM_ABORT, __ATOMIC_RELEASE);
+	else if (s->kind == SOCK_IS_STREAM)
+		__atomic_fetch_and(&s->mem->fin, ~(uint32_t)IPC_STREAM_ABORT, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&s->tx);
+}
+
+void sock_linger(struct sock *s)
+{
+	const struct timespec nap = { .tv_nsec = (long)RN_NS_PER_MS };
+	uint64_t end = sock_now() + (uint64_t)s->linger.l_linger * RN_NS_PER_S;
+	int saved = errno;
+
+	/* The descriptor is closed, so the thread cannot sleep at it. A near peer acknowledges before the first nap. */
+	while (unsent(s) && !is_over(s) && sock_now() < end) {
+		sched_yield();
+		if (unsent(s))
+			nanosleep(&nap, NULL);
+	}
+	errno = saved;
+}
