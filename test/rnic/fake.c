@@ -55,7 +55,7 @@ static int hello(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	return 0;
 }
 
-bool fake_efa, fake_opens;
+bool fake_efa, fake_opens, fake_far_token;
 
 static int query_dev(struct ipc_msg *m)
 {
@@ -412,7 +412,7 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_IMPORT: return fake_import(f, c, m, fds, nfds);
 	case IPC_FORGET: return fake_forget(c, m);
 	case IPC_TOKEN: close(fds[0]); return VALID(c->chan, m->handle.handle) ? fake_answer_empty(m) : EINVAL;
-	case IPC_TOKEN_DEV:
+	case IPC_TOKEN_DEV: close(fds[0]); return fake_far_token ? fake_answer_handle(m, FAKE_DEVS) : EINVAL;
 	case IPC_TOKEN_PD:
 	case IPC_TOKEN_MR: close(fds[0]); return EINVAL;
 	case IPC_CM_SOCKET: return EOPNOTSUPP; /* as rnicd */
@@ -443,14 +443,19 @@ static bool turn(struct fake *f, struct fake_client *c)
 	pthread_mutex_lock(&f->lock);
 	c->last = m;
 	c->requests++;
-	rc = f->refuse != 0 ? f->refuse : serve(f, c, &m, fds, nfds);
+	bool counts = f->refuse != 0 && (f->refuse_type == 0 || f->refuse_type == m.type);
+	bool refused = counts && f->refuse_after == 0;
+	f->refuse_after -= counts && !refused;
+	rc = refused ? f->refuse : serve(f, c, &m, fds, nfds);
 	if (rc != 0) {
 		m.status = rc;
 		memcpy(m.text, f->text, sizeof(m.text));
 		m.len = IPC_MSG_LEN(text);
 	}
-	f->refuse = 0;
-	f->text[0] = '\0';
+	if (refused)
+		f->refuse = 0;
+	if (f->refuse == 0)
+		f->text[0] = '\0';
 	pthread_mutex_unlock(&f->lock);
 	return ipc_send(c->sock, &m, NULL, 0) == 0;
 }
@@ -532,14 +537,6 @@ void fake_stop(struct fake *f)
 }
 
 struct fake_client *fake_client(struct fake *f, unsigned n) { return &f->client[n]; }
-
-void fake_refuse(struct fake *f, int errno_value, const char *text)
-{
-	pthread_mutex_lock(&f->lock);
-	f->refuse = errno_value;
-	snprintf(f->text, sizeof(f->text), "%s", text);
-	pthread_mutex_unlock(&f->lock);
-}
 
 void fake_blind(struct fake *f, bool blind) { f->blind = blind; }
 

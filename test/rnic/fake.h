@@ -89,10 +89,13 @@ struct fake; /* the thread and its socket */
 struct fake *fake_start(void);  /* also sets RNICD_SOCKET */
 extern bool fake_efa;           /* device 0 presents itself as an Elastic Fabric Adapter; to be set before the start */
 extern bool fake_opens;         /* the daemon knows IPC_CM_OPEN, as rnicd does; to be set before the start */
+extern bool fake_far_token;     /* the daemon answers IPC_TOKEN_DEV with a device that does not exist */
 void fake_stop(struct fake *f); /* also closes the connections of all clients */
 struct fake_client *fake_client(struct fake *f, unsigned n);
 /* refuses the next request; errno_value 0: refuses no more */
 void fake_refuse(struct fake *f, int errno_value, const char *text);
+/* the same for the request of this type that follows `after` others of the type */
+void fake_refuse_later(struct fake *f, int errno_value, uint16_t type, uint32_t after);
 void fake_blind(struct fake *f, bool blind);         /* from now on an import needs a descriptor */
 void fake_version(struct fake *f, uint32_t version); /* the version that HELLO names from now on */
 

@@ -18,6 +18,8 @@ struct fake {
 	unsigned nclients;
 	uint32_t version;
 	int refuse;
+	uint16_t refuse_type; /* only a request of this type; 0: any */
+	uint32_t refuse_after;
 	bool blind;
 	char text[IPC_TEXT_MAX];
 };

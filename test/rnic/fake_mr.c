@@ -142,3 +142,24 @@ bool fake_mr_write(struct fake_client *c, uint32_t stag, uint64_t to, const void
 {
 	return mr_io(c, stag, to, (void *)(uintptr_t)buf, len, true);
 }
+
+/* ---- refusals ---- */
+
+void fake_refuse(struct fake *f, int errno_value, const char *text)
+{
+	pthread_mutex_lock(&f->lock);
+	f->refuse = errno_value;
+	f->refuse_type = 0;
+	f->refuse_after = 0;
+	snprintf(f->text, sizeof(f->text), "%s", text);
+	pthread_mutex_unlock(&f->lock);
+}
+
+void fake_refuse_later(struct fake *f, int errno_value, uint16_t type, uint32_t after)
+{
+	pthread_mutex_lock(&f->lock);
+	f->refuse = errno_value;
+	f->refuse_type = type;
+	f->refuse_after = after;
+	pthread_mutex_unlock(&f->lock);
+}

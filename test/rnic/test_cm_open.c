@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 #include <rdma/rdma_cma.h>
@@ -42,6 +43,54 @@ static struct rdma_cm_id *resolved(uint16_t port)
 	assert_int_equal(resolve(id, port), 0);
 	rdma_ack_cm_event(next(RDMA_CM_EVENT_ADDR_RESOLVED));
 	return id;
+}
+
+static uint32_t channels(void)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < RN_ARRAY_LEN(client()->chan); i++)
+		n += client()->chan[i].used;
+	return n;
+}
+
+/* First of all: the devices are opened once. */
+static void devices_that_cannot_all_be_opened_are_closed_again(void **state)
+{
+	static const uint16_t step[] = { IPC_CREATE_CHANNEL, IPC_ALLOC_PD };
+	const uint32_t before = channels();
+	int n;
+
+	(void)state;
+	for (uint32_t i = 0; i < 2 * RN_ARRAY_LEN(step); i++) {
+		fake_refuse_later(fake, ENOMEM, step[i / 2], i % 2);
+		assert_null(rdma_get_devices(&n));
+		assert_int_equal(errno, ENOMEM);
+		assert_int_equal(channels(), before);
+	}
+	struct ibv_context **list = rdma_get_devices(&n);
+	assert_non_null(list);
+	assert_int_equal(n, FAKE_DEVS);
+	rdma_free_devices(list);
+}
+
+static void more_private_data_than_a_connection_carries(void **state)
+{
+	struct rdma_cm_id *id = resolved(ROUTED);
+
+	(void)state;
+	assert_int_equal(rdma_resolve_route(id, 2000), 0);
+	rdma_ack_cm_event(next(RDMA_CM_EVENT_ROUTE_RESOLVED));
+	cm_id(id)->connect_len = IPC_PRIV_MAX + 1; /* as rdma_create_ep() takes it from ai_connect */
+	cm_id(id)->connect_data = calloc(1, cm_id(id)->connect_len);
+	const uint32_t before = client()->requests;
+	assert_int_equal(rdma_connect(id, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(client()->requests, before);
+	cm_id(id)->connect_len = IPC_PRIV_MAX;
+	assert_int_equal(rdma_connect(id, NULL), 0);
+	assert_int_equal(client()->last.cm_connect.param.priv_len, IPC_PRIV_MAX);
+	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
 static void one_request_makes_the_id_and_finds_its_device_and_route(void **state)
@@ -262,6 +311,8 @@ static void an_id_of_a_daemon_that_is_gone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(devices_that_cannot_all_be_opened_are_closed_again),
+		cmocka_unit_test(more_private_data_than_a_connection_carries),
 		cmocka_unit_test(one_request_makes_the_id_and_finds_its_device_and_route),
 		cmocka_unit_test(a_route_that_is_not_known_is_asked_for),
 		cmocka_unit_test(a_route_is_resolved_once_and_before_connect),

@@ -114,6 +114,27 @@ static void asynchronous_events(void **state)
 	ibv_ack_async_event(&got);
 }
 
+/* Work queues belong to another device, whose library waits for the acknowledgement before it destroys the queue. */
+static void an_event_of_another_devices_work_queue(void **state)
+{
+	struct ibv_wq wq = { .mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
+	struct ibv_async_event ev = { .event_type = IBV_EVENT_WQ_FATAL, .element.wq = &wq };
+
+	(void)state;
+	ibv_ack_async_event(&ev);
+	assert_int_equal(wq.events_completed, 1);
+}
+
+static void a_token_of_a_device_that_there_is_not(void **state)
+{
+	(void)state;
+	fake_far_token = true;
+	errno = 0;
+	assert_null(ibv_import_device(ctx->cmd_fd));
+	assert_int_equal(errno, ENODEV);
+	fake_far_token = false;
+}
+
 /* A context of a device gets the events of its own objects only. */
 static void a_device_opened_twice(void **state)
 {
@@ -135,6 +156,8 @@ int main(void)
 		cmocka_unit_test(completion_events),
 		cmocka_unit_test(destroying_a_cq_with_events),
 		cmocka_unit_test(asynchronous_events),
+		cmocka_unit_test(an_event_of_another_devices_work_queue),
+		cmocka_unit_test(a_token_of_a_device_that_there_is_not),
 		cmocka_unit_test(a_device_opened_twice),
 	};
 

@@ -58,6 +58,18 @@ struct rnic_cm_dev {
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Closes the first n devices again. */
+static void devs_close(struct rnic_cm_dev *devs, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (devs[i].pd != NULL)
+			(void)ibv_dealloc_pd(devs[i].pd);
+		if (devs[i].ctx != NULL)
+			(void)ibv_close_device(devs[i].ctx);
+	}
+	free(devs);
+}
+
 /* Opens a device for CM ids. 0 or an errno. */
 static int devs_open(struct rnic_session *s, struct rnic_dev **list, uint32_t n)
 {
@@ -70,8 +82,9 @@ static int devs_open(struct rnic_session *s, struct rnic_dev **list, uint32_t n)
 		devs[i].pd = devs[i].ctx != NULL ? ibv_alloc_pd(devs[i].ctx) : NULL;
 		rnic_gone(RNIC_OBJ_PD, devs[i].pd); /* the library's, so the program need not destroy it */
 		if (devs[i].pd == NULL) {
-			free(devs);
-			return errno;
+			int err = errno;
+			devs_close(devs, i + 1);
+			return err;
 		}
 	}
 	s->cm_devs = devs;

@@ -124,7 +124,12 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	id->rnr_retry = p.rnr_retry_count;
 	id->retry_cnt = p.retry_count;
 	param_send(&m.cm_connect.param, id, &p);
-	if (p.private_data == NULL && id->connect_len > 0 && id->connect_len <= IPC_PRIV_MAX) {
+	if (p.private_data == NULL && id->connect_len > 0) {
+		if (id->connect_len > IPC_PRIV_MAX) {
+			rnic_complain("rnic: rdma_connect: ai_connect has %zu bytes, and a connection carries %u",
+				      (size_t)id->connect_len, IPC_PRIV_MAX);
+			return cm_ret(EINVAL);
+		}
 		m.cm_connect.param.priv_len = (uint16_t)id->connect_len;
 		memcpy(m.cm_connect.param.priv, id->connect_data, id->connect_len);
 	}

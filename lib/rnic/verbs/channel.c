@@ -78,7 +78,7 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 
 /* ---- asynchronous events ---- */
 
-enum about { ABOUT_DEVICE, ABOUT_CQ, ABOUT_QP, ABOUT_SRQ };
+enum about { ABOUT_DEVICE, ABOUT_CQ, ABOUT_QP, ABOUT_SRQ, ABOUT_WQ };
 
 static enum about about(uint32_t type)
 {
@@ -94,6 +94,7 @@ static enum about about(uint32_t type)
 	case IBV_EVENT_QP_LAST_WQE_REACHED: return ABOUT_QP;
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_SRQ_LIMIT_REACHED: return ABOUT_SRQ;
+	case IBV_EVENT_WQ_FATAL: return ABOUT_WQ; /* of another device: rnicd has no such queues */
 	case IBV_EVENT_DEVICE_FATAL:
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
@@ -101,8 +102,7 @@ static enum about about(uint32_t type)
 	case IBV_EVENT_PKEY_CHANGE:
 	case IBV_EVENT_SM_CHANGE:
 	case IBV_EVENT_CLIENT_REREGISTER:
-	case IBV_EVENT_GID_CHANGE:
-	case IBV_EVENT_WQ_FATAL: break;
+	case IBV_EVENT_GID_CHANGE: break;
 	}
 	return ABOUT_DEVICE;
 }
@@ -116,6 +116,7 @@ static void async_seen(const void *slot, void *arg)
 	case ABOUT_CQ: ((struct rnic_cq *)(uintptr_t)ev->cookie)->async_events++; break;
 	case ABOUT_QP: ((struct rnic_qp *)(uintptr_t)ev->cookie)->async_events++; break;
 	case ABOUT_SRQ: ((struct rnic_srq *)(uintptr_t)ev->cookie)->async_events++; break;
+	case ABOUT_WQ:
 	case ABOUT_DEVICE: break;
 	}
 }
@@ -136,6 +137,7 @@ int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event)
 	case ABOUT_CQ: event->element.cq = (struct ibv_cq *)(uintptr_t)u.ev.cookie; break;
 	case ABOUT_QP: event->element.qp = (struct ibv_qp *)(uintptr_t)u.ev.cookie; break;
 	case ABOUT_SRQ: event->element.srq = (struct ibv_srq *)(uintptr_t)u.ev.cookie; break;
+	case ABOUT_WQ: event->element.wq = (struct ibv_wq *)(uintptr_t)u.ev.cookie; break;
 	case ABOUT_DEVICE: event->element.port_num = (int)u.ev.cookie; break;
 	}
 	return 0;
@@ -154,11 +156,13 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	struct ibv_cq *cq = event->element.cq;
 	struct ibv_qp *qp = event->element.qp;
 	struct ibv_srq *srq = event->element.srq;
+	struct ibv_wq *wq = event->element.wq;
 
 	switch (about((uint32_t)event->event_type)) {
 	case ABOUT_CQ: acked(&cq->mutex, &cq->cond, &cq->async_events_completed); break;
 	case ABOUT_QP: acked(&qp->mutex, &qp->cond, &qp->events_completed); break;
 	case ABOUT_SRQ: acked(&srq->mutex, &srq->cond, &srq->events_completed); break;
+	case ABOUT_WQ: acked(&wq->mutex, &wq->cond, &wq->events_completed); break;
 	case ABOUT_DEVICE: break;
 	}
 }

@@ -70,6 +70,8 @@ static struct ibv_context *import_device(int fd)
 	}
 	if (m.handle.handle < n)
 		c = rnic_open(s, devs[m.handle.handle], fd);
+	else
+		errno = ENODEV;
 	free(devs);
 	return c;
 }
