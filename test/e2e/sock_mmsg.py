@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""recvmmsg(2) and sendmmsg(2), which Python lacks: called in libc, or in a preloaded library that overrides libc."""
+"""Calls that Python lacks, as recvmmsg(2): called in libc, or in a preloaded library that overrides libc."""
 import ctypes
 import errno
 
@@ -39,3 +39,23 @@ def recv_several(s, sizes, flags=0, limit=None):
     at = ctypes.byref((ctypes.c_long * 2)(*limit)) if limit else None
     n = ctypes.CDLL(None, use_errno=True).recvmmsg(s.fileno(), v, len(sizes), flags, at)
     return [b.raw[:e.len].decode() for e, b in zip(v[:n], buffers)] if n >= 0 else errno.errorcode[ctypes.get_errno()]
+
+
+def libc_result(n):
+    return n if n >= 0 else errno.errorcode[ctypes.get_errno()]
+
+
+def select_once(s, limit):
+    """select() of one socket for reading; limit: (seconds, microseconds). (result, whether it is set, seconds left)"""
+    bits = (ctypes.c_uint64 * 16)()
+    bits[s.fileno() // 64] = 1 << s.fileno() % 64
+    t = (ctypes.c_long * 2)(*limit)
+    n = ctypes.CDLL(None, use_errno=True).select(s.fileno() + 1, bits, None, None, ctypes.byref(t))
+    return libc_result(n), bits[s.fileno() // 64] != 0, t[0]
+
+
+def poll_once(s, limit):
+    """ppoll() of one socket for reading; limit: (seconds, nanoseconds)"""
+    p = (ctypes.c_int * 2)(s.fileno(), 1)
+    t = (ctypes.c_long * 2)(*limit)
+    return libc_result(ctypes.CDLL(None, use_errno=True).ppoll(p, ctypes.c_ulong(1), ctypes.byref(t), None))

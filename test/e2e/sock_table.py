@@ -17,6 +17,7 @@ import tempfile
 import termios
 import threading
 
+import sock_edges  # pylint: disable=unused-import
 import sock_exec  # pylint: disable=unused-import
 import sock_servers  # pylint: disable=unused-import
 import sock_threads  # pylint: disable=unused-import

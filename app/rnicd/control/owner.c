@@ -2,6 +2,7 @@
 #include "control/owner.h"
 
 #include <stddef.h>
+#include <time.h>
 
 #define BUCKETS 4096u
 
@@ -13,7 +14,15 @@ static struct rn_list *list_of(uint64_t key)
 	return &bucket[((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (BUCKETS - 1)]; /* Fibonacci hashing */
 }
 
-uint64_t owner_new(void) { return ++last; }
+/* Begins with the time in ns, so that no number is one of an earlier rnicd's, which a program may still name. */
+uint64_t owner_new(void)
+{
+	struct timespec ts;
+
+	if (last == 0 && clock_gettime(CLOCK_REALTIME, &ts) == 0)
+		last = (uint64_t)ts.tv_sec * RN_NS_PER_S + (uint64_t)ts.tv_nsec;
+	return ++last;
+}
 
 void owner_put(struct owner *o, enum owner_kind kind, uint64_t key)
 {

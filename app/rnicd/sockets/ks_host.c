@@ -134,14 +134,9 @@ static bool host_listen(struct ks_src *s, const struct conn_addr *at, const stru
 
 static bool host_accept(const struct ks_src *l, struct ks_src *s)
 {
-	uint8_t token; /* the descriptor has a byte for each connection to be accepted */
-
-	s->sock = NULL;
 	s->fd = -1;
-	if (recv(l->fd, &token, sizeof(token), MSG_DONTWAIT) <= 0)
-		return false;
 	s->sock = sock_new(AF_INET);
-	int err = s->sock == NULL ? ENOMEM : sock_accept(l->sock, s->sock, &s->fd);
+	int err = s->sock == NULL ? ENOMEM : sock_accept(l->sock, l->fd, s->sock, &s->fd);
 	if (err == 0) {
 		sock_watch(s->sock, s->fd);
 		return true;

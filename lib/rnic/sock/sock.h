@@ -186,12 +186,19 @@ void sock_tab_child(void);
 /* The ports and workers of rnicd. NULL: rnicd does not answer; nothing is printed. */
 const struct ipc_sock_join_ok *sock_world(void);
 const char *sock_rnicd(void); /* the path of rnicd's socket */
-bool sock_reaches(const struct ipc_addr *to, struct ipc_addr *from);
-bool sock_is_port(const struct ipc_addr *a);
+/* Begins a session, or another one after rnicd's end. False: no rnicd has ever answered this process. */
+bool sock_begin(void);
+/* What the last rnicd told of its ports; all zero: nothing yet. Valid for good. */
+const struct ipc_sock_join_ok *sock_known(void);
 int sock_bind_new(struct sock *s, const struct ipc_addr *a, uint32_t flags, int *fd); /* flags: IPC_SOCK_* */
 int sock_listen(struct sock *s, uint32_t backlog);
 int sock_connect(struct sock *s, const struct ipc_addr *to);
-int sock_accept(const struct sock *l, struct sock *s, int *fd);
+/*
+ * Takes the byte of a connection from the descriptor `listener` of l, and that connection as s. EAGAIN: there is no
+ * byte; ECONNABORTED: the connection has gone, another one may wait; EMFILE: the connection stays in the queue; EINVAL:
+ * the listener is closed.
+ */
+int sock_accept(const struct sock *l, int listener, struct sock *s, int *fd);
 void sock_bell(const struct sock *s);
 /*
  * Shows the descriptor to rnicd, and asks which socket it is. *memory: a descriptor of the socket's memory, for the
@@ -199,16 +206,21 @@ void sock_bell(const struct sock *s);
  */
 int sock_show(int fd, struct ipc_sock_found *f, int *memory, const struct sock_bells **u);
 void sock_learn(struct sock *s, const struct ipc_sock_ok *ok);
-/* The number of the port with this address (UINT32_MAX: none), and the port with this number (NULL: none). */
-uint32_t sock_port_of(const struct ipc_addr *a);
-const struct ipc_sock_port *sock_port(uint32_t dev);
-/* False: certainly no port reaches the address. Cheap. */
-bool sock_may_reach(const struct sockaddr *sa, socklen_t len);
 /* Makes a datagram socket, with descriptor and memory; local.ip zero: at all ports. */
 int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, int *fd); /* IPC_GRAM_* */
 /* The socket receives datagrams from `peer` only; NULL: from any address. */
 int sock_gram_peer(struct sock *s, const struct ipc_addr *peer);
 void sock_daemon_fork(bool over); /* as sock_tab_fork */
+
+/* ---- sock_reach.c ---- */
+/* Whether a port reaches the address; *from: that port's address. */
+bool sock_reaches(const struct ipc_addr *to, struct ipc_addr *from);
+bool sock_is_port(const struct ipc_addr *a);
+/* The port with this address or number; UINT32_MAX or NULL: there is none. */
+uint32_t sock_port_of(const struct ipc_addr *a);
+const struct ipc_sock_port *sock_port(uint32_t dev);
+/* False: certainly no port reaches the address. Cheap. */
+bool sock_may_reach(const struct sockaddr *sa, socklen_t len);
 
 /* ---- sock_hand.c: hands a descriptor's stream to another copy of this code in the same process ---- */
 #define SOCK_SEE "rnicsock_see"
@@ -285,6 +297,8 @@ int sock_pending_error(struct sock *s);
 bool sock_empty(int fd);
 bool sock_does_not_block(int fd, int flags);
 uint64_t sock_now(void); /* ns */
+/* The end of a time that begins now, a valid one; UINT64_MAX: never. */
+uint64_t sock_end_of(const struct timespec *ts);
 
 /* ---- sock_rw.c: as recvmsg and sendmsg; streams use no address and no control messages ---- */
 ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags);

@@ -121,59 +121,58 @@ PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 	return rc;
 }
 
-/* What next_waiting() has found: a connection of the kernel's, accepted, or the byte for one connection of rnicd's. */
-struct waiting {
-	ssize_t token; /* 1: the byte was taken; 0: the listener is closed; -1 and errno: no byte */
-	int below;     /* descriptor of the kernel's connection; -1: none */
+/* The arguments of accept4(), and the descriptor of a connection of the kernel's; -1: none. */
+struct accepting {
+	struct sockaddr *sa;
+	socklen_t *len;
+	int flags, fd;
 };
 
-static struct waiting next_waiting(struct sock *l, int fd, struct sockaddr *sa, socklen_t *len, int flags)
+/*
+ * Accepts a connection of rnicd's as s, whose descriptor becomes *made, or one of the kernel's. 0 or an errno; EAGAIN:
+ * nothing waits. By turns: the kernel's connections first, rnicd's.
+ */
+static int accept_now(struct sock *l, int fd, struct sock *s, int *made, struct accepting *b)
 {
-	struct pollfd p[2] = { { .fd = fd, .events = POLLIN }, { .fd = l->below, .events = POLLIN } };
-	struct waiting w = { .below = -1 };
-	uint8_t token;
+	const bool below_first = ++l->turns % 2 != 0;
+	int err;
 
-	for (;;) {
-		bool below_first = ++l->turns % 2 != 0; /* rnicd's and the kernel's connections take turns */
-		if (below_first)
-			w.below = sock_accept_below(l, sa, len, flags);
-		if (w.below < 0)
-			w.token = sock_libc.recv(fd, &token, 1, MSG_DONTWAIT);
-		if (w.below < 0 && w.token < 0 && errno == EAGAIN && !below_first)
-			w.below = sock_accept_below(l, sa, len, flags);
-		if (w.below >= 0 || w.token >= 0 || errno != EAGAIN || sock_does_not_block(fd, 0))
-			return w;
-		int ready = sock_libc.poll(p, 2, l->rcv_ms);
-		if (ready == 0)
-			errno = EAGAIN;
-		if (ready <= 0)
-			return w;
-	}
+	b->fd = below_first ? sock_accept_below(l, b->sa, b->len, b->flags) : -1;
+	if (b->fd >= 0)
+		return 0;
+	do
+		err = sock_accept(l, fd, s, made);
+	while (err == ECONNABORTED);
+	if (err != EAGAIN || below_first)
+		return err;
+	b->fd = sock_accept_below(l, b->sa, b->len, b->flags);
+	return b->fd >= 0 ? 0 : errno;
 }
 
-/* Accepts one connection, of rnicd's or of the kernel's. -1 and errno. */
-static int accept_one(struct sock *l, int fd, struct sockaddr *sa, socklen_t *len, int flags)
+/* Accepts one connection, if the byte for it is still there. -1 and errno. */
+static int accept_one(struct sock *l, int fd, struct accepting *b)
 {
-	int made, err = EAGAIN;
+	struct pollfd p[2] = { { .fd = fd, .events = POLLIN }, { .fd = l->below, .events = POLLIN } };
+	struct sock *s = sock_new(l->domain); /* first: what is taken from the queue must not be lost */
+	int made = -1, err = s != NULL ? accept_now(l, fd, s, &made, b) : ENOMEM;
 
-	while (err == EAGAIN || err == ECONNABORTED) {
-		struct waiting w = next_waiting(l, fd, sa, len, flags);
-		if (w.below >= 0 || w.token < 0)
-			return w.below;
-		if (w.token == 0)
-			return result(EINVAL);
-		struct sock *s = sock_new(l->domain);
-		err = s == NULL ? ENOMEM : sock_accept(l, s, &made);
-		if (err == 0) {
-			sock_libc.fcntl(made, F_SETFD, (flags & SOCK_CLOEXEC) != 0 ? FD_CLOEXEC : 0);
-			sock_libc.fcntl(made, F_SETFL, (flags & SOCK_NONBLOCK) != 0 ? O_NONBLOCK : 0);
-			sock_addr_out(s, &s->remote, sa, len);
-			sock_set(made, s);
-		}
-		if (s != NULL)
-			sock_put(s);
+	while (err == EAGAIN && !sock_does_not_block(fd, 0)) {
+		int ready = sock_libc.poll(p, 2, l->rcv_ms);
+		if (ready < 0)
+			err = errno;
+		if (ready <= 0)
+			break;
+		err = accept_now(l, fd, s, &made, b);
 	}
-	return err == 0 ? made : result(err);
+	if (err == 0 && b->fd < 0) {
+		sock_libc.fcntl(made, F_SETFD, (b->flags & SOCK_CLOEXEC) != 0 ? FD_CLOEXEC : 0);
+		sock_libc.fcntl(made, F_SETFL, (b->flags & SOCK_NONBLOCK) != 0 ? O_NONBLOCK : 0);
+		sock_addr_out(s, &s->remote, b->sa, b->len);
+		sock_set(made, s);
+	}
+	if (s != NULL)
+		sock_put(s);
+	return err != 0 ? result(err) : b->fd >= 0 ? b->fd : made;
 }
 
 PUBLIC int accept4(int fd, struct sockaddr *sa, socklen_t *len, int flags)
@@ -182,7 +181,8 @@ PUBLIC int accept4(int fd, struct sockaddr *sa, socklen_t *len, int flags)
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.accept4(fd, sa, len, flags);
-	int rc = s->kind == SOCK_LISTENS ? accept_one(s, fd, sa, len, flags)
+	struct accepting b = { .sa = sa, .len = len, .flags = flags, .fd = -1 };
+	int rc = s->kind == SOCK_LISTENS ? accept_one(s, fd, &b)
 					 : result(s->kind == SOCK_IS_GRAM ? EOPNOTSUPP : EINVAL);
 	sock_put(s);
 	return rc;

@@ -2,7 +2,6 @@
 /* The session with rnicd: one for each process, begun with the first socket that may be ours. */
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +16,16 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int session = -1;
-static bool tried;               /* connecting was tried: if there is no session, it is not tried again */
+static bool tried;               /* no rnicd has ever answered; no further rnicd is asked */
 static struct sockaddr_un rnicd; /* address of rnicd's socket; sun_family 0: not looked up yet */
 static pid_t owner;
 static uint32_t seq;
-static struct ipc_sock_join_ok world;
+/*
+ * What the last rnicd told at JOIN; all zero: nothing yet. Written once, then published with release. It is never
+ * freed: other threads may be reading it when another rnicd, with other ports, takes its place.
+ */
+static const struct ipc_sock_join_ok none;
+static const struct ipc_sock_join_ok *world_now = &none;
 
 /*
  * Doorbells of users: of this process's user, and of other users whose sockets this process has. An entry is written
@@ -57,7 +61,13 @@ static bool say(const struct ipc_msg *m, int shown)
 	return n == m->len;
 }
 
-static bool hear(struct ipc_msg *m, int fds[FDS])
+const struct ipc_sock_join_ok *sock_known(void) { return __atomic_load_n(&world_now, __ATOMIC_ACQUIRE); }
+
+/* From then on the addresses of rnicd's ports are rnicd's, also while none runs. */
+static bool has_joined(void) { return sock_known() != &none; }
+
+/* 0 or a positive errno; EMFILE: this process has no more descriptors, so some of the answer's are lost. */
+static int hear(struct ipc_msg *m, int fds[FDS])
 {
 	union {
 		char buf[CMSG_SPACE(FDS * sizeof(int))];
@@ -75,23 +85,9 @@ static bool hear(struct ipc_msg *m, int fds[FDS])
 	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&mh) : NULL;
 	if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
 		memcpy(fds, CMSG_DATA(c), rn_min_u64(c->cmsg_len - CMSG_LEN(0), FDS * sizeof(int)));
-	return n >= IPC_MSG_HDR && n == m->len && (mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
-}
-
-/*
- * Sends a request, with the descriptor `shown` (-1: none), and receives the answer and its descriptors (-1: none). 0 or
- * a positive errno; EIO: no valid answer.
- */
-static int ask(struct ipc_msg *m, uint16_t len, int shown, int fds[FDS])
-{
-	enum ipc_type type = m->type;
-
-	for (uint32_t i = 0; i < FDS; i++)
-		fds[i] = -1;
-	m->len = len;
-	m->seq = ++seq;
-	m->status = 0;
-	return say(m, shown) && hear(m, fds) && m->type == type ? m->status : EIO;
+	if (n < IPC_MSG_HDR || n != m->len || (mh.msg_flags & MSG_TRUNC) != 0)
+		return EIO;
+	return (mh.msg_flags & MSG_CTRUNC) != 0 ? EMFILE : 0;
 }
 
 static void forget(void)
@@ -99,6 +95,101 @@ static void forget(void)
 	if (session >= 0)
 		sock_libc_close_aside(session);
 	session = -1;
+}
+
+/* ---- places for the descriptors of an answer ---- */
+
+static void places_give(int held[FDS])
+{
+	for (uint32_t i = 0; i < FDS; i++)
+		if (held[i] >= 0)
+			sock_libc.close(held[i]);
+}
+
+/* Holds n numbers of descriptors. False: the process may not have n more. */
+static bool places_take(int held[FDS], uint32_t n)
+{
+	bool enough = true;
+
+	for (uint32_t i = 0; i < FDS; i++)
+		held[i] = -1;
+	for (uint32_t i = 0; i < n && enough; i++) {
+		held[i] = sock_libc.fcntl(session, F_DUPFD_CLOEXEC, 0);
+		enough = held[i] >= 0;
+	}
+	if (!enough)
+		places_give(held);
+	return enough;
+}
+
+static uint32_t places_of(enum ipc_type type)
+{
+	switch ((int)type) {
+	case IPC_SOCK_BIND:
+	case IPC_SOCK_CONNECT: return 1;
+	case IPC_SOCK_JOIN:
+	case IPC_SOCK_ACCEPT:
+	case IPC_SOCK_GRAM: return 2;
+	case IPC_SOCK_FIND: return FDS;
+	default: return 0;
+	}
+}
+
+/* Takes the byte of a connection that waits at a listener. 0 or a positive errno. */
+static int token_of(int listener)
+{
+	uint8_t token;
+	ssize_t n = sock_libc.recv(listener, &token, 1, MSG_DONTWAIT);
+
+	return n > 0 ? 0 : n == 0 ? EINVAL : errno;
+}
+
+/* What a request brings along: a descriptor to show; a listener, whose byte is taken. -1: none. */
+struct along {
+	int shown, listener;
+};
+
+/*
+ * Sends a request and receives the answer. fds: -1: none came. 0 or a positive errno; EIO: the session has ended, and
+ * the next request begins another one. A request that brings descriptors is not sent if they find no place, since rnicd
+ * would lose what it passes; nor is a listener's byte taken then.
+ */
+static int ask(struct ipc_msg *m, uint16_t len, struct along *with, int fds[FDS])
+{
+	enum ipc_type type = m->type;
+	struct pollfd answer = { .fd = session, .events = POLLIN };
+	int held[FDS], err;
+
+	for (uint32_t i = 0; i < FDS; i++)
+		fds[i] = -1;
+	m->len = len;
+	m->seq = ++seq;
+	m->status = 0;
+	if (!places_take(held, places_of(type)))
+		return EMFILE;
+	err = with->listener < 0 ? 0 : held[0] < SOCK_FDS ? token_of(with->listener) : EMFILE;
+	if (err != 0) {
+		places_give(held);
+		return err;
+	}
+	with->listener = -1;
+	bool said = say(m, with->shown);
+	while (said && sock_libc.poll(&answer, 1, -1) < 0 && errno == EINTR)
+		;
+	places_give(held);
+	err = said ? hear(m, fds) : EIO;
+	if ((err == 0 || err == EMFILE) && (m->type != type || m->seq != seq))
+		err = EIO;
+	if (err == 0)
+		return m->status;
+	for (uint32_t i = 0; i < FDS; i++) {
+		if (fds[i] >= 0)
+			sock_libc.close(fds[i]);
+		fds[i] = -1;
+	}
+	if (err == EIO)
+		forget();
+	return err;
 }
 
 /* Moves fd aside (sock_libc_aside()), if possible. */
@@ -145,13 +236,29 @@ static const struct sock_bells *user_of(int memory, int wake)
 static bool join(void)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_JOIN };
-	int fds[FDS], err = ask(&m, IPC_MSG_HDR, -1, fds);
+	struct along with = { -1, -1 };
+	int fds[FDS], err = ask(&m, IPC_MSG_HDR, &with, fds);
+	const struct sock_bells *u = user_of(fds[0], fds[1]);
 
-	bells = user_of(fds[0], fds[1]);
-	if (err != 0 || bells == NULL)
+	if (err != 0 || u == NULL)
 		return false;
-	world = m.sock_join_ok;
+	bells = u;
+	if (memcmp(&m.sock_join_ok, sock_known(), sizeof(none)) == 0)
+		return true;
+	struct ipc_sock_join_ok *w = malloc(sizeof(*w));
+	if (w == NULL)
+		return false;
+	*w = m.sock_join_ok;
+	__atomic_store_n(&world_now, w, __ATOMIC_RELEASE);
 	return true;
+}
+
+/* Whether rnicd has closed the session, or has sent what nobody has asked for. */
+static bool is_stale(void)
+{
+	uint8_t byte;
+
+	return sock_libc.recv(session, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
 /* Looks up rnicd's address, once: a child may have cleared its environment (nginx). False: the path is too long. */
@@ -176,18 +283,24 @@ static bool begun_quietly(void)
 		owner = getpid();
 		tried = false;
 	}
-	if (session >= 0 || tried)
-		return session >= 0;
+	if (session >= 0 && !is_stale())
+		return true;
+	forget();
+	if (tried)
+		return false;
 	tried = true;
 	if (rnicd.sun_family == 0 && !find_rnicd())
 		return false;
 	session = moved_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-	if (session < 0)
+	if (session < 0) {
+		tried = false; /* for want of a descriptor: rnicd has not been asked */
 		return false;
-	if (sock_libc.connect(session, (struct sockaddr *)&rnicd, sizeof(rnicd)) == 0 && join())
-		return true;
-	forget();
-	return false;
+	}
+	bool there = sock_libc.connect(session, (struct sockaddr *)&rnicd, sizeof(rnicd)) == 0 && join();
+	if (!there)
+		forget();
+	tried = !has_joined(); /* an rnicd that has answered once may come back */
+	return there;
 }
 
 /* As begun_quietly(); prints a line when the first try fails. */
@@ -196,17 +309,17 @@ static bool begun(void)
 	static const char no[] = "librnicsock: rnicd does not answer (RNICD_SOCKET): sockets are the kernel's\n";
 	bool asked = tried && owner == getpid(), there = begun_quietly();
 
-	if (!there && !asked && sock_libc.write(STDERR_FILENO, no, sizeof(no) - 1) < 0)
+	if (!there && !asked && !has_joined() && sock_libc.write(STDERR_FILENO, no, sizeof(no) - 1) < 0)
 		return false;
 	return there;
 }
 
-static bool begin(void)
+bool sock_begin(void)
 {
 	int saved = errno;
 
 	pthread_mutex_lock(&lock);
-	bool ok = begun();
+	bool ok = begun() || has_joined();
 	pthread_mutex_unlock(&lock);
 	errno = saved;
 	return ok;
@@ -224,125 +337,19 @@ void sock_daemon_fork(bool over)
 const struct ipc_sock_join_ok *sock_world(void)
 {
 	pthread_mutex_lock(&lock);
-	bool there = begun_quietly() && world.version == IPC_VERSION;
+	bool there = begun_quietly() && sock_known()->version == IPC_VERSION;
 	pthread_mutex_unlock(&lock);
-	return there ? &world : NULL;
+	return there ? sock_known() : NULL;
 }
 
 const char *sock_rnicd(void) { return rnicd.sun_path; }
 
-/* ---- addresses ---- */
-
-static bool same_net(const uint8_t a[16], const uint8_t b[16], uint32_t bits)
-{
-	uint32_t whole = bits / 8, rest = bits % 8;
-
-	return memcmp(a, b, whole) == 0 && (rest == 0 || ((a[whole] ^ b[whole]) & (0xff00u >> rest) & 0xff) == 0);
-}
-
-static bool no_port_can_have(const struct ipc_addr *a)
-{
-	static const uint8_t v4[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 }, zero[16], v6[16] = { [15] = 1 };
-
-	return memcmp(a->ip, v4, 13) == 0 || memcmp(a->ip, zero, 16) == 0 || memcmp(a->ip, v6, 16) == 0 ||
-	       (memcmp(a->ip, v4, 12) == 0 && memcmp(a->ip + 12, zero, 4) == 0);
-}
-
-bool sock_is_port(const struct ipc_addr *a)
-{
-	if (no_port_can_have(a) || !begin())
-		return false;
-	for (uint32_t i = 0; i < world.ports && i < IPC_SOCK_PORTS_MAX; i++)
-		if (memcmp(world.port[i].ip, a->ip, 16) == 0)
-			return true;
-	return false;
-}
-
-bool sock_reaches(const struct ipc_addr *to, struct ipc_addr *from)
-{
-	bool found = false;
-
-	if (no_port_can_have(to) || !begin())
-		return false;
-	for (uint32_t i = 0; i < world.ports && i < IPC_SOCK_PORTS_MAX; i++) {
-		if (world.port[i].prefix_len > 128 || !same_net(world.port[i].ip, to->ip, world.port[i].prefix_len))
-			continue;
-		bool own = memcmp(world.port[i].ip, to->ip, 16) == 0;
-		if (!found || !own) {
-			*from = (struct ipc_addr){ .port = 0 };
-			memcpy(from->ip, world.port[i].ip, 16);
-		}
-		found = true;
-		if (!own)
-			break;
-	}
-	return found;
-}
-
-uint32_t sock_port_of(const struct ipc_addr *a)
-{
-	for (uint32_t i = 0; i < world.ports && i < IPC_SOCK_PORTS_MAX; i++)
-		if (memcmp(world.port[i].ip, a->ip, 16) == 0)
-			return i;
-	return UINT32_MAX;
-}
-
-const struct ipc_sock_port *sock_port(uint32_t dev)
-{
-	return dev < world.ports && dev < IPC_SOCK_PORTS_MAX ? &world.port[dev] : NULL;
-}
-
-/* The IPv4 networks of the ports, which can be read without a lock. */
-static struct net {
-	uint32_t ip, mask; /* in network order */
-} nets[IPC_SOCK_PORTS_MAX];
-static uint32_t n_nets = UINT32_MAX; /* UINT32_MAX: rnicd has not been asked yet. Written with release, after nets */
-
-static uint32_t learn_nets(void)
-{
-	uint32_t n = 0;
-
-	(void)begin();
-	pthread_mutex_lock(&lock);
-	for (uint32_t i = 0; session >= 0 && i < world.ports && i < IPC_SOCK_PORTS_MAX; i++) {
-		const struct ipc_sock_port *p = &world.port[i];
-		if (p->prefix_len < 96 || p->prefix_len > 128)
-			continue;
-		uint32_t bits = p->prefix_len - 96;
-		nets[n].mask = bits == 0 ? 0 : htonl(UINT32_MAX << (32 - bits));
-		memcpy(&nets[n].ip, p->ip + 12, sizeof(nets[n].ip));
-		nets[n].ip &= nets[n].mask;
-		n++;
-	}
-	__atomic_store_n(&n_nets, n, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&lock);
-	return n;
-}
-
-bool sock_may_reach(const struct sockaddr *sa, socklen_t len)
-{
-	struct ipc_addr a;
-	uint32_t ip, n;
-
-	if (sa == NULL || (sa->sa_family != AF_INET && sa->sa_family != AF_INET6) || !sock_addr_in(sa, len, &a) ||
-	    no_port_can_have(&a))
-		return false;
-	n = __atomic_load_n(&n_nets, __ATOMIC_ACQUIRE);
-	if (n == UINT32_MAX)
-		n = learn_nets();
-	memcpy(&ip, a.ip + 12, sizeof(ip));
-	for (uint32_t i = 0; i < n; i++)
-		if ((ip & nets[i].mask) == nets[i].ip)
-			return true;
-	return false;
-}
-
 /* ---- requests ---- */
 
-static int request(struct ipc_msg *m, uint16_t len, int fds[FDS])
+static int request(struct ipc_msg *m, uint16_t len, struct along *with, int fds[FDS])
 {
 	pthread_mutex_lock(&lock);
-	int err = begun() ? ask(m, len, -1, fds) : ENETDOWN;
+	int err = begun() ? ask(m, len, with, fds) : ENETDOWN;
 	pthread_mutex_unlock(&lock);
 	return err;
 }
@@ -350,10 +357,11 @@ static int request(struct ipc_msg *m, uint16_t len, int fds[FDS])
 int sock_show(int fd, struct ipc_sock_found *f, int *memory, const struct sock_bells **u)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_FIND };
+	struct along with = { .shown = fd, .listener = -1 };
 	int fds[FDS] = { -1, -1, -1 };
 
 	pthread_mutex_lock(&lock);
-	int err = begun_quietly() ? ask(&m, IPC_MSG_HDR, fd, fds) : ENETDOWN;
+	int err = begun_quietly() ? ask(&m, IPC_MSG_HDR, &with, fds) : ENETDOWN;
 	*u = user_of(fds[0], fds[1]);
 	pthread_mutex_unlock(&lock);
 	*memory = fds[2];
@@ -369,13 +377,15 @@ int sock_show(int fd, struct ipc_sock_found *f, int *memory, const struct sock_b
 /*
  * A request about a socket. EBADF: rnicd does not know that this user has the socket, for example because the process
  * has changed its user since. Then the descriptor is shown to rnicd, and the request is sent again.
+ * listener: as in struct along.
  */
-static int request_about(const struct sock *s, struct ipc_msg *m, uint16_t len, int fds[FDS])
+static int request_about(const struct sock *s, struct ipc_msg *m, uint16_t len, int listener, int fds[FDS])
 {
+	struct along with = { .shown = -1, .listener = listener };
 	const struct ipc_msg same = *m;
 	const struct sock_bells *u;
 	struct ipc_sock_found f;
-	int err = request(m, len, fds), memory, fd;
+	int err = request(m, len, &with, fds), memory, fd;
 
 	if (err != EBADF)
 		return err;
@@ -385,7 +395,7 @@ static int request_about(const struct sock *s, struct ipc_msg *m, uint16_t len, 
 	if (memory >= 0)
 		sock_libc.close(memory);
 	*m = same;
-	return request(m, len, fds);
+	return request(m, len, &with, fds);
 }
 
 void sock_learn(struct sock *s, const struct ipc_sock_ok *ok)
@@ -417,7 +427,8 @@ static int take_memory(struct sock *s, int fd)
 int sock_bind_new(struct sock *s, const struct ipc_addr *a, uint32_t flags, int *fd)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_BIND, .sock_addr = { .addr = *a, .flags = flags } };
-	int fds[FDS], err = request(&m, IPC_MSG_LEN(sock_addr), fds);
+	struct along with = { -1, -1 };
+	int fds[FDS], err = request(&m, IPC_MSG_LEN(sock_addr), &with, fds);
 
 	if (err == 0 && fds[0] < 0)
 		err = EMFILE;
@@ -431,7 +442,7 @@ int sock_bind_new(struct sock *s, const struct ipc_addr *a, uint32_t flags, int 
 int sock_listen(struct sock *s, uint32_t backlog)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_LISTEN, .sock_listen = { .sock = s->id, .backlog = backlog } };
-	int fds[FDS], err = request_about(s, &m, IPC_MSG_LEN(sock_listen), fds);
+	int fds[FDS], err = request_about(s, &m, IPC_MSG_LEN(sock_listen), -1, fds);
 
 	if (err == 0)
 		s->kind = SOCK_LISTENS;
@@ -443,7 +454,7 @@ int sock_connect(struct sock *s, const struct ipc_addr *to)
 	struct ipc_msg m = { .type = IPC_SOCK_CONNECT, .sock_addr = { .sock = s->id, .addr = *to } };
 
 	m.sock_addr.flags = s->wire == IPC_GRAM_IWARP ? IPC_SOCK_IWARP : s->wire == IPC_GRAM_PLAIN ? IPC_SOCK_PLAIN : 0;
-	int fds[FDS], err = request_about(s, &m, IPC_MSG_LEN(sock_addr), fds);
+	int fds[FDS], err = request_about(s, &m, IPC_MSG_LEN(sock_addr), -1, fds);
 
 	if (err != 0)
 		return err;
@@ -451,13 +462,13 @@ int sock_connect(struct sock *s, const struct ipc_addr *to)
 	return take_memory(s, fds[0]);
 }
 
-int sock_accept(const struct sock *l, struct sock *s, int *fd)
+int sock_accept(const struct sock *l, int listener, struct sock *s, int *fd)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_ACCEPT, .sock_listen.sock = l->id };
-	int fds[FDS], err = request_about(l, &m, IPC_MSG_LEN(sock_listen), fds);
+	int fds[FDS], err = request_about(l, &m, IPC_MSG_LEN(sock_listen), listener, fds);
 
-	if (err != 0)
-		return err;
+	if (err != 0) /* EAGAIN: another process has taken the connection of the byte */
+		return err == EAGAIN && m.status == EAGAIN ? ECONNABORTED : err;
 	s->bells = l->bells;
 	sock_learn(s, &m.sock_ok);
 	s->linger = l->linger;
@@ -478,7 +489,8 @@ int sock_accept(const struct sock *l, struct sock *s, int *fd)
 int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, int *fd)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_GRAM, .sock_gram = { .flags = flags, .local = *local } };
-	int fds[FDS], err = request(&m, IPC_MSG_LEN(sock_gram), fds);
+	struct along with = { -1, -1 };
+	int fds[FDS], err = request(&m, IPC_MSG_LEN(sock_gram), &with, fds);
 	void *p = MAP_FAILED;
 
 	if (err != 0)
@@ -488,7 +500,9 @@ int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, 
 		p = mmap(NULL, IPC_GRAM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
 		sock_libc.close(fds[1]);
 	}
-	if (p == MAP_FAILED) {
+	if (p != MAP_FAILED && fds[0] < 0)
+		munmap(p, IPC_GRAM_SIZE);
+	if (p == MAP_FAILED || fds[0] < 0) {
 		if (fds[0] >= 0)
 			sock_libc.close(fds[0]);
 		return ENOBUFS;
@@ -506,7 +520,7 @@ int sock_gram_peer(struct sock *s, const struct ipc_addr *peer)
 
 	if (peer != NULL)
 		m.sock_gram.remote = *peer;
-	return request_about(s, &m, IPC_MSG_LEN(sock_gram), fds);
+	return request_about(s, &m, IPC_MSG_LEN(sock_gram), -1, fds);
 }
 
 void sock_bell(const struct sock *s)

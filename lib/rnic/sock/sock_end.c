@@ -60,7 +60,7 @@ void sock_set_linger(struct sock *s, struct linger l)
 void sock_linger(struct sock *s)
 {
 	const struct timespec nap = { .tv_nsec = (long)RN_NS_PER_MS };
-	uint64_t end = sock_now() + (uint64_t)s->linger.l_linger * RN_NS_PER_S;
+	uint64_t end = sock_end_of(&(struct timespec){ .tv_sec = s->linger.l_linger });
 	int saved = errno;
 
 	/* The descriptor is closed, so the thread cannot sleep at it. A near peer acknowledges before the first nap. */

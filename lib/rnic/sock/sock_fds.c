@@ -41,6 +41,12 @@ static int copied(int fd, int copy)
 	if (copy < 0 || copy == fd)
 		return copy;
 	struct sock *s = sock_get(fd);
+	if (s != NULL && (uint32_t)copy >= SOCK_FDS) { /* the table has no place for it */
+		sock_put(s);
+		sock_libc.close(copy);
+		errno = EMFILE;
+		return -1;
+	}
 	if (sock_in_vfork()) { /* the table is the parent's, but the next program must inherit the socket below */
 		if (s != NULL && s->below >= 0 && (sock_libc.fcntl(copy, F_GETFD) & FD_CLOEXEC) == 0)
 			(void)sock_libc.fcntl(s->below, F_SETFD, 0);

@@ -15,13 +15,12 @@
 #include "rnic/sock/sock.h"
 #include "rnic/sock/sock_gram.h"
 
-#define MASK     (IPC_GRAM_RING - 1)
-#define OUT_ROOM (IPC_GRAM_RING / 2) /* bytes of the send ring that are free when rnicd reports writability */
-#define LOOKS    64u
-#define LOOK_NS  (50 * RN_NS_PER_US)
-#define TURN_NS  (2 * RN_NS_PER_S) /* a turn this long: its process has died in another pid namespace */
-#define FAIR     16u               /* one in this many receives looks at the kernel's socket first */
-#define GSO_MAX  64u               /* maximum number of segments of one send, as in Linux */
+#define MASK    (IPC_GRAM_RING - 1)
+#define LOOKS   64u
+#define LOOK_NS (50 * RN_NS_PER_US)
+#define TURN_NS (2 * RN_NS_PER_S) /* a turn this long: its process has died in another pid namespace */
+#define FAIR    16u               /* one in this many receives looks at the kernel's socket first */
+#define GSO_MAX 64u               /* maximum number of segments of one send, as in Linux */
 
 /* ---- turns at a ring: the mutex orders the threads of this process, the shared word orders the processes ---- */
 

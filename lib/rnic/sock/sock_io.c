@@ -198,6 +198,14 @@ uint64_t sock_now(void)
 	return (uint64_t)ts.tv_sec * RN_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
+uint64_t sock_end_of(const struct timespec *ts)
+{
+	uint64_t now = sock_now(), most = (UINT64_MAX - now) / RN_NS_PER_S - 1;
+
+	return (uint64_t)ts->tv_sec > most ? UINT64_MAX
+					   : now + (uint64_t)ts->tv_sec * RN_NS_PER_S + (uint64_t)ts->tv_nsec;
+}
+
 /* Whether a thread that waits for `events` may go on: POLLIN: there is something to read; POLLOUT: there is room. */
 static bool may_go_on(const struct sock *s, short events)
 {

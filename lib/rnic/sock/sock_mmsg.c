@@ -12,18 +12,10 @@
 #define PUBLIC   __attribute__((visibility("default")))
 #define SEND_MAX 1024u /* Linux takes at most this many entries of a sendmmsg */
 
-static uint64_t clock_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * RN_NS_PER_S + (uint64_t)ts.tv_nsec;
-}
-
 /* Writes the time until `end` to *limit; false: that time has come. */
 static bool time_left(uint64_t end, struct timespec *limit)
 {
-	uint64_t now = clock_ns(), left = now < end ? end - now : 0;
+	uint64_t now = sock_now(), left = now < end ? end - now : 0;
 
 	limit->tv_sec = (time_t)(left / RN_NS_PER_S);
 	limit->tv_nsec = (long)(left % RN_NS_PER_S);
@@ -42,8 +34,7 @@ static void error_back(struct sock *s, int error)
 /* The time limit is checked after each entry, as in Linux: it does not end a wait for bytes. */
 static int entries_in(struct sock *s, int fd, struct mmsghdr *v, unsigned int n, int flags, struct timespec *limit)
 {
-	uint64_t end = limit != NULL ? clock_ns() + (uint64_t)limit->tv_sec * RN_NS_PER_S + (uint64_t)limit->tv_nsec
-				     : 0;
+	uint64_t end = limit != NULL ? sock_end_of(limit) : 0;
 
 	for (unsigned int i = 0; i < n; i++) {
 		ssize_t got = sock_recv_msg(s, fd, &v[i].msg_hdr, flags);

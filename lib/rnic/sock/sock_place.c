@@ -2,6 +2,7 @@
 /* Puts a socket of ours in the place of a kernel's socket, and takes over the settings of the kernel's socket. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,10 +16,14 @@ int sock_option(int fd, int which)
 	return sock_libc.getsockopt(fd, SOL_SOCKET, which, &value, &len) == 0 ? value : -1;
 }
 
-/* -1: no limit */
+/* -1: no limit, or more than 24 days; 0: a negative time, with which Linux does not wait (sock_set_timeout) */
 static int ms_of(const struct timeval *tv)
 {
-	return tv->tv_sec == 0 && tv->tv_usec == 0 ? -1 : (int)(tv->tv_sec * 1000 + (tv->tv_usec + 999) / 1000);
+	if (tv->tv_sec < 0)
+		return 0;
+	if ((tv->tv_sec == 0 && tv->tv_usec == 0) || tv->tv_sec >= INT_MAX / 1000)
+		return -1;
+	return (int)(tv->tv_sec * 1000 + (tv->tv_usec + 999) / 1000);
 }
 
 static int timeout_of(int fd, int which)
@@ -52,7 +57,10 @@ int sock_become(int fd, int file, int keep, struct sock *s)
 	const bool in_epoll = sock_epoll_out(fd);
 	int err = 0;
 
-	if (flags < 0 || cloexec < 0 || sock_libc.dup3(file, fd, (cloexec & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0) < 0) {
+	if (s != NULL && (uint32_t)fd >= SOCK_FDS) { /* the table has no place for it */
+		err = EMFILE;
+	} else if (flags < 0 || cloexec < 0 ||
+		   sock_libc.dup3(file, fd, (cloexec & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0) < 0) {
 		err = errno;
 	} else {
 		sock_libc.fcntl(fd, F_SETFL, flags & keep);

@@ -5,6 +5,7 @@
  * kept up to date. Lists without a socket of ours are passed to the kernel.
  */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,8 +115,7 @@ static struct timespec until_then(uint64_t end)
 static int look_until(struct look *l, struct pollfd *p, const struct timespec *ts, const sigset_t *mask)
 {
 	static const struct timespec now;
-	uint64_t end = ts == NULL ? UINT64_MAX
-				  : sock_now() + (uint64_t)ts->tv_sec * RN_NS_PER_S + (uint64_t)ts->tv_nsec;
+	uint64_t end = ts == NULL ? UINT64_MAX : sock_end_of(ts);
 
 	for (;;) {
 		bool some = look_first(l, p);
@@ -250,8 +250,14 @@ PUBLIC int select(int n, fd_set *r, fd_set *w, fd_set *x, struct timeval *tv)
 		return sock_libc.select(n, r, w, x, tv);
 	if (tv == NULL)
 		return select_ours(&t, NULL, NULL);
-	ts = (struct timespec){ .tv_sec = tv->tv_sec + tv->tv_usec / 1000000, .tv_nsec = tv->tv_usec % 1000000 * 1000 };
-	uint64_t end = sock_now() + (uint64_t)ts.tv_sec * RN_NS_PER_S + (uint64_t)ts.tv_nsec;
+	if (tv->tv_sec < 0 || tv->tv_usec < 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	ts = (struct timespec){ .tv_sec = tv->tv_sec, .tv_nsec = tv->tv_usec % 1000000 * 1000 };
+	if (__builtin_add_overflow(ts.tv_sec, tv->tv_usec / 1000000, &ts.tv_sec))
+		ts.tv_sec = LONG_MAX;
+	uint64_t end = sock_end_of(&ts);
 	int rc = select_ours(&t, &ts, NULL);
 	ts = until_then(end);
 	*tv = (struct timeval){ .tv_sec = ts.tv_sec, .tv_usec = ts.tv_nsec / 1000 };

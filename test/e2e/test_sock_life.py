@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Programs of `rnicrun --sockets` that live longer than their rnicd, and programs that have all descriptors that they may
+have.
+"""
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+
+from rig import RNICRUN, Daemon, Process, Skip, case, main, pair_conf
+from sock_rig import nothing_left, ours, python
+
+A, B = "10.77.0.1", "10.77.0.2"
+
+# Makes a connection and a pair of datagram sockets at each address, and says what happened; does so for each line.
+AGAIN = """
+import errno, socket, sys
+def use(at):
+    with socket.socket() as l, socket.socket(type=socket.SOCK_DGRAM) as u, socket.socket(type=socket.SOCK_DGRAM) as v:
+        l.bind((at, 0))
+        l.listen(1)
+        with socket.create_connection(l.getsockname()) as c, l.accept()[0] as s:
+            c.sendall(b"bytes")
+            u.bind((at, 0))
+            v.sendto(b"datagram", u.getsockname())
+            return s.recv(9).decode() + " " + u.recv(9).decode()
+old = socket.socket()
+old.bind((sys.argv[1], 0))
+n = 0
+while True:
+    for at in sys.argv[1:]:
+        try:
+            print(at, use(at), flush=True)
+        except OSError as e:
+            print(at, errno.errorcode[e.errno], flush=True)
+    try:
+        old.listen(1)
+        print("listens", flush=True)
+    except OSError as e:
+        print("listen", errno.errorcode[e.errno], flush=True)
+    print("done", n, flush=True)
+    n += 1
+    sys.stdin.readline()
+"""
+
+
+def round_of(p, n):
+    """The lines of the program's round n. The first one runs at once, each other one when it is told."""
+    if n > 0:
+        p.p.stdin.write("go\n")
+        p.p.stdin.flush()
+    p.wait_line(f"done {n}")
+    lines = p.stdout().splitlines()
+    return lines[lines.index(f"done {n - 1}") + 1 if n > 0 else 0:lines.index(f"done {n}")]
+
+
+@case
+def a_program_goes_on_with_an_rnicd_that_was_started_again():
+    """The second rnicd has another port as well; sockets of the first one stay dead."""
+    with tempfile.TemporaryDirectory(prefix="rnic-test-") as folder:
+        first = pair_conf().replace("{dir}", folder)
+        second = first.replace("10.77.0.2/24", "10.78.0.2/24")
+        with contextlib.closing(Daemon(first)) as d:
+            p = Process([RNICRUN, "--socket", os.path.join(folder, "rnicd.sock"), "--sockets",
+                         *python(AGAIN, A, "10.78.0.2")])
+            assert round_of(p, 0) == [f"{A} bytes datagram", "10.78.0.2 EADDRNOTAVAIL", "listens"], p.tail()
+            d.stop(signal.SIGKILL)
+        assert round_of(p, 1) == [f"{A} ENETDOWN", "10.78.0.2 EADDRNOTAVAIL", "listen ENETDOWN"], p.tail()
+        with Daemon(second):
+            for n in (2, 3):
+                assert round_of(p, n) == [f"{A} bytes datagram", "10.78.0.2 bytes datagram", "listen EBADF"], p.tail()
+        p.stop()
+
+
+# Binds and connects with all descriptors in use, then with three free ones.
+FULL = """
+import errno, os, resource, socket, sys
+def code(call, *args):
+    try:
+        return call(*args)
+    except OSError as e:
+        return errno.errorcode[e.errno]
+l = socket.socket()
+l.bind((sys.argv[1], 0))
+l.listen(8)
+u = socket.socket(type=socket.SOCK_DGRAM)
+u.bind((sys.argv[1], 0))
+made = [socket.socket(), socket.socket(), socket.socket(type=socket.SOCK_DGRAM)]
+def begin():
+    at = (sys.argv[2], 0)
+    return code(made[0].bind, at), code(made[1].connect, l.getsockname()), code(made[2].bind, at)
+resource.setrlimit(resource.RLIMIT_NOFILE, (600, 600))
+before = len(os.listdir("/proc/self/fd"))
+more = []
+try:
+    while True:
+        more.append(os.dup(0))
+except OSError:
+    pass
+print(*begin())
+for _ in range(3):
+    os.close(more.pop())
+print(*begin())
+print(code(made[0].connect, l.getsockname()), code(made[2].sendto, b"datagram", u.getsockname()))
+for fd in more:
+    os.close(fd)
+print(len(os.listdir("/proc/self/fd")) - before - 1)
+for s in (made[1], made[0]):
+    t, _ = l.accept()
+    s.sendall(b"bytes")
+    print(t.recv(9).decode())
+print(u.recv(9).decode())
+"""
+
+
+@case
+def a_socket_is_used_when_there_is_a_descriptor_again():
+    with Daemon(pair_conf()) as d, nothing_left(d):
+        p = ours(d, *python(FULL, A, B))
+        assert p.ok().splitlines() == ["EMFILE EMFILE EMFILE", "None None None", "None 8", "0", "bytes", "bytes",
+                                       "datagram"], p.tail()
+
+
+# Descriptors with numbers from 65,536 on, for which librnicsock has no place.
+FAR = """
+import errno, fcntl, os, resource, socket, sys
+FAR = 65536
+def code(call, *args):
+    try:
+        return call(*args)
+    except OSError as e:
+        return errno.errorcode[e.errno]
+try:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FAR + 100, FAR + 100))
+except (OSError, ValueError):
+    print("no limit")
+    sys.exit()
+l = socket.socket()
+l.bind((sys.argv[1], 0))
+l.listen(8)
+c = socket.create_connection(l.getsockname())
+s, _ = l.accept()
+near = [socket.socket(type=t) for t in (socket.SOCK_STREAM, socket.SOCK_STREAM, socket.SOCK_DGRAM)]
+far = [socket.socket(fileno=fcntl.fcntl(n.fileno(), fcntl.F_DUPFD, FAR)) for n in near]
+print(code(far[0].bind, (sys.argv[1], 0)), code(far[1].connect, l.getsockname()), code(far[2].bind, (sys.argv[1], 0)))
+print(code(fcntl.fcntl, c.fileno(), fcntl.F_DUPFD, FAR), code(os.dup2, c.fileno(), FAR + 50))
+second = socket.create_connection(l.getsockname())
+second.sendall(b"second")
+more = []
+while not more or more[-1] < FAR:
+    more.append(os.dup(0))
+print(code(l.accept), code(os.dup, c.fileno()))
+for fd in more:
+    os.close(fd)
+t, _ = l.accept()
+print(t.recv(9).decode())
+c.sendall(b"first")
+print(s.recv(9).decode())
+"""
+
+
+@case
+def a_number_too_large_for_a_socket_is_refused():
+    with Daemon(pair_conf()) as d, nothing_left(d):
+        p = ours(d, *python(FAR, A))
+        lines = p.ok().splitlines()
+        if lines == ["no limit"]:
+            raise Skip("the limit of descriptors cannot be raised to 65,636")
+        assert lines == ["EMFILE EMFILE EMFILE", "EMFILE EMFILE", "EMFILE EMFILE", "second", "first"], p.tail()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
