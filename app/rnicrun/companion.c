@@ -130,8 +130,8 @@ static bool has_ended(pid_t pid)
 }
 
 /*
- * True: the daemon is ready. False: the daemon has ended. Without pidfd_open() (Linux before 5.3, seccomp) rnicrun notices
- * its end at the next look.
+ * True: the daemon is ready. False: the daemon has ended. Without pidfd_open() (Linux before 5.3, seccomp) rnicrun
+ * notices its end at the next look.
  */
 static bool wait_until_ready(struct companion *c)
 {

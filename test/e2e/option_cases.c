@@ -102,7 +102,7 @@ static bool a_wildcard_outlives_that_of_the_other_family(void)
 	return drop(cid) && rdma_destroy_id(g.id) == 0 && rdma_destroy_id(four) == 0;
 }
 
-/* Asks for the queue pair that serves the port over IPv4; `by`, which gets the request, refuses. by NULL: nobody has. */
+/* Asks for the queue pair that serves the port over IPv4; `by`, which gets the request, refuses. NULL: nobody has. */
 static bool asks(uint16_t port, const struct rdma_cm_id *by)
 {
 	struct rdma_conn_param p = param(0, 0, NULL, 0);

@@ -115,8 +115,9 @@ def two_at_once_do_not_see_each_other():
 
 @case
 def rnicrun_notices_the_end_of_its_daemon_without_pidfd_open():
+    # without listen() rnicd cannot start
     p = Process(["strace", "-qq", "-f", "-e", "trace=pidfd_open,listen", "-e", "inject=pidfd_open:error=ENOSYS",
-                 "-e", "inject=listen:error=EPERM", RNICRUN, "--with-daemon", "true"])  # no listen(): rnicd cannot start
+                 "-e", "inject=listen:error=EPERM", RNICRUN, "--with-daemon", "true"])
     assert p.wait() == 127 and "ENOSYS" in p.stderr(), p.tail()
     p = Process(["strace", "-qq", "-f", "-e", "trace=pidfd_open", "-e", "inject=pidfd_open:error=ENOSYS", RNICRUN,
                  "--with-daemon", "echo", "the program runs"])

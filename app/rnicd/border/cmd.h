@@ -135,7 +135,7 @@ struct cmd_qp {
 	struct qp_tune tune, was; /* MODIFY: the new attributes; those that stay if the state cannot be entered */
 	/* results */
 	enum qp_verdict verdict;
-	int err; /* CREATE, verdict not QP_OK: errno of the socket of the QP's own UDP port; 0: the worker has no room */
+	int err;       /* CREATE, not QP_OK: errno of the socket of the QP's own UDP port; 0: the worker has no room */
 	uint64_t seen; /* LEAVE, DESTROY: time of the turn, with which LATER compares */
 	bool later;    /* LATER: another turn has begun since */
 	bool waits;    /* WAITS */

@@ -39,14 +39,13 @@ struct sk_user {
 };
 
 struct sk {
-	struct owner owner; /* OWNER_SOCK: the number by which clients and workers name it */
-	struct owner file;  /* OWNER_SOCK_FD: the kernel's number of the program's end of the socket pair */
-	uint32_t
-		n_shown; /* how often a program of a further user has shown the descriptor, so that the user may use it */
-	uid_t shown[SK_SHOWN_MAX];
-	uint64_t ino;       /* inode number of the program's end; 0: there has never been one */
-	uint32_t number;    /* its number among all sockets: sk_next() */
-	struct loop_fd src; /* rnicd's end of the socket pair */
+	struct owner owner;        /* OWNER_SOCK: the number by which clients and workers name it */
+	struct owner file;         /* OWNER_SOCK_FD: the kernel's number of the program's end of the socket pair */
+	uint32_t n_shown;          /* how often a program of a further user has shown the descriptor */
+	uid_t shown[SK_SHOWN_MAX]; /* these users, who may use the socket, too */
+	uint64_t ino;              /* inode number of the program's end; 0: there has never been one */
+	uint32_t number;           /* its number among all sockets: sk_next() */
+	struct loop_fd src;        /* rnicd's end of the socket pair */
 	enum sk_state state;
 	struct user *user;
 	struct sk_user *su;

@@ -128,7 +128,7 @@ static bool same_socket(const struct leaving *a, const struct leaving *b)
 	return a->port == b->port && a->sport == b->sport;
 }
 
-/* Sends leaving[at] and those after it that go to the network by the same socket. False: the socket takes no more now. */
+/* Sends leaving[at] and those after it that go to the network by its socket. False: the socket takes no more now. */
 static bool to_network(void)
 {
 	static struct burst b;
