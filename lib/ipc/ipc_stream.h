@@ -13,7 +13,8 @@
  * bytes to send at IPC_STREAM_TX_OFF, and a ring of received bytes at IPC_STREAM_RX_OFF; IPC_STREAM_RING bytes each.
  * Indices run freely and wrap at 2^32. Each word has one writer, except `want` and `error`. The writer of an index
  * first writes the bytes, then publishes the index with a release store. rnicd copies what the program writes and
- * checks the copy: an index that jumps ends the connection with a reset.
+ * checks the copy: an index that jumps ends the connection with a reset. Processes that share the socket take turns by
+ * the words tx_turn and rx_turn.
  *
  * Doorbells: struct ipc_sock_bell for each worker, one set for all processes of a user. The program sets the stream's
  * bit when it has put bytes, has taken IPC_STREAM_TELL bytes since it last rang, or has set a bit of `fin`.
@@ -95,6 +96,9 @@ struct ipc_stream {
 	uint32_t mss;  /* greatest payload of a segment at the start, bytes; valid with IPC_STREAM_CONNECTED */
 	uint32_t rx_summed; /* published before rx_tail; valid with IPC_STREAM_SUMS */
 	uint32_t tcp;       /* the connection's state, a number of tcpi_state in <netinet/tcp.h>; 0: not opened yet */
+	/* written by programs, never read by rnicd: process number of the process that puts or takes bytes; 0: none */
+	uint32_t tx_turn RN_ALIGNED(RN_CACHE_LINE);
+	uint32_t rx_turn;
 };
 _Static_assert(sizeof(struct ipc_stream) <= IPC_STREAM_TX_OFF, "in front of the bytes");
 

@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import tempfile
 import termios
 import threading
@@ -444,6 +445,49 @@ def children_of_a_parent_whose_threads_connect_have_sockets_too():
         plain(at)
         threads[1].join()
         return codes
+
+
+@case
+def two_processes_send_on_one_connection_at_the_same_time():
+    c, s = pair()
+    count, size = 300, 4000
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(LIMIT // 2)
+        for _ in range(count):
+            c.sendall(b"c" * size)
+        os._exit(0)
+
+    def send():
+        for _ in range(count):
+            c.sendall(b"p" * size)
+    t = threading.Thread(target=send)
+    t.start()
+    got = b""
+    while len(got) < 2 * count * size and (piece := s.recv(1 << 16)):
+        got += piece
+    t.join()
+    return got.count(b"p"), got.count(b"c"), os.waitpid(pid, 0)[1]
+
+
+@case
+def two_processes_receive_from_one_connection_at_the_same_time():
+    """Each byte goes to one of the two processes."""
+    c, s = pair()
+    data = bytes(range(256)) * 8000
+    told, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(LIMIT // 2)
+        c.close()
+        os.write(tell, struct.pack("Q", sum(map(sum, iter(lambda: s.recv(3000), b"")))))
+        os._exit(0)
+    t = threading.Thread(target=lambda: (c.sendall(data), c.close()))
+    t.start()
+    here = sum(map(sum, iter(lambda: s.recv(3000), b"")))
+    t.join()
+    there, = struct.unpack("Q", os.read(told, 8))
+    return here + there == sum(data), os.waitpid(pid, 0)[1]
 
 
 @case

@@ -289,7 +289,7 @@ static void the_messages_are_those_of_this_version(void **state)
 		{ LEN(sock_list_ok), 1016 },
 		{ "kept of a socket", sizeof(struct ipc_sock_kept), 80 },
 		{ "gram", sizeof(struct ipc_gram), 320 },
-		{ "stream", sizeof(struct ipc_stream), 320 },
+		{ "stream", sizeof(struct ipc_stream), 384 },
 		{ "control block", sizeof(struct ipc_ctrl), 10304 },
 		{ "piece", sizeof(struct ipc_piece), 24 },
 		{ "event of a CM id", sizeof(struct ipc_cm_event), 604 },

@@ -149,7 +149,6 @@ int sock_libc_take_aside(int fd); /* makes fd itself a descriptor aside; returns
 /* ---- sock_ready.c ---- */
 /* Called first in each function: finds libc's functions. */
 void sock_ready(void);
-pid_t sock_pid(void); /* this process's number */
 /*
  * Whether the caller is a child of vfork(). Such a child runs in its parent's memory, but has descriptors of its own:
  * when it changes its descriptors, the parent's sock_tab must not change.
@@ -181,6 +180,16 @@ int sock_number(const struct sock *s);
 void sock_tab_fork(bool over);
 /* Called last in the child: no thread of it has a lock of a socket, whatever the parent's threads were doing. */
 void sock_tab_child(void);
+
+/* ---- sock_turn.c ---- */
+pid_t sock_pid(void);     /* this process's number */
+void sock_pid_fork(void); /* called after fork: the number may be another one */
+/*
+ * One thread of one process is between the two calls: m orders the threads of this process, and word, which lies in the
+ * socket's memory, the processes. word is the number of the process whose turn is, or 0.
+ */
+void sock_turn_begin(pthread_mutex_t *m, uint32_t *word);
+void sock_turn_end(pthread_mutex_t *m, uint32_t *word);
 
 /* ---- sock_daemon.c: requests to rnicd. 0 or a positive errno ---- */
 /* The ports and workers of rnicd. NULL: rnicd does not answer; nothing is printed. */

@@ -21,10 +21,10 @@ static void end(struct sock *s, uint32_t how)
 {
 	if (s->kind != SOCK_IS_STREAM)
 		return;
-	pthread_mutex_lock(&s->tx);
+	sock_turn_begin(&s->tx, &s->mem->tx_turn);
 	__atomic_fetch_or(&s->mem->fin, how, __ATOMIC_RELEASE);
 	sock_bell(s);
-	pthread_mutex_unlock(&s->tx);
+	sock_turn_end(&s->tx, &s->mem->tx_turn);
 }
 
 int sock_shut(struct sock *s, int fd, int how)

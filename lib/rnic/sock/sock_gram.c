@@ -18,37 +18,8 @@
 #define MASK    (IPC_GRAM_RING - 1)
 #define LOOKS   64u
 #define LOOK_NS (50 * RN_NS_PER_US)
-#define TURN_NS (2 * RN_NS_PER_S) /* a turn this long: its process has died in another pid namespace */
-#define FAIR    16u               /* one in this many receives looks at the kernel's socket first */
-#define GSO_MAX 64u               /* maximum number of segments of one send, as in Linux */
-
-/* ---- turns at a ring: the mutex orders the threads of this process, the shared word orders the processes ---- */
-
-static void turn_begin(pthread_mutex_t *m, uint32_t *word)
-{
-	uint32_t self = (uint32_t)sock_pid(), holder = 0;
-	uint64_t end = 0;
-
-	pthread_mutex_lock(m);
-	while (!__atomic_compare_exchange_n(word, &holder, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-		uint64_t now = sock_now();
-		if (end == 0)
-			end = now + TURN_NS;
-		if (holder == self || now > end || (kill((pid_t)holder, 0) != 0 && errno == ESRCH)) {
-			/* The holder was killed in its turn. It had not published its change: the index is valid. */
-			if (__atomic_compare_exchange_n(word, &holder, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-				return;
-		}
-		holder = 0;
-		sched_yield();
-	}
-}
-
-static void turn_end(pthread_mutex_t *m, uint32_t *word)
-{
-	__atomic_store_n(word, 0, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(m);
-}
+#define FAIR    16u /* one in this many receives looks at the kernel's socket first */
+#define GSO_MAX 64u /* maximum number of segments of one send, as in Linux */
 
 /* ---- readiness of the descriptor ---- */
 
@@ -110,18 +81,18 @@ void sock_gram_watch(struct sock *s, int fd)
 {
 	if (__atomic_load_n(&s->watched, __ATOMIC_RELAXED))
 		return;
-	turn_begin(&s->rx, &s->gram->rx_turn);
+	sock_turn_begin(&s->rx, &s->gram->rx_turn);
 	__atomic_store_n(&s->watched, true, __ATOMIC_RELAXED);
 	(void)gram_settle_in(s, fd);
-	turn_end(&s->rx, &s->gram->rx_turn);
+	sock_turn_end(&s->rx, &s->gram->rx_turn);
 }
 
 void sock_gram_settle(struct sock *s, int fd)
 {
-	turn_begin(&s->rx, &s->gram->rx_turn);
+	sock_turn_begin(&s->rx, &s->gram->rx_turn);
 	if (!something_in(s))
 		(void)gram_settle_in(s, fd);
-	turn_end(&s->rx, &s->gram->rx_turn);
+	sock_turn_end(&s->rx, &s->gram->rx_turn);
 }
 
 short sock_gram_events(const struct sock *s, short told)
@@ -311,9 +282,9 @@ static ssize_t gram_take(struct sock *s, int fd, struct msghdr *m, int flags)
 		errno = EAGAIN;
 		return -1;
 	}
-	turn_begin(&s->rx, &s->gram->rx_turn);
+	sock_turn_begin(&s->rx, &s->gram->rx_turn);
 	r = take_record(s, fd, m, flags);
-	turn_end(&s->rx, &s->gram->rx_turn);
+	sock_turn_end(&s->rx, &s->gram->rx_turn);
 	return r;
 }
 
@@ -530,10 +501,10 @@ static int send_ours(struct sock *s, int fd, const struct msghdr *m, int flags, 
 	int err = check_length(w, total);
 
 	while (err == 0) {
-		turn_begin(&s->tx, &s->gram->tx_turn);
+		sock_turn_begin(&s->tx, &s->gram->tx_turn);
 		bool done = gram_put(s, m, w, (uint32_t)total);
 		bool there = done || gram_settle_out(s, fd);
-		turn_end(&s->tx, &s->gram->tx_turn);
+		sock_turn_end(&s->tx, &s->gram->tx_turn);
 		if (done) {
 			sock_bell(s);
 			return 0;

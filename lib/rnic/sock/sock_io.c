@@ -53,6 +53,11 @@ uint32_t sock_unread(const struct sock *s)
 	return n == UINT32_MAX ? 0 : n;
 }
 
+static void rx_begin(struct sock *s) { sock_turn_begin(&s->rx, &s->mem->rx_turn); }
+static void rx_end(struct sock *s) { sock_turn_end(&s->rx, &s->mem->rx_turn); }
+static void tx_begin(struct sock *s) { sock_turn_begin(&s->tx, &s->mem->tx_turn); }
+static void tx_end(struct sock *s) { sock_turn_end(&s->tx, &s->mem->tx_turn); }
+
 /* ---- readiness of the descriptor ---- */
 
 bool sock_empty(int fd)
@@ -97,10 +102,10 @@ void sock_settle(struct sock *s, int fd)
 {
 	if (s->kind != SOCK_IS_STREAM)
 		return;
-	pthread_mutex_lock(&s->rx);
+	rx_begin(s);
 	if (unread(s) == 0)
 		settle_in(s, fd);
-	pthread_mutex_unlock(&s->rx);
+	rx_end(s);
 }
 
 short sock_bound_events(const struct sock *s)
@@ -150,10 +155,10 @@ void sock_watch(struct sock *s, int fd)
 {
 	if (s->kind != SOCK_IS_STREAM || __atomic_load_n(&s->watched, __ATOMIC_RELAXED))
 		return;
-	pthread_mutex_lock(&s->rx);
+	rx_begin(s);
 	__atomic_store_n(&s->watched, true, __ATOMIC_RELAXED);
 	settle_in(s, fd);
-	pthread_mutex_unlock(&s->rx);
+	rx_end(s);
 }
 
 void sock_unwatch(struct sock *s, int fd)
@@ -162,11 +167,11 @@ void sock_unwatch(struct sock *s, int fd)
 
 	if (s->kind != SOCK_IS_STREAM)
 		return;
-	pthread_mutex_lock(&s->rx);
+	rx_begin(s);
 	__atomic_store_n(&s->watched, false, __ATOMIC_RELAXED);
 	__atomic_fetch_and(&s->mem->want, ~(uint32_t)IPC_STREAM_WANT_IN, __ATOMIC_RELAXED);
 	(void)sock_empty(fd);
-	pthread_mutex_unlock(&s->rx);
+	rx_end(s);
 	errno = saved;
 }
 
@@ -303,11 +308,11 @@ uint32_t sock_look(const struct sock *s, struct iovec iov[2])
 
 void sock_took(struct sock *s, int fd, uint32_t n)
 {
-	pthread_mutex_lock(&s->rx);
+	rx_begin(s);
 	give_back(s, n);
 	if (s->watched && unread(s) == 0)
 		settle_in(s, fd);
-	pthread_mutex_unlock(&s->rx);
+	rx_end(s);
 }
 
 /* Takes n unread bytes, or as many as iov has room for behind its first `skip` bytes; returns how many. */
@@ -376,15 +381,15 @@ static bool wait_in(struct sock *s, int *number, int flags)
 		errno = EAGAIN;
 		return false;
 	}
-	pthread_mutex_unlock(&s->rx);
+	rx_end(s);
 	there = look_for(s, POLLIN);
-	pthread_mutex_lock(&s->rx);
+	rx_begin(s);
 	if (there)
 		return true;
 	settle_in(s, fd);
-	pthread_mutex_unlock(&s->rx);
+	rx_end(s);
 	there = wait_for(s, fd, POLLIN, s->rcv_ms);
-	pthread_mutex_lock(&s->rx);
+	rx_begin(s);
 	*number = sock_still(s, fd);
 	return there;
 }
@@ -420,7 +425,7 @@ ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 	}
 	if ((flags & (MSG_WAITALL | MSG_PEEK)) == (MSG_WAITALL | MSG_PEEK))
 		wait_for_all(s, fd, want, flags);
-	pthread_mutex_lock(&s->rx);
+	rx_begin(s);
 	do { /* also once for length 0: as in Linux, the call then reports an error or the end */
 		r = take(s, fd, iov, n, got, flags);
 		if (r > 0)
@@ -430,7 +435,7 @@ ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 	} while (got < want);
 	if (want == 0 && r < 0 && errno == EAGAIN && !sock_does_not_block(fd, flags))
 		r = 0; /* length 0, and the call has waited once */
-	pthread_mutex_unlock(&s->rx);
+	rx_end(s);
 	return got > 0 ? (ssize_t)got : r;
 }
 
@@ -482,9 +487,9 @@ static bool wait_out(struct sock *s, int *number, int flags)
 	bool block = !sock_does_not_block(fd, flags), there = false;
 
 	if (block && sock_is_connected(s)) {
-		pthread_mutex_unlock(&s->tx);
+		tx_end(s);
 		there = look_for(s, POLLOUT);
-		pthread_mutex_lock(&s->tx);
+		tx_begin(s);
 	}
 	if (there)
 		return true;
@@ -492,9 +497,9 @@ static bool wait_out(struct sock *s, int *number, int flags)
 	errno = EAGAIN;
 	if (!block)
 		return false;
-	pthread_mutex_unlock(&s->tx);
+	tx_end(s);
 	there = wait_for(s, fd, POLLOUT, s->snd_ms);
-	pthread_mutex_lock(&s->tx);
+	tx_begin(s);
 	*number = sock_still(s, fd);
 	return there;
 }
@@ -511,7 +516,7 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 		errno = EOPNOTSUPP;
 		return -1;
 	} else {
-		pthread_mutex_lock(&s->tx);
+		tx_begin(s);
 	}
 	/* Also once for length 0: as in Linux, the call then reports that the socket cannot send any more. */
 	for (bool empty = want == 0 && s->kind == SOCK_IS_STREAM; put < want || empty;) {
@@ -536,7 +541,7 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 		}
 	}
 	if (s->kind == SOCK_IS_STREAM)
-		pthread_mutex_unlock(&s->tx);
+		tx_end(s);
 	if (put > 0 || err == 0)
 		return (ssize_t)put;
 	if (err == EPIPE && (flags & MSG_NOSIGNAL) == 0)

@@ -4,19 +4,7 @@
 
 #include "rnic/sock/sock.h"
 
-static pid_t self;
 static __thread pid_t vfork_of; /* the process whose thread has called vfork(); 0: none, or vfork() has returned */
-
-pid_t sock_pid(void)
-{
-	pid_t p = __atomic_load_n(&self, __ATOMIC_RELAXED);
-
-	if (p == 0) {
-		p = getpid();
-		__atomic_store_n(&self, p, __ATOMIC_RELAXED);
-	}
-	return p;
-}
 
 static void before_fork(void)
 {
@@ -29,7 +17,7 @@ static void after_fork(void)
 {
 	sock_tab_fork(true);
 	sock_daemon_fork(true);
-	__atomic_store_n(&self, 0, __ATOMIC_RELAXED);
+	sock_pid_fork();
 }
 
 static void after_fork_child(void)
