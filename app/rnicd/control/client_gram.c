@@ -14,13 +14,24 @@ static const char no_socket[] =
 	"there are no datagram queue pairs on the device: another program or user has its UDP port. "
 	"Choose another one on all hosts (RNIC_EMBEDDED_KEYS=datagram-port=PORT)";
 
+static const char no_design[] =
+	"there are no datagram queue pairs with the designs host and assisted: run the program without --design";
+
+/* Why the device has no datagram queue pairs. */
+static const char *none_there(void)
+{
+	if (!rnicd.own)
+		return no_port;
+	return (rnicd.designs & 1u << IPC_DESIGN_EMBEDDED) != 0 ? no_socket : no_design;
+}
+
 const char *client_gram_refusal(const struct client *c, const struct ipc_create_qp *r, uint32_t dev, int *err)
 {
 	const struct rnicd_port *port = rnicd.port[dev];
 
 	*err = EINVAL;
 	if (r->datagram != IPC_UD_NONE && ud_mtu(port) == 0)
-		return rnicd.own ? no_socket : no_port;
+		return none_there();
 	if ((r->rd_flags & ~(uint32_t)(r->datagram == IPC_RD ? IPC_RD_FLAGS : 0)) != 0)
 		return "only reliable datagrams may be unordered, or fail as a whole";
 	if (r->maps != 0 && r->datagram != IPC_UD_LONG)
