@@ -163,7 +163,8 @@ def a_connection_that_keeps_to_one_path():
         with soaking(d):
             pass
         most = sorted(sent(d, n=4))
-        assert most[-1] > 100 and sum(most[:-1]) < 50, most
+        # the frames on other paths are those of testpmd-rdma's control connection: more, the longer the soak takes
+        assert most[-1] > 100 and sum(most[:-1]) < max(50, most[-1] / 20), most
 
 
 @case
