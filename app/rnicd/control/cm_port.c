@@ -82,15 +82,36 @@ void cm_port_give(uint32_t dev, uint32_t families, uint16_t port)
 				taken[f][d][port / 64] &= ~(UINT64_C(1) << (port % 64));
 }
 
-/* Starts at a random port (RFC 6056), then counts up. */
+#define PORTS (LAST - FIRST + 1)
+
+static bool is_coprime(uint32_t a, uint32_t b)
+{
+	while (b != 0) {
+		const uint32_t rest = a % b;
+		a = b;
+		b = rest;
+	}
+	return a == 1;
+}
+
+/*
+ * Visits each port once in PORTS steps. Start and stride are random (RFC 6056). The connections of another process occupy
+ * ports that lie that process's stride apart, so this process does not meet many of them one after the other.
+ */
 static uint16_t step(void)
 {
-	static uint32_t at;
+	static uint32_t at, stride;
 
-	if (at == 0 && getrandom(&at, sizeof(at), 0) != (ssize_t)sizeof(at))
-		at = 1;
-	at++;
-	return (uint16_t)(FIRST + at % (LAST - FIRST + 1));
+	if (stride == 0) {
+		uint32_t seed[2] = { 1, 1 };
+		ssize_t n = getrandom(seed, sizeof(seed), 0);
+		(void)n; /* without random bytes the sequence is always the same */
+		at = seed[0] % PORTS;
+		for (stride = seed[1] % PORTS; !is_coprime(stride, PORTS); stride++)
+			;
+	}
+	at = (at + stride) % PORTS;
+	return (uint16_t)(FIRST + at);
 }
 
 uint16_t cm_port_next(uint32_t dev)
