@@ -380,7 +380,8 @@ static void a_listener_that_goes_is_named_by_no_request(void **state)
 }
 
 /* Other events wait in the channel before those of a request. */
-static struct ev_node stuck = { .len = 1, .data = "" };
+static const struct ipc_cm_event of_no_id;
+static struct ev_node stuck = { .len = 1, .data = &of_no_id };
 
 static void a_request_that_the_client_never_hears_of_leaves_no_id(void **state)
 {
