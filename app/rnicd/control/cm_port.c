@@ -95,8 +95,8 @@ static bool is_coprime(uint32_t a, uint32_t b)
 }
 
 /*
- * Visits each port once in PORTS steps. Start and stride are random (RFC 6056). The connections of another process occupy
- * ports that lie that process's stride apart, so this process does not meet many of them one after the other.
+ * Visits each port once in PORTS steps. Start and stride are random (RFC 6056). The connections of another process
+ * occupy ports that lie that process's stride apart, so this process does not meet many of them one after the other.
  */
 static uint16_t step(void)
 {

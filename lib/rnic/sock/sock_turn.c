@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Turns at a ring of a socket: a mutex orders the threads of this process, and a word in the socket's memory orders the
- * processes that share the socket (fork, a passed descriptor). A process that does not wait for its turn spoils the data
- * of that socket only.
+ * processes that share the socket (fork, a passed descriptor). A process that does not wait for its turn spoils the
+ * data of that socket only.
  */
 #include <errno.h>
 #include <sched.h>
