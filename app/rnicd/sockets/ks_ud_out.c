@@ -10,11 +10,11 @@
 
 #include "sockets/ks_ud.h"
 
-#define SHARE      32u                 /* packets, about, that one QP may send before the next QP's turn */
-#define TURN_SHARE 128u                /* packets that all QPs may send in a turn, about */
-#define STUCK_NS   (20 * RN_NS_PER_MS) /* a process that takes no datagrams for this long is not waited for any more */
-#define AGAIN_NS   (50 * RN_NS_PER_US) /* pause before a datagram is again passed to a process that had no room */
-#define NETWORK    UINT32_MAX          /* leaving.index: the datagram goes by UDP, not to a process of this host */
+#define SHARE      32u                  /* packets, about, that one QP may send before the next QP's turn */
+#define TURN_SHARE 128u                 /* packets that all QPs may send in a turn, about */
+#define STUCK_NS   (200 * RN_NS_PER_MS) /* a process that takes no datagrams for this long is not waited for any more */
+#define AGAIN_NS   (50 * RN_NS_PER_US)  /* pause before a datagram is again passed to a process that had no room */
+#define NETWORK    UINT32_MAX           /* leaving.index: the datagram goes by UDP, not to a process of this host */
 
 /* A datagram that has been made and not sent yet. */
 struct leaving {
