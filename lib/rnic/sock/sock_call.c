@@ -129,8 +129,8 @@ struct accepting {
 };
 
 /*
- * Accepts a connection of rnicd's as s, whose descriptor becomes *made, or one of the kernel's. 0 or an errno; EAGAIN:
- * nothing waits. By turns: the kernel's connections first, rnicd's.
+ * Accepts a connection of rnicd's as s, whose descriptor becomes *made, or a connection of the kernel's into b->fd. 0 or
+ * an errno; EAGAIN: no connection waits. Calls look first at rnicd's and at the kernel's connections in turn.
  */
 static int accept_now(struct sock *l, int fd, struct sock *s, int *made, struct accepting *b)
 {
@@ -149,7 +149,7 @@ static int accept_now(struct sock *l, int fd, struct sock *s, int *made, struct 
 	return b->fd >= 0 ? 0 : errno;
 }
 
-/* Accepts one connection, if the byte for it is still there. -1 and errno. */
+/* Waits for a connection, of rnicd's or of the kernel's, and accepts it. Returns its descriptor, or -1 and errno. */
 static int accept_one(struct sock *l, int fd, struct accepting *b)
 {
 	struct pollfd p[2] = { { .fd = fd, .events = POLLIN }, { .fd = l->below, .events = POLLIN } };

@@ -376,8 +376,8 @@ int sock_show(int fd, struct ipc_sock_found *f, int *memory, const struct sock_b
 
 /*
  * A request about a socket. EBADF: rnicd does not know that this user has the socket, for example because the process
- * has changed its user since. Then the descriptor is shown to rnicd, and the request is sent again.
- * listener: as in struct along.
+ * has changed its user since. Then the descriptor is shown to rnicd, and the request is sent again. listener: as in
+ * struct along.
  */
 static int request_about(const struct sock *s, struct ipc_msg *m, uint16_t len, int listener, int fds[FDS])
 {
