@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 
-from rig import RNICRUN, Daemon, Process, Skip, case, main, pair_conf
+from rig import RNICRUN, Daemon, Process, Skip, case, main, need, pair_conf
 from sock_rig import nothing_left, ours, python
 
 A, B = "10.77.0.1", "10.77.0.2"
@@ -73,6 +73,67 @@ def a_program_goes_on_with_an_rnicd_that_was_started_again():
             for n in (2, 3):
                 assert round_of(p, n) == [f"{A} bytes datagram", "10.78.0.2 bytes datagram", "listen EBADF"], p.tail()
         p.stop()
+
+
+# Listens on a socket of the first rnicd when it is told: nothing comes before that looks at the session.
+FIRST_AGAIN = """
+import errno, socket, sys
+old = socket.socket()
+old.bind((sys.argv[1], 0))
+print("bound", flush=True)
+sys.stdin.readline()
+try:
+    old.listen(1)
+    print("listens", flush=True)
+except OSError as e:
+    print(errno.errorcode[e.errno], flush=True)
+"""
+
+
+@case
+def the_first_request_after_a_restart_reaches_the_new_rnicd():
+    with tempfile.TemporaryDirectory(prefix="rnic-test-") as folder:
+        conf = pair_conf().replace("{dir}", folder)
+        with contextlib.closing(Daemon(conf)) as d:
+            p = Process([RNICRUN, "--socket", os.path.join(folder, "rnicd.sock"), "--sockets", *python(FIRST_AGAIN, A)])
+            p.wait_line("bound")
+            d.stop(signal.SIGKILL)
+        with Daemon(conf):
+            p.p.stdin.write("go\n")
+            p.p.stdin.flush()
+            assert p.ok().splitlines() == ["bound", "EBADF"], p.tail()
+
+
+# Accepts connections that wait already, between two lines that a trace shows.
+ACCEPTS = """
+import os, socket, sys
+n = int(sys.argv[2])
+l = socket.socket()
+l.bind((sys.argv[1], 0))
+l.listen(n)
+clients = [socket.create_connection(l.getsockname()) for _ in range(n)]
+got = [None] * n
+os.write(1, b"begin\\n")
+for i in range(n):
+    got[i] = l._accept()[0]
+os.write(1, b"end\\n")
+"""
+
+
+@case
+def an_accepted_connection_costs_eleven_system_calls():
+    need("strace")
+    n = 40
+    with Daemon(pair_conf()) as d:
+        trace = os.path.join(d.dir, "trace")
+        p = ours(d, "strace", "-o", trace, *python(ACCEPTS, A, n))
+        p.ok()
+        with open(trace, encoding="utf-8", errors="replace") as f:
+            lines = f.read().splitlines()
+        first, last = (next(i for i, line in enumerate(lines) if line.startswith(f'write(1, "{word}'))
+                       for word in ("begin", "end"))
+        between = [line.partition("(")[0] for line in lines[first + 1:last]]
+        assert between.count("recvmsg") == n and len(between) <= 11 * n + 10, between[:40]
 
 
 # Binds and connects with all descriptors in use, then with three free ones.

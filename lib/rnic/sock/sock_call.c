@@ -165,8 +165,11 @@ static int accept_one(struct sock *l, int fd, struct accepting *b)
 		err = accept_now(l, fd, s, &made, b);
 	}
 	if (err == 0 && b->fd < 0) {
-		sock_libc.fcntl(made, F_SETFD, (b->flags & SOCK_CLOEXEC) != 0 ? FD_CLOEXEC : 0);
-		sock_libc.fcntl(made, F_SETFL, (b->flags & SOCK_NONBLOCK) != 0 ? O_NONBLOCK : 0);
+		/* The descriptor of an answer is close-on-exec and waits. */
+		if ((b->flags & SOCK_CLOEXEC) == 0)
+			sock_libc.fcntl(made, F_SETFD, 0);
+		if ((b->flags & SOCK_NONBLOCK) != 0)
+			sock_libc.fcntl(made, F_SETFL, O_NONBLOCK);
 		sock_addr_out(s, &s->remote, b->sa, b->len);
 		sock_set(made, s);
 	}

@@ -144,9 +144,13 @@ static int token_of(int listener)
 	return n > 0 ? 0 : n == 0 ? EINVAL : errno;
 }
 
-/* What a request brings along: a descriptor to show; a listener, whose byte is taken. -1: none. */
+/*
+ * What a request brings along: a descriptor to show; a listener, whose byte is taken. -1: none. said: the request has
+ * been sent, so rnicd may have done what the request asks for.
+ */
 struct along {
 	int shown, listener;
+	bool said;
 };
 
 /*
@@ -173,11 +177,11 @@ static int ask(struct ipc_msg *m, uint16_t len, struct along *with, int fds[FDS]
 		return err;
 	}
 	with->listener = -1;
-	bool said = say(m, with->shown);
-	while (said && sock_libc.poll(&answer, 1, -1) < 0 && errno == EINTR)
+	with->said = say(m, with->shown);
+	while (with->said && sock_libc.poll(&answer, 1, -1) < 0 && errno == EINTR)
 		;
 	places_give(held);
-	err = said ? hear(m, fds) : EIO;
+	err = with->said ? hear(m, fds) : EIO;
 	if ((err == 0 || err == EMFILE) && (m->type != type || m->seq != seq))
 		err = EIO;
 	if (err == 0)
@@ -236,7 +240,7 @@ static const struct sock_bells *user_of(int memory, int wake)
 static bool join(void)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_JOIN };
-	struct along with = { -1, -1 };
+	struct along with = { -1, -1, false };
 	int fds[FDS], err = ask(&m, IPC_MSG_HDR, &with, fds);
 	const struct sock_bells *u = user_of(fds[0], fds[1]);
 
@@ -346,10 +350,17 @@ const char *sock_rnicd(void) { return rnicd.sun_path; }
 
 /* ---- requests ---- */
 
+/*
+ * A session that this process has begun earlier is used without a look whether rnicd has closed it. If rnicd has, then
+ * the request cannot be sent, and is sent once more in a new session.
+ */
 static int request(struct ipc_msg *m, uint16_t len, struct along *with, int fds[FDS])
 {
 	pthread_mutex_lock(&lock);
-	int err = begun() ? ask(m, len, with, fds) : ENETDOWN;
+	const bool earlier = session >= 0 && owner == getpid();
+	int err = earlier || begun() ? ask(m, len, with, fds) : ENETDOWN;
+	if (err == EIO && earlier && !with->said)
+		err = begun() ? ask(m, len, with, fds) : ENETDOWN;
 	pthread_mutex_unlock(&lock);
 	return err;
 }
@@ -427,7 +438,7 @@ static int take_memory(struct sock *s, int fd)
 int sock_bind_new(struct sock *s, const struct ipc_addr *a, uint32_t flags, int *fd)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_BIND, .sock_addr = { .addr = *a, .flags = flags } };
-	struct along with = { -1, -1 };
+	struct along with = { -1, -1, false };
 	int fds[FDS], err = request(&m, IPC_MSG_LEN(sock_addr), &with, fds);
 
 	if (err == 0 && fds[0] < 0)
@@ -489,7 +500,7 @@ int sock_accept(const struct sock *l, int listener, struct sock *s, int *fd)
 int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, int *fd)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_GRAM, .sock_gram = { .flags = flags, .local = *local } };
-	struct along with = { -1, -1 };
+	struct along with = { -1, -1, false };
 	int fds[FDS], err = request(&m, IPC_MSG_LEN(sock_gram), &with, fds);
 	void *p = MAP_FAILED;
 
