@@ -7,7 +7,9 @@
 #include "cm_rig.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define QKEY   0x1234u
@@ -166,12 +168,38 @@ static bool there_are_limits(void)
 	return true;
 }
 
+/* The first member of a group of an embedded program needs a descriptor; a program over rnicd needs none for a group. */
+static bool a_group_is_entered_when_there_is_a_descriptor_again(void)
+{
+	const union ibv_gid g = group_of(4);
+	const int expected = getenv("RNIC_EMBEDDED") != NULL ? EMFILE : 0;
+	struct ibv_qp *one = member(&srv, false), *two = member(&srv, false);
+	struct rlimit before, none;
+	int unused = dup(STDERR_FILENO), rc[2]; /* all numbers below this one are in use */
+
+	CHECK(one != NULL && two != NULL && unused >= 0 && close(unused) == 0);
+	CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+	none = (struct rlimit){ .rlim_cur = (rlim_t)unused, .rlim_max = before.rlim_max };
+	CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+	rc[0] = ibv_attach_mcast(one, &g, 0);
+	rc[1] = ibv_attach_mcast(two, &g, 0);
+	CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+	CHECK(rc[0] == expected && rc[1] == expected);
+	CHECK(ibv_detach_mcast(two, &g, 0) == (expected == 0 ? 0 : EINVAL));
+	CHECK(ibv_destroy_qp(two) == 0);
+	CHECK(ibv_attach_mcast(one, &g, 0) == 0);
+	CHECK(say(&srv, one, &g, QKEY) && heard(&srv, &one, 1, one->qp_num, &g));
+	CHECK(ibv_destroy_qp(one) == 0);
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct rig_case cases[] = {
 		CASE(all_in_a_group_hear_and_who_leaves_does_not),
 		CASE(who_does_not_want_to_hear_itself),
 		CASE(there_are_limits),
+		CASE(a_group_is_entered_when_there_is_a_descriptor_again),
 	};
 
 	return rig_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

@@ -13,6 +13,7 @@
 struct client_member {
 	struct cmd cmd;
 	struct group *g;
+	struct client_qp *q;
 	struct client *waits; /* the client that waits for the answer; NULL: none */
 	uint32_t worker;      /* the QP's worker */
 	bool gone;            /* the QP has left the group */
@@ -29,17 +30,35 @@ static uint32_t workers_of(const struct group *g)
 	return mask;
 }
 
+/* Ends a membership that the worker has refused: it has no part of it. */
+static void client_group_undo(struct client_member *i)
+{
+	rn_slist_remove(&i->q->groups, &i->link);
+	i->q->n_groups--;
+	i->g->on[i->worker]--;
+	i->gone = true;
+	group_leave(i->g, &i->g->qps);
+}
+
 static void client_group_done(struct cmd *cmd)
 {
 	struct client_member *i = rn_container_of(cmd, struct client_member, cmd);
 	struct client *c = i->waits;
+	const int err = cmd->group.err;
 
 	i->waits = NULL;
 	i->g->commands--;
-	group_rest(i->g);
+	if (err != 0)
+		client_group_undo(i); /* before client_back(): the QP of a client that is ending may end there */
+	else
+		group_rest(i->g);
 	if (i->gone)
 		free(i);
-	if (c != NULL && client_back(c))
+	if (c == NULL || !client_back(c))
+		return;
+	if (err != 0)
+		client_error(c, err, "the kernel lets the program into no group: %s", strerror(err));
+	else
 		client_ok(c);
 }
 
@@ -131,7 +150,7 @@ void client_attach(struct client *c)
 		free(i);
 		return;
 	}
-	*i = (struct client_member){ .g = g, .worker = q->worker, .m = { .u = ud_of(q->qp), .deaf = q->deaf } };
+	*i = (struct client_member){ .g = g, .q = q, .worker = q->worker, .m = { .u = ud_of(q->qp), .deaf = q->deaf } };
 	rn_slist_push_front(&q->groups, &i->link);
 	q->n_groups++;
 	g->on[i->worker]++;

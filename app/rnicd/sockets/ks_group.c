@@ -44,24 +44,27 @@ static bool enter(int fd, const struct ud_group *g)
 	return setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &who, sizeof(who)) == 0;
 }
 
-static void group_open(const struct ud_group *g)
+/* 0 or an errno. */
+static int group_open(const struct ud_group *g)
 {
 	const uint16_t ud_port = rnicd.port[g->port]->cfg->ud_port;
 	struct ks_group *k = calloc(1, sizeof(*k));
 	int fd = k != NULL ? ks_ud_socket(&g->addr, g->port, ud_port, SO_REUSEADDR) : -1;
 
 	if (fd < 0 || !enter(fd, g)) {
-		rnicd_log(RNICD_LOG_ERROR, "%s is in no group: the kernel says %s", rnicd.port[g->port]->cfg->name,
-			  strerror(errno));
+		const int err = errno;
+		rnicd_log(RNICD_LOG_ERROR, "%s does not enter a group: the kernel says %s",
+			  rnicd.port[g->port]->cfg->name, strerror(err));
 		if (fd >= 0)
 			close(fd);
 		free(k);
-		return;
+		return err;
 	}
 	k->src = (struct ks_src){ .kind = KS_GROUP, .fd = fd };
 	k->g = g;
 	rn_list_push_front(&groups, &k->link);
 	ks_watch(&k->src, EPOLLIN);
+	return 0;
 }
 
 static void group_end(struct ks_group *k)
@@ -74,11 +77,15 @@ static void group_end(struct ks_group *k)
 	free(k);
 }
 
-void ks_group_change(const struct cmd_group *c)
+void ks_group_change(struct cmd_group *c)
 {
 	struct ud_group *g = c->at;
 	struct ud_member **at = &g->members;
 
+	if (g->workers == 0 && c->workers != 0)
+		c->err = group_open(g);
+	if (c->err != 0)
+		return;
 	if (c->leaves) {
 		while (*at != c->m)
 			at = &(*at)->next;
@@ -87,9 +94,7 @@ void ks_group_change(const struct cmd_group *c)
 		c->m->next = g->members;
 		g->members = c->m;
 	}
-	if (g->workers == 0 && c->workers != 0)
-		group_open(g);
-	else if (g->workers != 0 && c->workers == 0)
+	if (g->workers != 0 && c->workers == 0)
 		group_end(group_of(g));
 	g->workers = c->workers;
 }

@@ -112,7 +112,7 @@ static inline void ks_doorbell(struct qp *qp)
 /* ---- groups (ks_group.c) ---- */
 
 /* Carries out CMD_GROUP. */
-void ks_group_change(const struct cmd_group *c);
+void ks_group_change(struct cmd_group *c);
 /* Reads a group's socket, which has input. Returns the number of datagrams. */
 uint32_t ks_group_event(struct ks_src *s);
 /* Gives a datagram to a group, parsed as *h, to the QPs in the group. */
