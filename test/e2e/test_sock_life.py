@@ -75,6 +75,25 @@ def a_program_goes_on_with_an_rnicd_that_was_started_again():
         p.stop()
 
 
+@case
+def a_program_outlives_many_rnicds():
+    """It keeps nothing of those that have ended, apart from what its one old socket needs."""
+    with tempfile.TemporaryDirectory(prefix="rnic-test-") as folder:
+        conf = pair_conf().replace("{dir}", folder)
+        p, n, fds = None, 0, []
+        for n in range(20):
+            with contextlib.closing(Daemon(conf)) as d:
+                if p is None:
+                    p = Process([RNICRUN, "--socket", os.path.join(folder, "rnicd.sock"), "--sockets",
+                                 *python(AGAIN, A)])
+                said = round_of(p, n)
+                assert said[0] == f"{A} bytes datagram", (n, said, p.tail())
+                fds.append(len(os.listdir(f"/proc/{p.p.pid}/fd")))
+                d.stop(signal.SIGKILL)
+        assert fds[-1] == fds[1], fds
+        p.stop()
+
+
 # Listens on a socket of the first rnicd when it is told: nothing comes before that looks at the session.
 FIRST_AGAIN = """
 import errno, socket, sys

@@ -29,7 +29,9 @@
 
 enum sock_kind { SOCK_BOUND, SOCK_LISTENS, SOCK_IS_STREAM, SOCK_IS_GRAM };
 
-struct sock_bells { /* doorbells of a user; never freed */
+struct sock_bells { /* doorbells of a user */
+	struct sock_bells *next;
+	uint32_t socks; /* number of sockets that use them; with none, the next JOIN may free them */
 	dev_t dev;
 	ino_t ino;                  /* inode of the doorbells' memory file */
 	struct ipc_sock_bell *bell; /* [worker] */
@@ -46,7 +48,7 @@ struct sock {
 	uint64_t id; /* rnicd's number of the socket */
 	int domain;  /* AF_INET or AF_INET6: the family in which addresses are returned */
 	uint32_t worker, bit;
-	const struct sock_bells *bells; /* NULL: the doorbells of this process's user */
+	struct sock_bells *bells; /* NULL: rnicd has not told about the socket yet */
 	struct ipc_addr local, remote;
 	struct ipc_stream *mem; /* shared memory of a stream */
 	pthread_mutex_t rx, tx;
@@ -211,9 +213,12 @@ int sock_accept(const struct sock *l, int listener, struct sock *s, int *fd);
 void sock_bell(const struct sock *s);
 /*
  * Shows the descriptor to rnicd, and asks which socket it is. *memory: a descriptor of the socket's memory, for the
- * caller to close; -1: none.
+ * caller to close; -1: none. *u: the doorbells, for sock_take_bells() or sock_give_bells().
  */
-int sock_show(int fd, struct ipc_sock_found *f, int *memory, const struct sock_bells **u);
+int sock_show(int fd, struct ipc_sock_found *f, int *memory, struct sock_bells **u);
+/* The socket uses these doorbells, in place of others. */
+void sock_take_bells(struct sock *s, struct sock_bells *u);
+void sock_give_bells(struct sock_bells *u);
 void sock_learn(struct sock *s, const struct ipc_sock_ok *ok);
 /* Makes a datagram socket, with descriptor and memory; local.ip zero: at all ports. */
 int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, int *fd); /* IPC_GRAM_* */

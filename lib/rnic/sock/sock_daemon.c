@@ -28,13 +28,11 @@ static const struct ipc_sock_join_ok none;
 static const struct ipc_sock_join_ok *world_now = &none;
 
 /*
- * Doorbells of users: of this process's user, and of other users whose sockets this process has. An entry is written
- * under the lock, before a socket refers to it, and never changed or removed.
+ * Doorbells of users: of this process's user, and of other users whose sockets this process has. Each rnicd makes new
+ * ones. The list belongs to the lock. Doorbells that are not this process's user's are freed when no socket uses them.
  */
-#define USERS_MAX 16u
-static struct sock_bells users[USERS_MAX];
-static uint32_t n_users;
-static const struct sock_bells *bells; /* the doorbells of this process's user */
+static struct sock_bells *users;
+static struct sock_bells *bells; /* the doorbells of this process's user */
 
 /*
  * say() and hear() use libc's own calls, since lib/ipc would call the functions that this library intercepts. An answer
@@ -211,23 +209,27 @@ static int moved_aside(int fd)
  * The doorbells whose memory and eventfd rnicd has passed. Both descriptors are closed or kept. The lock is held. NULL:
  * no memory, or a descriptor is missing.
  */
-static const struct sock_bells *user_of(int memory, int wake)
+static struct sock_bells *user_of(int memory, int wake)
 {
 	struct stat st = { 0 };
 	struct sock_bells *u = NULL;
 
 	if (memory >= 0 && wake >= 0 && fstat(memory, &st) == 0)
-		for (uint32_t i = 0; i < n_users && u == NULL; i++)
-			if (users[i].dev == st.st_dev && users[i].ino == st.st_ino)
-				u = &users[i];
-	if (u == NULL && n_users < USERS_MAX && st.st_ino != 0) {
+		for (u = users; u != NULL && (u->dev != st.st_dev || u->ino != st.st_ino);)
+			u = u->next;
+	if (u == NULL && st.st_ino != 0) {
 		void *p = mmap(NULL, IPC_BELLS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-		if (p != MAP_FAILED) {
-			u = &users[n_users++];
-			*u = (struct sock_bells){
-				.dev = st.st_dev, .ino = st.st_ino, .bell = p, .wake_fd = moved_aside(wake)
-			};
+		u = p != MAP_FAILED ? malloc(sizeof(*u)) : NULL;
+		if (u != NULL) {
+			*u = (struct sock_bells){ .next = users,
+						  .dev = st.st_dev,
+						  .ino = st.st_ino,
+						  .bell = p,
+						  .wake_fd = moved_aside(wake) };
+			users = u;
 			wake = -1;
+		} else if (p != MAP_FAILED) {
+			munmap(p, IPC_BELLS_SIZE);
 		}
 	}
 	if (memory >= 0)
@@ -237,16 +239,52 @@ static const struct sock_bells *user_of(int memory, int wake)
 	return u;
 }
 
+/* Frees the doorbells that nothing uses any more, such as those of an rnicd that has ended. The lock is held. */
+static void users_tidy(void)
+{
+	for (struct sock_bells **at = &users, *u; (u = *at) != NULL;) {
+		if (u == bells || __atomic_load_n(&u->socks, __ATOMIC_ACQUIRE) != 0) {
+			at = &u->next;
+			continue;
+		}
+		*at = u->next;
+		munmap(u->bell, IPC_BELLS_SIZE);
+		sock_libc_close_aside(u->wake_fd);
+		free(u);
+	}
+}
+
+void sock_give_bells(struct sock_bells *u)
+{
+	if (u != NULL)
+		__atomic_sub_fetch(&u->socks, 1, __ATOMIC_RELEASE);
+}
+
+void sock_take_bells(struct sock *s, struct sock_bells *u)
+{
+	sock_give_bells(s->bells);
+	s->bells = u;
+}
+
+/* Counts a socket to come, while the lock is held or another socket uses the doorbells. */
+static struct sock_bells *counted(struct sock_bells *u)
+{
+	if (u != NULL)
+		__atomic_add_fetch(&u->socks, 1, __ATOMIC_RELAXED);
+	return u;
+}
+
 static bool join(void)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_JOIN };
 	struct along with = { -1, -1, false };
 	int fds[FDS], err = ask(&m, IPC_MSG_HDR, &with, fds);
-	const struct sock_bells *u = user_of(fds[0], fds[1]);
+	struct sock_bells *u = user_of(fds[0], fds[1]);
 
 	if (err != 0 || u == NULL)
 		return false;
 	bells = u;
+	users_tidy();
 	if (memcmp(&m.sock_join_ok, sock_known(), sizeof(none)) == 0)
 		return true;
 	struct ipc_sock_join_ok *w = malloc(sizeof(*w));
@@ -365,7 +403,7 @@ static int request(struct ipc_msg *m, uint16_t len, struct along *with, int fds[
 	return err;
 }
 
-int sock_show(int fd, struct ipc_sock_found *f, int *memory, const struct sock_bells **u)
+int sock_show(int fd, struct ipc_sock_found *f, int *memory, struct sock_bells **u)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_FIND };
 	struct along with = { .shown = fd, .listener = -1 };
@@ -373,7 +411,7 @@ int sock_show(int fd, struct ipc_sock_found *f, int *memory, const struct sock_b
 
 	pthread_mutex_lock(&lock);
 	int err = begun_quietly() ? ask(&m, IPC_MSG_HDR, &with, fds) : ENETDOWN;
-	*u = user_of(fds[0], fds[1]);
+	*u = counted(user_of(fds[0], fds[1]));
 	pthread_mutex_unlock(&lock);
 	*memory = fds[2];
 	if (err == 0 && *u == NULL)
@@ -382,6 +420,8 @@ int sock_show(int fd, struct ipc_sock_found *f, int *memory, const struct sock_b
 		sock_libc.close(fds[2]);
 	if (err == 0)
 		*f = m.sock_found;
+	else
+		sock_give_bells(*u);
 	return err;
 }
 
@@ -394,7 +434,7 @@ static int request_about(const struct sock *s, struct ipc_msg *m, uint16_t len, 
 {
 	struct along with = { .shown = -1, .listener = listener };
 	const struct ipc_msg same = *m;
-	const struct sock_bells *u;
+	struct sock_bells *u;
 	struct ipc_sock_found f;
 	int err = request(m, len, &with, fds), memory, fd;
 
@@ -403,6 +443,7 @@ static int request_about(const struct sock *s, struct ipc_msg *m, uint16_t len, 
 	fd = sock_number(s);
 	if (fd < 0 || sock_show(fd, &f, &memory, &u) != 0)
 		return err;
+	sock_give_bells(u);
 	if (memory >= 0)
 		sock_libc.close(memory);
 	*m = same;
@@ -416,8 +457,11 @@ void sock_learn(struct sock *s, const struct ipc_sock_ok *ok)
 	s->remote = ok->remote;
 	s->worker = ok->worker % IPC_MAX_WORKERS;
 	s->bit = ok->bit % IPC_MAX_SOCKS;
-	if (s->bells == NULL)
-		s->bells = bells;
+	if (s->bells != NULL)
+		return;
+	pthread_mutex_lock(&lock);
+	s->bells = counted(bells);
+	pthread_mutex_unlock(&lock);
 }
 
 static int take_memory(struct sock *s, int fd)
@@ -480,7 +524,7 @@ int sock_accept(const struct sock *l, int listener, struct sock *s, int *fd)
 
 	if (err != 0) /* EAGAIN: another process has taken the connection of the byte */
 		return err == EAGAIN && m.status == EAGAIN ? ECONNABORTED : err;
-	s->bells = l->bells;
+	sock_take_bells(s, counted(l->bells));
 	sock_learn(s, &m.sock_ok);
 	s->linger = l->linger;
 	s->rcv_ms = l->rcv_ms;
@@ -536,7 +580,7 @@ int sock_gram_peer(struct sock *s, const struct ipc_addr *peer)
 
 void sock_bell(const struct sock *s)
 {
-	const struct sock_bells *u = s->bells != NULL ? s->bells : bells;
+	const struct sock_bells *u = s->bells;
 	struct ipc_doorbell *b = &u->bell[s->worker].block[s->bit / IPC_MAX_QPS];
 	const uint32_t bit = s->bit % IPC_MAX_QPS;
 	const uint64_t one = 1;

@@ -156,7 +156,7 @@ static struct sock *known(uint64_t id)
 
 static bool look_at(int fd, void *arg)
 {
-	const struct sock_bells *u;
+	struct sock_bells *u;
 	struct ipc_sock_found f;
 	int memory;
 
@@ -166,8 +166,11 @@ static bool look_at(int fd, void *arg)
 	struct sock *s = known(f.sock.sock);
 	if (s == NULL)
 		s = found_new(&f, fd, memory);
+	if (s != NULL)
+		sock_take_bells(s, u);
+	else
+		sock_give_bells(u);
 	if (s != NULL) {
-		s->bells = u;
 		sock_set(fd, s);
 		sock_put(s);
 		sock_stdio_follows(fd);

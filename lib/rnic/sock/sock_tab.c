@@ -64,6 +64,7 @@ void sock_put(struct sock *s)
 	if (s->below >= 0)
 		sock_libc_close_aside(s->below);
 	s->below = -1;
+	sock_take_bells(s, NULL);
 	pthread_mutex_lock(&lock);
 	s->next = unused;
 	unused = s;
