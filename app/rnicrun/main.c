@@ -137,15 +137,20 @@ struct options {
 /* Checks for options that cannot be combined: a sentence for the user, or NULL. */
 static const char *conflict(const struct options *o, int sock_given)
 {
-	if (o->list && (o->check || o->companion || o->embedded || o->sockets || o->huge || o->design != NULL ||
-			o->inject != NULL || o->sanitize != NULL))
+	if (o->list && o->embedded)
+		return "--ss asks rnicd, and the sockets of --embedded are the kernel's: list them with ss -tuanp";
+	if (o->embedded && o->sockets)
+		return "--embedded has no rnicd, so all TCP and UDP sockets are the kernel's: leave out "
+		       "--sockets, and list them with ss -tuanp";
+	if (o->list && (o->check || o->companion || o->sockets || o->huge || o->design != NULL || o->inject != NULL ||
+			o->sanitize != NULL))
 		return "--ss lists sockets and runs no program: only --socket can be combined with it";
 	if (o->sockets && o->check)
 		return "--doctor checks RDMA programs: leave --sockets out, see rnicrun --help";
 	if (o->companion && (o->check || sock_given))
 		return "--with-daemon cannot be combined with --doctor or --socket: see rnicrun --help";
-	if (o->embedded && (o->check || sock_given || o->companion || o->sockets))
-		return "--embedded has no daemon: leave out --doctor, --socket, --with-daemon and --sockets";
+	if (o->embedded && (o->check || sock_given || o->companion))
+		return "--embedded has no daemon: leave out --doctor, --socket and --with-daemon";
 	if (o->inject != NULL && (o->check || o->sockets))
 		return "--inject fails calls of an RDMA program: leave out --doctor and --sockets";
 	if (o->sanitize != NULL && (o->check || o->sockets))

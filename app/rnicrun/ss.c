@@ -252,7 +252,9 @@ int ss_print(const char *socket_path, char *const *pids)
 	qsort(holders, n_holders, sizeof(*holders), by_file);
 	const int sock = ipc_dial(socket_path);
 	if (sock < 0) {
-		fprintf(stderr, "rnicrun: no rnicd answers at %s: %s\n", socket_path, strerror(-sock));
+		fprintf(stderr,
+			"rnicrun: no rnicd answers at %s: %s (sockets of --embedded programs: ss -tuanp lists them)\n",
+			socket_path, strerror(-sock));
 		return 1;
 	}
 	bool ok = ask(sock, 0, &m);

@@ -458,6 +458,20 @@ def wildcards_of_both_families():
 
 
 @case
+def a_listener_is_in_the_kernels_list():
+    """rnicrun --ss refers to it."""
+    need("ss")
+    with nets.netns() as ns:
+        p = in_netns(ns, RNICRUN, "--embedded", "rping", "-s", "-a", "127.0.0.1", "-p", "7511")
+        try:
+            row = lambda: [line for line in nets.sh("ip", "netns", "exec", ns, "ss", "-tuanp").stdout.splitlines()
+                           if "127.0.0.1:7511" in line and "LISTEN" in line and "rping" in line]
+            until(lambda: len(row()) == 1, p.tail)
+        finally:
+            p.stop(signal.SIGKILL)
+
+
+@case
 def a_queue_pair_has_no_other_design_than_embedded():
     name = "a_queue_pair_has_the_design_that_it_asks_for_or_is_refused"
     with Host() as h:
