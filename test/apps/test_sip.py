@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 SIPp makes 10,000 calls over `rnicrun --sockets`, by UDP and TCP, and calls with as many sockets at once as the machine
-has room for. Each call must succeed; SIPp's own statistics are read.
+has room for. Each call must succeed; SIPp's own statistics are read. The memory of many clients by UDP is compared
+with that of as many by TCP, both over iWARP.
 """
 import contextlib
 import csv
 import os
 import resource
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 
@@ -120,6 +122,45 @@ def ten_thousand_sockets_of_one_user_at_once():
 
     for mode in ("tn", "un"):
         on_each(lambda e, where, mode=mode: at_once(e, where, mode), (all_sockets_are_one_users,))
+
+
+def resident(pid):
+    """The memory of a process in bytes; what several processes share is divided among them."""
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as f:
+        return next(1024 * int(line.split()[1]) for line in f if line.startswith("Pss:"))
+
+
+def memory_of_clients(mode, each, n):
+    """Bytes of rnicd, SIPp's server and SIPp's client, while all calls last. each: sockets of a call, of both ends."""
+    got = []
+    conf = pair_conf(both="stream-wire = iwarp\ndatagram-wire = iwarp",
+                     rnicd=f"socket-mode = 0666\nflows = {4 * n}\nuser-share = 100")
+    with both_ends_ours(conf) as e, tempfile.TemporaryDirectory() as where:
+        os.chmod(where, 0o777)
+        e.client = lambda *a: ours(e.d, *STRANGER, *a)
+        have = lambda: descriptors(e.d)
+        by_iwarp = lambda: e.sockets().count(" iwarp ") >= 0.9 * each * n  # a socket's first datagram may go plain
+
+        def look():
+            until(lambda: have() >= 2 * each * n, lambda: f"rnicd has {have()} descriptors", LONG)
+            until(by_iwarp, lambda: f"{e.sockets().count(' iwarp ')} sockets go by iWARP", LONG)
+            got.append([resident(p) for p in (e.d.pid, *(c.p.pid for c in e.d.children if c.p.poll() is None))])
+
+        calls(e, where, mode, n, "-l", str(n), "-d", str(500 * PAUSE), "-max_socket", str(2 * n), meanwhile=look)
+    print(f"# {mode}, {n} calls: {[f'{b / 1e6:.1f} MB' for b in got[0]]}")
+    return sum(got[0])
+
+
+@case
+def clients_by_udp_need_at_most_three_quarters_of_the_memory_of_clients_by_tcp():
+    """Both by iWARP: each client by UDP is a socket for datagrams, and its server has one socket; each client by TCP is
+    a reliable connection. There are fewer clients where the limit of descriptors does not let rnicd have so many."""
+    for p in ("sipp", "setpriv"):
+        need(p)
+    n = min(CALLS, (resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 1_000) // 4)
+    udp, tcp = memory_of_clients("un", 1, n), memory_of_clients("tn", 2, n)
+    print(f"# UDP to TCP: {udp / tcp:.2f}")
+    assert udp <= 0.75 * tcp, f"{udp / tcp:.2f}"
 
 
 if __name__ == "__main__":
