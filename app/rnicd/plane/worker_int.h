@@ -111,6 +111,7 @@ struct rnicd_worker {
 	uint32_t more_turns;    /* turns in a row with more to do */
 	uint64_t shy_until;     /* until then the worker sleeps without spinning: another program uses the CPU */
 	uint64_t nap;           /* ns: longest sleep while a port cannot signal packets */
+	uint64_t coarse_at;     /* when the timers of fragments and neighbours are looked at again */
 	uint64_t turns, sleeps; /* counters */
 	uint64_t flushed;       /* work requests flushed before this turn */
 	uint64_t flushed_most;  /* most work requests flushed in one turn */
