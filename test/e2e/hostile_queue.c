@@ -430,7 +430,7 @@ int mode_huge_holes(const struct where *w)
 	raw_must(rc == 0, "objects");
 	rc = raw_join(&j, w->address, w->port);
 	EXPECT(rc == 0, "no connection: %d", rc);
-	/* Another process may free a hugepage between the two steps, and the daemon then gets that one: hence rounds. */
+	/* Between the two steps another process may free a hugepage, which the daemon then gets: hence the rounds. */
 	for (unsigned i = 0; i < 20 && rc == 0 && !dropped; i++) {
 		struct qp_wqe wqe = write_wqe(&j, w, REMOTE_LEN);
 		struct qp_cqe e;

@@ -168,7 +168,7 @@ static bool there_are_limits(void)
 	return true;
 }
 
-/* The first member of a group of an embedded program needs a descriptor; a program over rnicd needs none for a group. */
+/* An embedded program needs a descriptor for the first member of a group; a program over rnicd needs none for groups. */
 static bool a_group_is_entered_when_there_is_a_descriptor_again(void)
 {
 	const union ibv_gid g = group_of(4);
