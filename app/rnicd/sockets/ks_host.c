@@ -166,10 +166,10 @@ static int host_take(int fd, struct ks_src *s, char *err, uint32_t err_len)
 	}
 	s->sock = sock_new(AF_INET);
 	s->fd = s->sock != NULL ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
-	if (s->fd >= 0 && sock_take(s->sock, &seen))
+	if (s->fd >= 0 && sock_take(s->sock, s->fd, &seen))
 		return 0;
 	host_close(s);
-	snprintf(err, err_len, "no memory or file descriptors");
+	snprintf(err, err_len, "no memory or file descriptors, or rnicd does not answer");
 	return ENOMEM;
 }
 

@@ -247,8 +247,11 @@ struct sock_seen {
 };
 /* Called in the copy that has the descriptor. 0, or an errno: it is no connected stream, or the versions differ. */
 int rnicsock_see(uint32_t version, int fd, struct sock_seen *seen);
-/* Called in the other copy: s, a new socket, becomes that stream too, with a mapping of its own. False: no memory. */
-bool sock_take(struct sock *s, const struct sock_seen *seen);
+/*
+ * Called in the other copy: s, a new socket, becomes that stream too, with a mapping of its own and the doorbells that
+ * rnicd tells of the descriptor. False: no memory, or rnicd does not answer.
+ */
+bool sock_take(struct sock *s, int fd, const struct sock_seen *seen);
 
 /* ---- sock_io.c ---- */
 size_t sock_bytes(const struct iovec *iov, size_t n);
