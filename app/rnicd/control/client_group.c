@@ -30,13 +30,19 @@ static uint32_t workers_of(const struct group *g)
 	return mask;
 }
 
-/* Ends a membership that the worker has refused: it has no part of it. */
-static void client_group_undo(struct client_member *i)
+/* The membership counts no longer; it is off the QP's list. */
+static void client_group_uncount(struct client_member *i)
 {
-	rn_slist_remove(&i->q->groups, &i->link);
 	i->q->n_groups--;
 	i->g->on[i->worker]--;
 	i->gone = true;
+}
+
+/* Ends a membership that the worker has refused: the worker keeps nothing of the membership. */
+static void client_group_undo(struct client_member *i)
+{
+	rn_slist_remove(&i->q->groups, &i->link);
+	client_group_uncount(i);
 	group_leave(i->g, &i->g->qps);
 }
 
@@ -57,7 +63,7 @@ static void client_group_done(struct cmd *cmd)
 	if (c == NULL || !client_back(c))
 		return;
 	if (err != 0)
-		client_error(c, err, "the kernel lets the program into no group: %s", strerror(err));
+		client_error(c, err, "the kernel does not let the program into the group: %s", strerror(err));
 	else
 		client_ok(c);
 }
@@ -79,11 +85,9 @@ static void send(struct client_member *i, struct client *waits)
 }
 
 /* Ends a membership that is off the QP's list. waits: the client to answer afterwards; NULL: none. */
-static void client_group_leave(struct client_qp *q, struct client_member *i, struct client *waits)
+static void client_group_leave(struct client_member *i, struct client *waits)
 {
-	q->n_groups--;
-	i->g->on[i->worker]--;
-	i->gone = true;
+	client_group_uncount(i);
 	send(i, waits);
 	group_leave(i->g, &i->g->qps);
 }
@@ -93,7 +97,7 @@ void client_groups_leave(struct client_qp *q)
 	struct client_member *i;
 
 	while ((i = rn_slist_pop(&q->groups, struct client_member, link)) != NULL)
-		client_group_leave(q, i, NULL);
+		client_group_leave(i, NULL);
 }
 
 static struct client_member *client_group_find(const struct client_qp *q, const struct pkt_addr *addr)
@@ -171,7 +175,7 @@ void client_detach(struct client *c)
 		return;
 	}
 	rn_slist_remove(&q->groups, &i->link);
-	client_group_leave(q, i, c);
+	client_group_leave(i, c);
 }
 
 /* ---- Write-Records to a group ---- */

@@ -239,17 +239,15 @@ bool sock_may_reach(const struct sockaddr *sa, socklen_t len);
 /* ---- sock_hand.c: hands a descriptor's stream to another copy of this code in the same process ---- */
 #define SOCK_SEE "rnicsock_see"
 struct sock_seen {
-	uint64_t id;
-	uint32_t worker, bit, told;
+	uint32_t told;
 	bool watched;
-	struct ipc_addr local, remote;
 	struct ipc_stream *mem;
 };
 /* Called in the copy that has the descriptor. 0, or an errno: it is no connected stream, or the versions differ. */
 int rnicsock_see(uint32_t version, int fd, struct sock_seen *seen);
 /*
- * Called in the other copy: s, a new socket, becomes that stream too, with a mapping of its own and the doorbells that
- * rnicd tells of the descriptor. False: no memory, or rnicd does not answer.
+ * Called in the other copy: s, a new socket, becomes that stream too, with a mapping of its own. rnicd tells the
+ * stream's addresses and doorbells when it is shown the descriptor fd. False: no memory, or rnicd does not answer.
  */
 bool sock_take(struct sock *s, int fd, const struct sock_seen *seen);
 

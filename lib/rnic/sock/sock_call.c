@@ -165,7 +165,7 @@ static int accept_one(struct sock *l, int fd, struct accepting *b)
 		err = accept_now(l, fd, s, &made, b);
 	}
 	if (err == 0 && b->fd < 0) {
-		/* The descriptor of an answer is close-on-exec and waits. */
+		/* The descriptor arrives from rnicd close-on-exec and without O_NONBLOCK. */
 		if ((b->flags & SOCK_CLOEXEC) == 0)
 			sock_libc.fcntl(made, F_SETFD, 0);
 		if ((b->flags & SOCK_NONBLOCK) != 0)

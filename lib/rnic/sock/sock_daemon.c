@@ -277,7 +277,7 @@ static struct sock_bells *counted(struct sock_bells *u)
 static bool join(void)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_JOIN };
-	struct along with = { -1, -1, false };
+	struct along with = { .shown = -1, .listener = -1 };
 	int fds[FDS], err = ask(&m, IPC_MSG_HDR, &with, fds);
 	struct sock_bells *u = user_of(fds[0], fds[1]);
 
@@ -482,7 +482,7 @@ static int take_memory(struct sock *s, int fd)
 int sock_bind_new(struct sock *s, const struct ipc_addr *a, uint32_t flags, int *fd)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_BIND, .sock_addr = { .addr = *a, .flags = flags } };
-	struct along with = { -1, -1, false };
+	struct along with = { .shown = -1, .listener = -1 };
 	int fds[FDS], err = request(&m, IPC_MSG_LEN(sock_addr), &with, fds);
 
 	if (err == 0 && fds[0] < 0)
@@ -544,7 +544,7 @@ int sock_accept(const struct sock *l, int listener, struct sock *s, int *fd)
 int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, int *fd)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_GRAM, .sock_gram = { .flags = flags, .local = *local } };
-	struct along with = { -1, -1, false };
+	struct along with = { .shown = -1, .listener = -1 };
 	int fds[FDS], err = request(&m, IPC_MSG_LEN(sock_gram), &with, fds);
 	void *p = MAP_FAILED;
 

@@ -166,11 +166,10 @@ static bool look_at(int fd, void *arg)
 	struct sock *s = known(f.sock.sock);
 	if (s == NULL)
 		s = found_new(&f, fd, memory);
-	if (s != NULL)
-		sock_take_bells(s, u);
-	else
+	if (s == NULL) {
 		sock_give_bells(u);
-	if (s != NULL) {
+	} else {
+		sock_take_bells(s, u);
 		sock_set(fd, s);
 		sock_put(s);
 		sock_stdio_follows(fd);

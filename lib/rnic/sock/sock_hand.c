@@ -15,13 +15,8 @@ __attribute__((visibility("default"))) int rnicsock_see(uint32_t version, int fd
 	bool connected = s->kind == SOCK_IS_STREAM &&
 			 (__atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE) & IPC_STREAM_CONNECTED) != 0;
 	if (connected)
-		*seen = (struct sock_seen){ .id = s->id,
-					    .worker = s->worker,
-					    .bit = s->bit,
-					    .told = s->told,
+		*seen = (struct sock_seen){ .told = s->told,
 					    .watched = __atomic_load_n(&s->watched, __ATOMIC_RELAXED),
-					    .local = s->local,
-					    .remote = s->remote,
 					    .mem = s->mem };
 	sock_put(s);
 	return connected ? 0 : ENOTCONN;

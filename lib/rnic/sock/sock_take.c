@@ -22,15 +22,11 @@ bool sock_take(struct sock *s, int fd, const struct sock_seen *seen)
 	if (memory >= 0)
 		sock_libc.close(memory);
 	sock_take_bells(s, u);
+	sock_learn(s, &f.sock);
 	s->mem = p;
 	s->kind = SOCK_IS_STREAM;
-	s->id = seen->id;
-	s->worker = seen->worker;
-	s->bit = seen->bit;
 	s->told = seen->told;
 	s->watched = seen->watched;
-	s->local = seen->local;
-	s->remote = seen->remote;
 	(void)sock_tell_connect(s);
 	return true;
 }
