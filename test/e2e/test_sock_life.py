@@ -77,10 +77,10 @@ def a_program_goes_on_with_an_rnicd_that_was_started_again():
 
 @case
 def a_program_outlives_many_rnicds():
-    """It keeps nothing of those that have ended, apart from what its one old socket needs."""
+    """The program keeps nothing of an rnicd that has ended, apart from what the program's one old socket needs."""
     with tempfile.TemporaryDirectory(prefix="rnic-test-") as folder:
         conf = pair_conf().replace("{dir}", folder)
-        p, n, fds = None, 0, []
+        p, fds = None, []
         for n in range(20):
             with contextlib.closing(Daemon(conf)) as d:
                 if p is None:

@@ -159,7 +159,7 @@ struct cmd_group {
 	uint32_t worker;  /* the worker that owns the QP */
 	uint32_t workers; /* bit mask of the workers with members after this command */
 	bool leaves;
-	int err; /* result: 0, or an errno: the kernel lets the program into no group, and the QP has not entered */
+	int err; /* result: 0, or the errno with which the kernel refused the group: the QP is no member */
 };
 
 struct cmd_group_bind {

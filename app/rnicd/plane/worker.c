@@ -163,8 +163,8 @@ static void count_flushes(struct rnicd_worker *w)
 }
 
 /*
- * Whether a program has ever had a socket on this worker: the doorbells of a user stay with the worker. Without sockets
- * a turn passes over all their steps, which would be a tenth of a turn without work.
+ * Whether a program has ever had a socket on this worker: the doorbells of a user stay with the worker. A worker
+ * without sockets leaves their steps out of its turns.
  */
 static inline bool has_sockets(const struct rnicd_worker *w) { return rn_unlikely(w->streams.users != NULL); }
 
