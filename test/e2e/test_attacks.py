@@ -284,14 +284,24 @@ def one_user_leaves_connections_to_others():
         def held():
             return d.counter("connections") - before
 
-        for n in range(1, 20):
+        # rnicd refuses the attacker's connecting end or its accepting end, whichever belongs to the full worker. Only a
+        # refused connecting end has the sentence of rnicd in its own output.
+        ends = 2 * (20 + 1)  # of a client: its queue pairs' connections and the one that controls the run
+        idle = 0
+        for _ in range(100):
             p = d.run(*NOBODY, TESTPMD, "--mode", "idle", "--qps", "20", "--seconds", "600", "-p", "7100", "10.77.0.2")
             d.attackers.append(p)
-            rig.until(lambda n=n, p=p: held() >= 2 * 20 * n or p.p.poll() is not None,
+            rig.until(lambda p=p: held() >= ends * (idle + 1) or p.p.poll() is not None,
                       lambda: f"the user has only {held()} connections")
-            if p.p.poll() is not None:
+            if p.p.poll() is None:
+                idle += 1
+                continue
+            if "(flows, user-share)" in p.stderr():
                 break
-        assert "(flows, user-share)" in p.stderr(), p.tail()
+            assert "refused the connection" in p.stderr(), p.tail()
+            rig.until(lambda: held() <= ends * idle, "connections of a client that has ended stay")
+        else:
+            raise AssertionError("no client of the attacker was told that its user has no more connections")
         assert 120 <= held() <= 240, held()  # of 400 connections on each of the two workers
         d.logs("connections of a worker (flows)")
         d.run(TESTPMD, "--mode", "send_bw", "--qps", "60", "--iters", "10", "-p", "7001", "10.77.0.1").ok()
