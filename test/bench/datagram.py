@@ -5,6 +5,7 @@ the daemon's memory for each peer, and the ratios that have targets. Every CRC i
 each ratio (`crc = always`). One worker serves both ends of a pair, MTU 1500.
 """
 import json
+import os
 import subprocess
 import time
 
@@ -19,6 +20,7 @@ LOST_SIZES = "1k,4k,64k,256k,1m"
 LOSSES = ("0.1%", "0.5%", "1%", "5%")
 # The runs with lost frames: testpmd-rdma's mode, type of queue pair, keys of the port.
 LOST = (("send_bw", "ud", {}), ("write_bw", "ud", {}), ("write_bw", "ud", {"segments": "64k"}), ("write_bw", "rd", {}))
+QKEY = str(0x1234)  # of test/e2e/rd_ends.c
 QUIET = ("64", "64k")  # the sizes that the printed table shows
 
 
@@ -140,6 +142,62 @@ class Peers(Row):
         return {"rc": c["opened"] - 1, "ud": c["ud_out"], "rd": c["rd_segs_out"]}[self.kind]
 
 
+class Crowd(Row):
+    """The daemon's memory for each of many devices, from which it has heard within rd-idle, and their queue pairs."""
+    HERE = os.path.dirname(os.path.abspath(__file__))
+    WARM = 64  # devices that are met before the measurement
+
+    def __init__(self, count):
+        self.count = count
+        self.keys = {"rnicd": {"poll": "adaptive", "hugepages": "no"}, "port": {"mtu": 1500}}
+        self.figures = [Figure(f"daemon's memory for a device, RD, {count} devices", "KiB", None)]
+
+    def needs(self):
+        return ["ip"]
+
+    def group(self):
+        return self.figures[0].name
+
+    def scene(self, stage):
+        keys = dict(self.keys, port=dict(self.keys["port"], gateway=stage.ADDR[1]))
+        return stage.crowd(keys)
+
+    def line(self, stage, *numbers):
+        return ["ip", "netns", "exec", stage.ns[0], os.path.join(self.HERE, "crowd.py"), stage.ADDR[0],
+                stage.CROWD.split("/", maxsplit=1)[0], *numbers]
+
+    def command(self, stage):
+        return f"{' '.join(self.line(stage))} QPN Q_KEY WHERE STAG   # on a tap; {self.count} devices"
+
+    def run(self, stage):
+        store = os.path.join(stage.args.build, "test", "e2e", "rd_ends")
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen([store, stage.ADDR[0], "store", "64", "0"], env=stage.env, **pipes) as s:
+            try:
+                qpn, where, stag = s.stdout.readline().split()[1:]
+                with subprocess.Popen(self.line(stage, qpn, QKEY, where, stag), **pipes) as p:
+                    try:
+                        return [self.measure(stage, p)]
+                    finally:
+                        end(p)
+            finally:
+                end(s)
+
+    def measure(self, stage, p):
+        def meet(n, altogether):
+            p.stdin.write(f"{n}\n")
+            p.stdin.flush()
+            if p.stdout.readline().strip() != str(altogether):
+                raise BenchError(f"not all of {n} devices were met")
+            return stage.d.memory()
+
+        before = meet(self.WARM, self.WARM)
+        after, c = meet(self.count, self.WARM + self.count), stage.d.counters()
+        if c["rd_peers"] != c["rd_pairs"] or c["rd_peers"] < self.WARM + self.count:
+            raise BenchError(f"rnicd has {c['rd_peers']} peers and {c['rd_pairs']} pairs of {self.count} devices")
+        return Peers.share(before, after, self.count)
+
+
 class Incast(Datagram):
     """Latency of a small message beside 16 senders of large ones on a line of 10 Gb/s: the 99.9th percentile."""
     SENDERS = 16
@@ -201,4 +259,4 @@ def datagram_rows(args):
     out = [*sweeps(args), *losses(args), *ratios(args), *(Incast(args, kind) for kind in ("rc", "rd"))]
     for count in (10, 100, 1000, 10000) if args.full else (10, 100, 1000):
         out += [Peers(args, kind, count) for kind in KINDS]
-    return out
+    return out + [Crowd(count) for count in (1000, 10000)]

@@ -79,6 +79,8 @@ BARS = (
     *(ratio(f"MPI kernels, {MOST_RANKS} ranks, {kind} / RC run time", "at most", 1.0, 1.0) for kind in ("UD", "RD")),
     ("memory for a peer of reliable datagrams, B", "daemon's memory for a peer, RD, 1000 peers", 1 / 1024,
      "at most", 160, 96),
+    ("memory for a device of reliable datagrams, B", "daemon's memory for a device, RD, 10000 devices", 1 / 1024,
+     "at most", 160, 96),
 )
 
 

@@ -98,6 +98,7 @@ class Daemon:
 class Stage:
     ADDR = ("10.77.0.1", "10.77.0.2")
     NET = ("192.168.77.1", "192.168.77.2")
+    CROWD = "10.78.0.0/16"  # addresses behind ADDR[1]
 
     def __init__(self, args):
         self.args = args
@@ -223,6 +224,24 @@ class Stage:
         with self.namespaces(keys["port"]["mtu"], True, addresses=False):
             with self.two(keys, ["host:veth0"] * 2, [["ip", "netns", "exec", n] for n in self.ns]):
                 yield
+
+    @contextlib.contextmanager
+    def crowd(self, keys):
+        """One daemon with a tap in a namespace of its own, where each address of CROWD is the kernel's."""
+        ns = self.ns[0]
+        inside = ["ip", "netns", "exec", ns]
+        with self.place():
+            try:
+                run(["ip", "netns", "add", ns])
+                with self.one_daemon("rnicd", keys, [("left", "tap:rt0", self.ADDR[0])], inside) as self.d:
+                    run([*inside, "ip", "addr", "add", f"{self.ADDR[1]}/24", "dev", "rt0"])
+                    run([*inside, "ip", "link", "set", "rt0", "up"])
+                    run([*inside, "ip", "link", "set", "lo", "up"])
+                    run([*inside, "ip", "route", "add", "local", self.CROWD, "dev", "lo"])
+                    self.env = self.env_of("rnicd")
+                    yield
+            finally:
+                subprocess.run(["ip", "netns", "del", ns], check=False, stderr=subprocess.DEVNULL)
 
     @staticmethod
     def wait_for(p, log, word, name):

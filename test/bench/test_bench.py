@@ -21,7 +21,7 @@ import page  # pylint: disable=wrong-import-position
 import plots  # pylint: disable=wrong-import-position
 import report
 import siw
-from rig import PATIENCE, case, main
+from rig import PATIENCE, Skip, case, main
 from rivals import rival_rows
 from rows import Versus, project_rows
 from sockets import socket_rows
@@ -196,6 +196,15 @@ def datagrams_are_measured():
     _, doc, _ = bench("--only", "memory for a peer, RD, 10 ")
     row, = doc["rows"]
     assert row["failure"] is None and len(row["values"]) == 2 and row["median"] < 1000, row
+
+
+@case
+def memory_for_a_device_is_measured_with_many_devices():
+    if os.geteuid() != 0 or not os.path.exists("/dev/net/tun"):
+        raise Skip("needs root and a tap")
+    _, doc, _ = bench("--only", "memory for a device, RD, 1000 ")
+    row, = doc["rows"]
+    assert row["failure"] is None and len(row["values"]) == 2 and 0 < row["median"] < 1000, row
 
 
 @case

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Many devices, each of which exchanges reliable datagrams with one queue pair of rnicd: a Write to the queue pair, and
+the report that the queue pair has taken the Write. The devices are addresses of this network namespace; each speaks the
+protocol through test/e2e/wire_rd.py. The first device sends a flood of datagrams that rnicd drops, so that rnicd's
+buffers have been used before anything is measured.
+
+usage: crowd.py TO FIRST QPN Q_KEY WHERE STAG
+	   reads numbers from stdin, one in a line; meets as many further devices, from address FIRST on, and prints how
+	   many were met altogether
+"""
+import ipaddress
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
+from wire_rd import Device, Pair  # pylint: disable=wrong-import-position
+
+FLOOD = 40000  # datagrams; more than rnicd has buffers
+
+
+def meet(host, to, qpn, qkey, where, stag):
+    d = Device(host, to)
+    p = Pair(d, 0x4242, qpn, qkey)
+    p.put(*p.write(stag, where, b"device"))
+    p.taken()
+    d.close()
+
+
+def flood(host, to):
+    d = Device(host, to)
+    for _ in range(FLOOD):
+        d.s.sendto(bytes(1400), d.to)
+    d.close()
+
+
+def main():
+    to, first, *numbers = sys.argv[1:]
+    numbers, met = list(map(int, numbers)), 0
+    flood(first, to)
+    for line in sys.stdin:
+        for _ in range(int(line)):
+            meet(str(ipaddress.ip_address(first) + met), to, *numbers)
+            met += 1
+        print(met, flush=True)
+
+
+if __name__ == "__main__":
+    main()
