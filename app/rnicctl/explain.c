@@ -246,7 +246,7 @@ static void port_limits(struct verdict *v, const json_t *before, const json_t *a
 			v, 1 + 1000 * lost / (sends + lost), "impairment",
 			"port %s: it lost or corrupted %.0f frames as it is configured to. Unset its loss and corrupt",
 			name, lost);
-	if (none > 0 && strcmp(string_of(after, "link"), "down") != 0)
+	if (none > 0 && silent == 0 && strcmp(string_of(after, "link"), "down") != 0)
 		limit_add(v, 60, "buffers",
 			  "port %s: %.0f frames were lost for want of packet memory or of room in the transmit queue. "
 			  "Raise memory in [rnicd]",

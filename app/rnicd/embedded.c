@@ -124,6 +124,44 @@ __attribute__((destructor)) static void tell_touched(void)
 			(unsigned long long)s->summed_tx, (unsigned long long)s->summed_rx);
 }
 
+/* At the end of the process, RNIC_DROPPED in the environment makes it print what it has dropped, by cause. */
+__attribute__((destructor)) static void tell_dropped(void)
+{
+	const struct qp_stats *s = &ks.rc.qp.stats;
+	struct rnicd_port_stats sum = { .rx_packets = 0 };
+	char line[512] = "";
+	size_t at = 0;
+
+	if (getenv("RNIC_DROPPED") == NULL)
+		return;
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		const struct rnicd_port_stats *p = &rnicd.port[i]->stats[0];
+		sum.rx_no_room += p->rx_no_room;
+		sum.rx_moved_drops += p->rx_moved_drops;
+		sum.tx_drops += p->tx_drops;
+		sum.syn_evicted += p->syn_evicted;
+	}
+	const struct {
+		const char *name;
+		uint64_t n;
+	} drop[] = {
+#define OF(from, name) { #name, (from)->name }
+		OF(&sum, rx_no_room), OF(&sum, rx_moved_drops),
+		OF(&sum, tx_drops),   OF(&sum, syn_evicted),
+		OF(s, ud_crc),        OF(s, ud_bad),
+		OF(s, ud_no_qp),      OF(s, ud_qkey),
+		OF(s, ud_no_recv),    OF(s, ud_incomplete),
+		OF(s, ud_again),      OF(s, ud_refused),
+		OF(s, ud_full),
+#undef OF
+	};
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(drop); i++)
+		if (drop[i].n != 0)
+			at += (size_t)snprintf(line + at, sizeof(line) - at, " %s %llu", drop[i].name,
+					       (unsigned long long)drop[i].n);
+	fprintf(stderr, "librnic: dropped:%s\n", at != 0 ? line : " nothing");
+}
+
 /* ---- start ---- */
 
 /* Makes a thread with all signals blocked, so that the program's own threads handle them. Returns an errno. */

@@ -7,6 +7,7 @@ daemon, as an ordinary user. All run in one network namespace whose kernel has t
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 
@@ -67,6 +68,18 @@ def a_key_that_is_wrong_is_named():
 def rping():
     with Host() as h:
         programs.rping((h, h))
+
+
+@case
+def what_a_program_drops_is_not_lost_uncounted():
+    with Host() as h, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        server = h.run(RNICRUN, "rping", "-s", "-a", A, "-C", "1", RNIC_DROPPED="1")
+        until(lambda: programs.on_device(7174)(h), server.tail)
+        for _ in range(3):
+            s.sendto(b"no datagram of a queue pair", (A, 4793))
+        h.run(RNICRUN, "rping", "-c", "-a", A, "-C", "1").ok()
+        server.ok()
+        assert "librnic: dropped: ud_bad 3" in server.stderr(), server.tail()
 
 
 @case

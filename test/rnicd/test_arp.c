@@ -168,6 +168,7 @@ static void tries_then_fails_then_asks_again(void **state)
 	assert_int_equal(e->state, ARP_S_FAILED);
 	assert_ptr_equal(todo.told, e);
 	assert_int_equal(st.arp_failed, 1);
+	assert_int_equal(st.tx_drops, 1);
 	assert_int_equal(e->n_pending, 0);
 	assert_false(arp_timer(t, now, &todo));
 	assert_int_equal(arp_next(t), RN_NEVER);

@@ -20,6 +20,7 @@
 #include "border/policy.h"
 #include "rig.h"
 #include "sockets/ks_ud.h"
+#include "udp/udpl_sidr.h"
 
 #define DEVS     3u
 #define LOOPBACK 0x7f000001u /* address of device 0; device 1 has the next one, and so on */
@@ -132,6 +133,7 @@ static void guest_that_makes_room_may_have_input(void **state)
 	assert_true(recv(fd[0], &c, 1, MSG_DONTWAIT) <= 0 && errno != EAGAIN);
 	for (uint32_t i = 1; i <= GUESTS; i++)
 		assert_false(readable(fd[i], 0));
+	assert_int_equal(rnicd.port[0]->stats[0].syn_evicted, 1);
 	ks_unlisten(0, how.lport);
 	for (uint32_t i = 0; i <= GUESTS; i++)
 		close(fd[i]);
@@ -343,6 +345,71 @@ static void request_at_the_end_of_a_full_turn_is_answered_in_the_next(void **sta
 	ends_free(r);
 }
 
+/* ---- the control thread is behind ---- */
+
+/* Fills the queue to the control thread as far as events of this class may. */
+static void fill(enum event_class class)
+{
+	struct event *ev;
+
+	while ((ev = event_room(0, class)) != NULL) {
+		ev->type = EVENT_FX;
+		ev->fx = (struct event_fx){ .type = QP_FX_CLOSED };
+		event_put(0);
+	}
+}
+
+static uint32_t n_events;
+static void count_event(const struct event *ev) { n_events += ev->type == EVENT_FX; }
+
+static void datagram_that_the_control_thread_has_no_room_for_is_not_lost_uncounted(void **state)
+{
+	const struct rnicd_port_stats *st = &rnicd.port[0]->stats[0];
+	const struct udpl_sidr ask = { .id = 1, .port = 7, .src_port = 7 };
+	uint8_t asks[UDPL_SIDR_MAX], sends[UDPL_HDR_LEN + UDPL_CRC_LEN];
+	struct ks_gram g = { .p = asks, .from = rnicd.port[1]->cfg->ip, .to = rnicd.port[0]->cfg->ip, .passed = true };
+
+	(void)state;
+	g.len = udpl_sidr_build(asks, UDPL_SIDR_REQ, &ask);
+	fill(EVENT_DROPPABLE);
+	ks_ud_take(&g);
+	assert_int_equal(st->rx_no_room, 1);
+	fill(EVENT_LOSSLESS);
+	ks.rc.qp.n_fx = QP_FX_MAX; /* effects that wait for room */
+	udpl_build(sends, &(struct udpl_hdr){ .kind = UDPL_SEND, .dst_qpn = NOBODY, .src_qpn = NOBODY });
+	g.p = sends;
+	g.len = sizeof(sends);
+	ks_ud_take(&g);
+	assert_int_equal(st->rx_no_room, 2);
+	ks.rc.qp.n_fx = 0;
+	while (event_collect(64, count_event) != 0)
+		;
+	assert_true(n_events > 0);
+	ks_ud_take(&g);
+	assert_int_equal(st->rx_no_room, 2);
+}
+
+/* A reply for a process that is gone, and a datagram to a group that the last member has just left. */
+static void datagram_for_nobody_is_not_lost_uncounted(void **state)
+{
+	const struct udpl_sidr tells = { .id = rnicd.process + 1u };
+	uint8_t reply[UDPL_SIDR_MAX], sends[UDPL_HDR_LEN + UDPL_CRC_LEN];
+	struct ks_gram g = { .p = reply, .from = rnicd.port[1]->cfg->ip, .to = rnicd.port[0]->cfg->ip };
+	const uint64_t before = ks.rc.qp.stats.ud_no_qp;
+
+	(void)state;
+	g.sport = g.dport = rnicd.port[0]->cfg->ud_port;
+	g.len = udpl_sidr_build(reply, UDPL_SIDR_REP, &tells);
+	ks_ud_take(&g);
+	assert_int_equal(ks.rc.qp.stats.ud_no_qp, before + 1);
+	g.p = sends;
+	g.len = sizeof(sends);
+	g.to = pkt_addr_ip4(0xe0000101);
+	udpl_build(sends, &(struct udpl_hdr){ .kind = UDPL_SEND, .dst_qpn = UDPL_QPN_GROUP, .src_qpn = NOBODY });
+	ks_ud_take(&g);
+	assert_int_equal(ks.rc.qp.stats.ud_no_qp, before + 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -351,6 +418,8 @@ int main(void)
 		cmocka_unit_test(listener_that_finds_its_port_in_use_ends_no_other_listener),
 		cmocka_unit_test(request_to_a_queue_pair_that_waits_for_its_next_turn_stops_no_sends),
 		cmocka_unit_test(request_at_the_end_of_a_full_turn_is_answered_in_the_next),
+		cmocka_unit_test(datagram_that_the_control_thread_has_no_room_for_is_not_lost_uncounted),
+		cmocka_unit_test(datagram_for_nobody_is_not_lost_uncounted),
 	};
 
 	return cmocka_run_group_tests(tests, begin, NULL);

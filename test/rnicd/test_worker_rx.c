@@ -7,8 +7,11 @@
 
 #include <cmocka.h>
 
+#include "border/event.h"
 #include "eal.h"
 #include "plane/port_tx.h"
+#include "plane/ud.h"
+#include "udp/udpl_sidr.h"
 
 #define FRAMES 4096u
 #define FLOWS  16u
@@ -210,6 +213,67 @@ static void stranger_goes_to_the_worker_of_its_rss_queue(void **state)
 	worker_at[1] = NULL;
 }
 
+/* A datagram to a UDP port of queue pairs: a question to the connection manager, or a message to a queue pair. */
+static struct rte_mbuf *datagram(bool asks)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(port.pool);
+	struct pkt_flow f = { .l2 = { .dst = { 2, 0, 0, 0, 0, 2 }, .src = { 2, 0, 0, 0, 0, 1 }, .vlan = PKT_NO_VLAN },
+			      .src = pkt_addr_ip4(0x0a000001),
+			      .dst = port_cfg.ip,
+			      .sport = port_cfg.ud_port,
+			      .dport = port_cfg.ud_port };
+	const struct udpl_hdr to = { .kind = UDPL_SEND, .dst_qpn = 7, .src_qpn = 7 };
+	const struct udpl_sidr ask = { .id = 1, .port = 7, .src_port = 7 };
+
+	assert_non_null(m);
+	const uint32_t hdr = ud_headers_len(&port);
+	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
+	uint32_t len = UDPL_HDR_LEN + UDPL_CRC_LEN;
+	if (asks)
+		len = udpl_sidr_build(frame + hdr, UDPL_SIDR_REQ, &ask);
+	else
+		udpl_build(frame + hdr, &to);
+	pkt_udp_build(frame, &f, len, pkt_sum(frame + hdr, len), PKT_CSUM_FULL);
+	m->data_len = (uint16_t)(hdr + len);
+	m->pkt_len = hdr + len;
+	return m;
+}
+
+/* Fills the queue to the control thread as far as events of this class may. */
+static void fill(enum event_class class)
+{
+	struct event *ev;
+
+	while ((ev = event_room(0, class)) != NULL) {
+		ev->type = EVENT_FX;
+		ev->fx = (struct event_fx){ .type = QP_FX_CLOSED };
+		event_put(0);
+	}
+}
+
+static void frame_that_the_control_thread_has_no_room_for_is_not_lost_uncounted(void **state)
+{
+	const struct rnicd_port_stats *st = &port.stats[0];
+	char err[128];
+
+	(void)state;
+	assert_true(event_start(1, err, sizeof(err)));
+	port_cfg.ud_port = 4793;
+	assert_int_equal(worker_rx(&worker), 0);
+	fill(EVENT_DROPPABLE);
+	assert_int_equal(rte_ring_enqueue(wire, datagram(true)), 0);
+	assert_int_equal(worker_rx(&worker), 1);
+	assert_int_equal(st->rx_no_room, 1);
+	fill(EVENT_LOSSLESS);
+	worker.tcp.rc.qp.n_fx = QP_FX_MAX; /* effects that wait for room */
+	flood(1, true);
+	assert_int_equal(rte_ring_enqueue(wire, datagram(false)), 0);
+	assert_int_equal(worker_rx(&worker), 2);
+	assert_int_equal(st->rx_no_room, 3);
+	assert_int_equal(st->rx_bad_csum + st->rx_other + st->rx_no_flow + worker.tcp.rc.qp.stats.ud_no_qp, 0);
+	event_stop();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -219,6 +283,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(behind_is_who_has_a_backlog_and_not_who_is_flooded, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_full_burst_is_a_backlog_until_all_is_seen, setup, teardown),
 		cmocka_unit_test_setup_teardown(stranger_goes_to_the_worker_of_its_rss_queue, setup, teardown),
+		cmocka_unit_test_setup_teardown(frame_that_the_control_thread_has_no_room_for_is_not_lost_uncounted,
+						setup, teardown),
 	};
 
 	if (!eal_for_test())

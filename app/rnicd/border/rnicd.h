@@ -246,6 +246,7 @@ struct rnicd_port_stats {
 	uint64_t rx_other;           /* protocol not supported */
 	uint64_t rx_moved;           /* frames handed to the worker that owns the flow */
 	uint64_t rx_moved_drops;     /* frames dropped because the ring of this worker was full */
+	uint64_t rx_no_room;         /* frames dropped because the control thread was behind */
 	uint64_t no_buffer;          /* packet buffers that were needed when the pool was empty */
 	uint64_t gram_rx, gram_tx;   /* datagrams of datagram sockets */
 	uint64_t gram_full;          /* datagrams dropped because the socket's ring had no room */

@@ -80,6 +80,7 @@ static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)
 	U64(d, "rx_other", s->rx_other);
 	U64(d, "rx_moved", s->rx_moved);
 	U64(d, "rx_moved_drops", s->rx_moved_drops);
+	U64(d, "rx_no_room", s->rx_no_room);
 	U64(d, "no_buffer", s->no_buffer);
 	U64(d, "arp_rx", s->arp_rx);
 	U64(d, "arp_tx", s->arp_tx);

@@ -83,8 +83,10 @@ static void drop_pending(struct arp_table *t, struct arp_entry *e)
 {
 	struct rte_mbuf *m;
 
-	while ((m = arp_unpark(t, e)) != NULL)
+	while ((m = arp_unpark(t, e)) != NULL) {
+		t->st->tx_drops++;
 		rte_pktmbuf_free(m);
+	}
 }
 
 void arp_destroy(struct arp_table *t)

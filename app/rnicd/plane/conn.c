@@ -303,8 +303,10 @@ static void conn_answer(struct rnicd_worker *w, const struct conn_addr *a, const
 {
 	struct rnicd_port *port = rnicd.port[a->port];
 	struct rte_mbuf *out = rte_pktmbuf_alloc(port->pool);
-	if (out == NULL)
+	if (out == NULL) {
+		port->stats[w->index].no_buffer++;
 		return;
+	}
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	struct pkt_flow f = {
 		.l2.vlan = port->cfg->vlan, .src = p->dst, .dst = p->src, .sport = p->dport, .dport = p->sport
@@ -454,8 +456,10 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 	struct conn *oldest = in_the_way(w, l);
 	if (oldest != NULL) {
 		evict(w, oldest);
-		if (!worker_space(w))
+		if (!worker_space(w)) {
+			port->stats[w->index].rx_no_room++;
 			return false;
+		}
 	}
 	switch (make_passive(w, l, &a, seg, &c)) {
 	case QP_OK: return cookie && rc_tcp_segment(&w->tcp, &c->qc, seg);

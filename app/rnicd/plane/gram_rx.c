@@ -164,8 +164,10 @@ static void gram_refuse(struct rnicd_worker *w, struct rnicd_port *port, const s
 	if (!conn_answer_allowed(w, port))
 		return;
 	out = rte_pktmbuf_alloc(port->pool);
-	if (out == NULL)
+	if (out == NULL) {
+		port->stats[w->index].no_buffer++;
 		return;
+	}
 	memcpy(l2.dst, frame + PKT_MAC_LEN, PKT_MAC_LEN);
 	memcpy(l2.src, port->mac, PKT_MAC_LEN);
 	uint32_t len = pkt_icmp_port_build(rte_pktmbuf_mtod(out, uint8_t *), &l2, frame, m->data_len, p);

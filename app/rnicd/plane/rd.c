@@ -263,6 +263,8 @@ void rd_port_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_m
 		st->rx_bad_csum++;
 	else if (worker_space(w))
 		packet_in(w, port, &p->src, b, p->payload_len);
+	else
+		st->rx_no_room++;
 	rte_pktmbuf_free(m);
 }
 

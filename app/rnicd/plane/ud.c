@@ -83,7 +83,7 @@ void ud_deliver(struct rnicd_worker *w, struct qp *qp, const struct rte_mbuf *m,
 }
 
 /* A message for the connection manager, which is the control thread. */
-static void to_cm(struct rnicd_worker *w, const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
+static void to_cm(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p,
 		  const struct udpl_hdr *h)
 {
 	const uint8_t *payload = rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off);
@@ -98,8 +98,10 @@ static void to_cm(struct rnicd_worker *w, const struct rnicd_port *port, const s
 		return;
 	}
 	ev = event_room(w->index, EVENT_DROPPABLE);
-	if (ev == NULL)
-		return; /* as if the network had lost it: the peer asks again */
+	if (ev == NULL) { /* the peer asks again */
+		port->stats[w->index].rx_no_room++;
+		return;
+	}
 	ev->type = EVENT_SIDR;
 	ev->sidr.port = port->index;
 	ev->sidr.kind = h->kind;
@@ -170,8 +172,10 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		st->rx_bad_csum++;
 		goto out;
 	}
-	if (rn_unlikely(!worker_space(w)))
+	if (rn_unlikely(!worker_space(w))) {
+		st->rx_no_room++;
 		goto out;
+	}
 	if (rn_unlikely(udpl_for_cm(h.kind))) {
 		if (conn_answer_allowed(w, port))
 			to_cm(w, port, m, p, &h);

@@ -82,10 +82,12 @@ void ud_group_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_
 	} else {
 		if (from_wire)
 			to_others(w, port, m, g->workers);
-		for (const struct ud_member *i = g->members; i != NULL && worker_space(w); i = i->next) {
+		const struct ud_member *i = g->members;
+		for (; i != NULL && worker_space(w); i = i->next) {
 			if (!own || !i->deaf || i->u->qp.qpn != h->src_qpn)
 				ud_deliver(w, &i->u->qp, m, p, h);
 		}
+		st->rx_no_room += i != NULL; /* some members do not get the datagram */
 	}
 	rte_pktmbuf_free(m);
 }

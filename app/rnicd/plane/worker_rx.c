@@ -63,13 +63,10 @@ static void arp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct rx
 		if (i == w->index)
 			continue;
 		struct rte_mbuf *copy = frame_copy(port->pool, r->m);
-		if (copy == NULL)
-			break;
-		copy->port = port->index;
-		if (rte_ring_mp_enqueue(worker_at[i]->sh.rx_moved, copy) != 0)
-			rte_pktmbuf_free(copy);
+		if (copy != NULL)
+			worker_move(w, port, copy, i);
 		else
-			bell_ring(i);
+			port->stats[w->index].no_buffer++;
 	}
 	drop(r);
 }
@@ -179,9 +176,13 @@ static void igmp_frame(struct rnicd_worker *w, struct rnicd_port *port, struct r
 	switch (pkt_igmp_parse(rte_pktmbuf_mtod(r->m, const uint8_t *), r->m->data_len, &r->p, &q)) {
 	case PKT_IGMP_QUERY: {
 		st->igmp_rx++;
-		struct event *ev = conn_answer_allowed(w, port) ? event_room(w->index, EVENT_DROPPABLE) : NULL;
-		if (ev == NULL)
-			break; /* the router repeats its query */
+		if (!conn_answer_allowed(w, port))
+			break;
+		struct event *ev = event_room(w->index, EVENT_DROPPABLE);
+		if (ev == NULL) { /* the router repeats its query */
+			st->rx_no_room++;
+			break;
+		}
 		ev->type = EVENT_QUERY;
 		ev->query = (struct event_query){ .port = port->index,
 						  .version = q.version,
@@ -400,8 +401,10 @@ static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *
 		port->stats[w->index].rx_bad_csum++;
 		return false;
 	}
-	if (rn_unlikely(!worker_space(w)))
+	if (rn_unlikely(!worker_space(w))) {
+		port->stats[w->index].rx_no_room++;
 		return false;
+	}
 	if (rn_unlikely(r->flow == NULL)) /* an earlier segment of the burst may have opened the connection */
 		r->flow = flow_find(&w->flows, &r->key, r->hash);
 	if (rn_unlikely(r->flow != NULL && r->flow->kind == FLOW_STREAM)) {

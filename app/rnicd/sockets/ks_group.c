@@ -128,9 +128,15 @@ void ks_group_take(const struct ks_gram *gram, const struct udpl_hdr *h)
 		ks.rc.qp.stats.ud_bad++;
 		return;
 	}
-	for (const struct ud_member *i = g != NULL ? g->members : NULL; i != NULL && ks_space(); i = i->next)
+	if (g == NULL) { /* the group's last member has just left */
+		ks.rc.qp.stats.ud_no_qp++;
+		return;
+	}
+	const struct ud_member *i = g->members;
+	for (; i != NULL && ks_space(); i = i->next)
 		if (!own || !i->deaf || i->u->qp.qpn != h->src_qpn)
 			ks_ud_deliver(&i->u->qp, gram, h);
+	rnicd.port[gram->port]->stats[0].rx_no_room += i != NULL; /* some members do not get the datagram */
 }
 
 void ks_group_close(void)

@@ -240,8 +240,11 @@ void ks_guest(int fd, const struct ks_listener *l)
 		close(fd);
 		return;
 	}
-	if (n_guests == GUESTS_MAX)
-		guest_end(rn_list_first(&guests, struct guest, link), true);
+	if (n_guests == GUESTS_MAX) {
+		struct guest *oldest = rn_list_first(&guests, struct guest, link);
+		rnicd.port[oldest->port]->stats[0].syn_evicted++;
+		guest_end(oldest, true);
+	}
 	g->src = (struct ks_src){ .kind = KS_GUEST, .fd = fd };
 	g->port = l->port;
 	g->lport = l->lport;
@@ -345,6 +348,7 @@ static void gram_taken(const struct passing *head, const uint8_t *p, uint32_t le
 			return;
 		}
 	}
+	ks.rc.qp.stats.ud_no_qp++; /* no device here has the address any more */
 }
 
 void ks_passed_in(const struct ks_src *s)
@@ -371,6 +375,8 @@ void ks_passed_in(const struct ks_src *s)
 			gram_taken(&head, body, (uint32_t)(n - (ssize_t)sizeof(head)));
 		else if (good && fd >= 0)
 			conn_taken(&head, fd);
+		else if (!good)
+			ks.rc.qp.stats.ud_bad++; /* another user's, or not whole */
 		if (fd >= 0 && (!good || head.gram != 0))
 			close(fd);
 	}

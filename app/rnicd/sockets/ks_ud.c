@@ -171,12 +171,17 @@ void ks_ud_deliver(struct qp *qp, const struct ks_gram *g, const struct udpl_hdr
 	dgram_in(&ks.dgram, qp, &rx);
 }
 
+/* The control thread is behind: the datagram is dropped. */
+static void no_room(const struct ks_gram *g) { rnicd.port[g->port]->stats[0].rx_no_room++; }
+
 static void tell_cm(const struct ks_gram *g, const struct udpl_hdr *h)
 {
 	struct event *ev = event_room(0, EVENT_DROPPABLE);
 
-	if (ev == NULL)
-		return; /* as if the network had lost the message: the peer asks again */
+	if (ev == NULL) { /* the peer asks again */
+		no_room(g);
+		return;
+	}
 	ev->type = EVENT_SIDR;
 	ev->sidr.port = g->port;
 	ev->sidr.kind = h->kind;
@@ -185,6 +190,13 @@ static void tell_cm(const struct ks_gram *g, const struct udpl_hdr *h)
 	ev->sidr.len = h->body_len;
 	memcpy(ev->sidr.body, g->p + UDPL_HDR_LEN, h->body_len);
 	event_put(0);
+}
+
+/* False: there is no such process. A datagram that a process has no room for is counted, and lost. */
+static bool was_passed(const struct ks_gram *g, enum ks_passed v)
+{
+	rnicd.port[g->port]->stats[0].rx_moved_drops += v == KS_PASS_FULL;
+	return v != KS_PASS_NOBODY;
 }
 
 /*
@@ -206,13 +218,15 @@ static void for_cm(const struct ks_gram *g, const struct udpl_hdr *h)
 		return;
 	}
 	const uint8_t index = (uint8_t)s.id;
-	if (!g->passed && h->kind == UDPL_SIDR_REQ && ks_pass_request(s.port, g) != KS_PASS_NOBODY)
-		return;
-	if (!g->passed && h->kind == UDPL_SIDR_REP && index != rnicd.process) {
-		(void)ks_pass_gram(index, g); /* a reply that cannot be passed is lost: the request is repeated */
-		return;
+	if (!g->passed && h->kind == UDPL_SIDR_REQ) {
+		if (!was_passed(g, ks_pass_request(s.port, g)))
+			tell_cm(g, h);
+	} else if (!g->passed && index != rnicd.process) {
+		if (!was_passed(g, ks_pass_gram(index, g)))
+			ks.rc.qp.stats.ud_no_qp++; /* the process that has asked is gone */
+	} else {
+		tell_cm(g, h);
 	}
-	tell_cm(g, h);
 }
 
 /* Whether the UDP ports are those of the destination QPN, and of the source QPN if that has a port of its own. */
@@ -231,8 +245,10 @@ void ks_ud_take(const struct ks_gram *g)
 		st->ud_bad++;
 		return;
 	}
-	if (!ks_space())
+	if (!ks_space()) {
+		no_room(g);
 		return;
+	}
 	if (rn_unlikely(pkt_addr_is_group(&g->to))) {
 		ks_group_take(g, &h);
 		return;
@@ -243,7 +259,7 @@ void ks_ud_take(const struct ks_gram *g)
 	}
 	const uint32_t index = h.dst_qpn >> KS_INDEX_SHIFT;
 	if (rn_unlikely(index != rnicd.process && !udpl_has_port(h.dst_qpn))) {
-		if (g->passed || ks_pass_gram(index, g) != KS_PASSED)
+		if (g->passed || !was_passed(g, ks_pass_gram(index, g)))
 			st->ud_no_qp++;
 		return;
 	}

@@ -277,10 +277,8 @@ void ks_ud_send(uint32_t port, const struct pkt_addr *to, const uint8_t *p, uint
 	const struct ks_src *src = ks_ud_src(port, common);
 	static struct burst b;
 
-	if (src == NULL)
-		return;
 	address(&b, 0, &l, (uint8_t *)(uintptr_t)p);
-	if (sendmsg(src->fd, &b.m[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	if (src == NULL || sendmsg(src->fd, &b.m[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		rnicd.port[port]->stats[0].tx_drops++;
 }
 
