@@ -39,12 +39,13 @@ struct oob_totals oob_totals;
 
 /* The command that lists the ports, as DPDK has it. */
 static telemetry_cb ports;
+static bool full; /* DPDK has no room for the command that lists the workers */
 int rte_telemetry_register_cmd(const char *cmd, telemetry_cb fn, const char *help)
 {
 	(void)help;
 	if (strcmp(cmd, "/rnic/ports") == 0)
 		ports = fn;
-	return 0;
+	return full && strcmp(cmd, "/rnic/workers") == 0 ? -ENOMEM : 0;
 }
 const char *rte_eal_get_runtime_dir(void) { return "/nowhere"; }
 uint64_t rte_get_tsc_hz(void) { return 1; }
@@ -179,6 +180,18 @@ static void *stops(void *arg)
 	return NULL;
 }
 
+/* DPDK keeps the commands that it has taken, and rnicd ends. */
+static void no_question_is_answered_after_a_start_that_failed(void **state)
+{
+	(void)state;
+	sem_init(&begun, 0, 0);
+	sem_init(&may_end, 0, 1);
+	full = true;
+	assert_false(tele_start());
+	full = false;
+	assert_int_equal(ports("/rnic/ports", NULL, NULL), -ESHUTDOWN);
+}
+
 /* After tele_stop() the daemon frees its ports, which an answer reads. */
 static void the_end_waits_for_the_answer_under_way(void **state)
 {
@@ -211,6 +224,7 @@ static void the_end_waits_for_the_answer_under_way(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_question_is_answered_after_a_start_that_failed),
 		cmocka_unit_test(the_end_waits_for_the_answer_under_way),
 	};
 

@@ -465,35 +465,38 @@ GUARDED(on_drop_client)
 
 bool tele_start(void)
 {
+	const bool all =
+		rte_telemetry_register_cmd("/rnic/ports", tele_ports_guarded,
+					   "Lists the ports. Parameter: name; then all of one") == 0 &&
+		rte_telemetry_register_cmd("/rnic/clients", on_clients_guarded,
+					   "Lists the clients. Parameter: number") == 0 &&
+		rte_telemetry_register_cmd("/rnic/qps", on_qps_guarded, "Lists the queue pairs. Parameter: QPN") == 0 &&
+		rte_telemetry_register_cmd("/rnic/groups", on_groups_guarded, "Lists the multicast groups") == 0 &&
+		rte_telemetry_register_cmd("/rnic/conns", on_conns_guarded,
+					   "Lists the connections. Parameter: number in the list") == 0 &&
+		rte_telemetry_register_cmd("/rnic/listeners", on_listeners_guarded,
+					   "Lists the TCP ports on which programs listen") == 0 &&
+		rte_telemetry_register_cmd("/rnic/flows", tele_tell_flows_guarded,
+					   "Lists the flows of reliable datagrams. Parameter: DEVICE/ADDRESS") == 0 &&
+		rte_telemetry_register_cmd("/rnic/records", tele_tell_records_guarded,
+					   "Lists the messages of several datagrams that are incomplete") == 0 &&
+		rte_telemetry_register_cmd(
+			"/rnic/events", on_events_guarded,
+			"Numbers of the oldest and the next event. Parameter: number; then that event") == 0 &&
+		rte_telemetry_register_cmd("/rnic/set", on_set_guarded,
+					   "Changes 'port NAME KEY=VALUE ...' or 'log-level LEVEL'") == 0 &&
+		rte_telemetry_register_cmd("/rnic/drop_client", on_drop_client_guarded,
+					   "Disconnects a client. Parameter: number") == 0 &&
+		rte_telemetry_register_cmd("/rnic/counters", on_counters_guarded,
+					   "Counters of the iWARP stack and of clients") == 0 &&
+		rte_telemetry_register_cmd(
+			"/rnic/workers", on_workers_guarded,
+			"Lists the workers. Parameter: number; then its cycles, when it counts them") == 0;
+
 	pthread_mutex_lock(&gate);
-	going = true;
+	going = all;
 	pthread_mutex_unlock(&gate);
-	return rte_telemetry_register_cmd("/rnic/ports", tele_ports_guarded,
-					  "Lists the ports. Parameter: name; then all of one") == 0 &&
-	       rte_telemetry_register_cmd("/rnic/clients", on_clients_guarded,
-					  "Lists the clients. Parameter: number") == 0 &&
-	       rte_telemetry_register_cmd("/rnic/qps", on_qps_guarded, "Lists the queue pairs. Parameter: QPN") == 0 &&
-	       rte_telemetry_register_cmd("/rnic/groups", on_groups_guarded, "Lists the multicast groups") == 0 &&
-	       rte_telemetry_register_cmd("/rnic/conns", on_conns_guarded,
-					  "Lists the connections. Parameter: number in the list") == 0 &&
-	       rte_telemetry_register_cmd("/rnic/listeners", on_listeners_guarded,
-					  "Lists the TCP ports on which programs listen") == 0 &&
-	       rte_telemetry_register_cmd("/rnic/flows", tele_tell_flows_guarded,
-					  "Lists the flows of reliable datagrams. Parameter: DEVICE/ADDRESS") == 0 &&
-	       rte_telemetry_register_cmd("/rnic/records", tele_tell_records_guarded,
-					  "Lists the messages of several datagrams that are incomplete") == 0 &&
-	       rte_telemetry_register_cmd(
-		       "/rnic/events", on_events_guarded,
-		       "Numbers of the oldest and the next event. Parameter: number; then that event") == 0 &&
-	       rte_telemetry_register_cmd("/rnic/set", on_set_guarded,
-					  "Changes 'port NAME KEY=VALUE ...' or 'log-level LEVEL'") == 0 &&
-	       rte_telemetry_register_cmd("/rnic/drop_client", on_drop_client_guarded,
-					  "Disconnects a client. Parameter: number") == 0 &&
-	       rte_telemetry_register_cmd("/rnic/counters", on_counters_guarded,
-					  "Counters of the iWARP stack and of clients") == 0 &&
-	       rte_telemetry_register_cmd(
-		       "/rnic/workers", on_workers_guarded,
-		       "Lists the workers. Parameter: number; then its cycles, when it counts them") == 0;
+	return all;
 }
 
 void tele_stop(void)
