@@ -320,7 +320,8 @@ const char *counter_group_name(enum counter_group group)
 void counter_document(void)
 {
 	puts("# Counters\n\n"
-	     "`rnicctl counters --list` prints this page. A counter only grows; a gauge goes up and down.");
+	     "`rnicctl counters --list` prints this page. A counter only grows; a gauge goes up and down. A connection's\n"
+	     "counters of segments and times have 32 bits: they begin anew at 0.");
 	for (uint32_t g = 0; g < COUNTER_GROUPS; g++) {
 		printf("\n## %s\n\n| name | kind | unit | meaning |\n|---|---|---|---|\n",
 		       counter_group_name((enum counter_group)g));

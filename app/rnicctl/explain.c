@@ -161,6 +161,12 @@ static double grown(const json_t *before, const json_t *after, const char *name)
 {
 	return value_of(after, name) - value_of(before, name);
 }
+/* The growth of a counter of 32 bits, which may have begun anew at 0 since the first reading. */
+static double grown_32(const json_t *before, const json_t *after, const char *name)
+{
+	return (double)(uint32_t)(json_integer_value(json_object_get(after, name)) -
+				  json_integer_value(json_object_get(before, name)));
+}
 
 static const char *string_of(const json_t *o, const char *name)
 {
@@ -186,8 +192,8 @@ static const json_t *same(const json_t *list, const json_t *one, const char *key
 static void conn_limits(struct verdict *v, const json_t *before, const json_t *after, double seconds)
 {
 	const char *name = string_of(after, "name");
-	const double out = grown(before, after, "bytes_out"), segs = grown(before, after, "segs_out");
-	const double again = grown(before, after, "retransmits"), mss = value_of(after, "mss");
+	const double out = grown(before, after, "bytes_out"), segs = grown_32(before, after, "segs_out");
+	const double again = grown_32(before, after, "retransmits"), mss = value_of(after, "mss");
 	const double flight = value_of(after, "in_flight"), rtt = value_of(after, "srtt_ns") / 1e3;
 	const double fpdus = value_of(after, "fpdus"), most = value_of(after, "fpdus_most");
 
@@ -384,7 +390,7 @@ static void judge(struct verdict *v, const struct sight *a, const struct sight *
 	json_t *o;
 
 	json_array_foreach(b->conns, i, o) {
-		before = same(a->conns, o, "name");
+		before = same(a->conns, o, "id"); /* a later connection may have the same name */
 		if (before != NULL)
 			conn_limits(v, before, o, seconds);
 	}

@@ -164,10 +164,10 @@ class World:
     def conn_counters(self):
         """The highest value of each TCP counter among the connections on the attacked port."""
         most = {}
-        for i, line in enumerate(self.d.telemetry("/rnic/conns")):
+        for line in self.d.telemetry("/rnic/conns"):
             if " rnic0 " not in f" {line} ":
                 continue
-            for k, v in (self.d.telemetry(f"/rnic/conns,{i}") or {}).items():
+            for k, v in (self.d.telemetry(f"/rnic/conns,{line.split()[0]}") or {}).items():
                 if isinstance(v, int) and k in TCP_COUNTERS:
                     most["tcp " + k] = max(most.get("tcp " + k, 0), v)
         return most

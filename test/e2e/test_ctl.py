@@ -90,8 +90,10 @@ def names(page, group):
 def the_table_of_counters_has_what_the_daemon_tells_and_nothing_else():
     page = ok("counters", "--list")
     with Busy() as d:
-        told = {"stack": d.telemetry("/rnic/counters"), "port": d.telemetry("/rnic/ports,a"), "worker": d.telemetry("/rnic/workers,0"),
-                "connection": d.telemetry("/rnic/conns,0"), "client": d.telemetry("/rnic/clients,1"), "flow": flow(d)}
+        conn = d.telemetry("/rnic/conns")[0].split()[0]
+        told = {"stack": d.telemetry("/rnic/counters"), "port": d.telemetry("/rnic/ports,a"),
+                "worker": d.telemetry("/rnic/workers,0"), "connection": d.telemetry(f"/rnic/conns,{conn}"),
+                "client": d.telemetry("/rnic/clients,1"), "flow": flow(d)}
         for group, values in told.items():
             numbers = {name for name, v in values.items() if isinstance(v, int)}
             assert numbers == names(page, group), (group, numbers ^ names(page, group))
@@ -143,6 +145,26 @@ def lists_and_objects_agree_with_telemetry():
         said = ok("status", sock=d.sock)
         assert "port a, address 10.77.0.1" in said and f"process {d.pid}" in said, said
         assert json.loads(ok("-j", "status", sock=d.sock))["pid"] == d.pid
+
+
+@case
+def a_connection_keeps_its_number_when_others_come():
+    with Busy() as d:
+        def numbers():
+            return {line.split(" cwnd ")[0].split(" ", 1)[1].rsplit(" ", 1)[0]: line.split()[0]
+                    for line in d.telemetry("/rnic/conns")}
+
+        before = numbers()
+        server = d.run(TESTPMD, "-s", "-a", PEER, "--once")
+        server.wait_line("listening")
+        client = d.run(TESTPMD, "--mode", "soak", "--seconds", "600", PEER)
+        until(lambda: len(numbers()) > len(before), client.tail)
+        after = numbers()
+        assert before == {name: after[name] for name in before}, (before, after)
+        for name, number in before.items():
+            assert d.telemetry(f"/rnic/conns,{number}")["name"] == name, (name, number)
+        client.stop()
+        server.stop()
 
 
 @case

@@ -4,6 +4,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -223,6 +224,62 @@ def time_that_the_host_of_a_virtual_machine_takes_is_told():
             end.set()
             clock.join()
         assert "took 50 % of the time of its CPUs" in said.stdout, said
+
+
+class Told(threading.Thread):
+    """Plays the telemetry of an rnicd whose connections are those of looks[0] at the first look, and so on."""
+
+    def __init__(self, path, looks):
+        super().__init__(daemon=True)
+        self.looks, self.now = iter(looks), {}
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.bind(path)
+        self.listener.listen()
+        self.start()
+
+    def answer(self, command):
+        if command == "/rnic/conns":
+            self.now = next(self.looks)
+            return [f"{number} a" for number in self.now]
+        if command.startswith("/rnic/conns,") and "+" not in command:
+            return self.now[command.split(",")[1]]
+        return {} if command == "/rnic/counters" else []
+
+    def run(self):
+        s, _ = self.listener.accept()
+        with self.listener, s:
+            s.sendall(json.dumps({"version": "DPDK", "pid": 1, "max_output_len": 16384}).encode())
+            while (command := s.recv(1024).decode()):
+                s.sendall(json.dumps({command.split(",")[0]: self.answer(command)}).encode())
+
+
+def explained(*looks):
+    with tempfile.TemporaryDirectory() as tmp:
+        path = os.path.join(tmp, "telemetry")
+        told = Told(path, looks)
+        p = subprocess.run([RNICCTL, "--telemetry", path, "explain", "--interval", SHORT], capture_output=True,
+                           text=True, timeout=PATIENCE, check=False)
+        told.join(PATIENCE)
+    assert p.returncode == 0, p
+    return p.stdout
+
+
+def a_connection(**counters):
+    return {"name": "a 10.77.0.1:1 10.77.0.2:2", "mss": 1448, "snd_wnd": 1 << 20, "fpdus_most": 64, **counters}
+
+
+@case
+def counters_of_32_bits_that_begin_anew_give_the_right_share():
+    said = explained({"7": a_connection(bytes_out=0, segs_out=(1 << 32) - 6000, retransmits=(1 << 32) - 10)},
+                     {"7": a_connection(bytes_out=10**7, segs_out=4000, retransmits=90)})
+    assert "1.0 % of its TCP segments were sent again (100 of 10000)" in said, said
+
+
+@case
+def a_later_connection_is_not_compared_with_one_that_has_ended():
+    said = explained({"7": a_connection(bytes_out=0, segs_out=9000)},
+                     {"9": a_connection(bytes_out=10**7, segs_out=9000)})
+    assert said == "No connection carries data now.\n", said
 
 
 @case

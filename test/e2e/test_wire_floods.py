@@ -57,7 +57,7 @@ class World:
     def conn(self):
         """The counters of the only connection at the attacked port."""
         all_ = self.d.telemetry("/rnic/conns")
-        at = [i for i, line in enumerate(all_) if f":{PORT} " in line]
+        at = [line.split()[0] for line in all_ if f":{PORT} " in line]
         assert len(at) == 1, all_
         return self.d.telemetry(f"/rnic/conns,{at[0]}")
 

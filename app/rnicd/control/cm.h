@@ -60,6 +60,7 @@ struct cm_conn {
 	struct oob *oob;       /* without connection manager: the QP's side of it (oob.h); NULL: the QP is gone */
 	struct oob_held *held; /* the same: a Request that waits until its QP is in RTR; NULL: it does not wait */
 	struct rn_link link;   /* cm_conns() */
+	uint32_t number;       /* in telemetry's list; counted from 1, and no other connection has it */
 	struct rc *conn;       /* the worker's connection; NULL while it is being opened */
 	uint32_t worker;
 	struct user *user;         /* the user in whose share of the worker's connections it is counted; NULL: not

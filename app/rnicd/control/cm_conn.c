@@ -28,10 +28,12 @@ struct cm_conn *cm_conn_of(uint64_t key)
 
 struct cm_conn *cm_conn_make(struct client *c, uint64_t key)
 {
+	static uint32_t made;
 	struct cm_conn *k = calloc(1, sizeof(*k));
 
 	if (k == NULL)
 		return NULL;
+	k->number = ++made;
 	owner_put(&k->owner, OWNER_CONN, key);
 	k->c = c;
 	rn_list_push_front(&conns, &k->link);

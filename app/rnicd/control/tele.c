@@ -199,10 +199,10 @@ static int on_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		if (tele_list_wanted(params)) {
-			tele_add_line(d, &page, "%u %s %s cwnd %u srtt %lluus retransmits %u", i, t[i].name,
+			tele_add_line(d, &page, "%u %s %s cwnd %u srtt %lluus retransmits %u", t[i].number, t[i].name,
 				      tcpl_state_name(t[i].look.tcp.state), t[i].look.tcp.cwnd,
 				      (unsigned long long)(t[i].look.tcp.srtt_ns / 1000), t[i].look.stats.rexmits);
-		} else if (tele_number(params) == i) {
+		} else if (tele_number(params) == t[i].number) {
 			tell_conn(d, &t[i]);
 			rc = 0;
 		}
@@ -473,7 +473,7 @@ bool tele_start(void)
 		rte_telemetry_register_cmd("/rnic/qps", on_qps_guarded, "Lists the queue pairs. Parameter: QPN") == 0 &&
 		rte_telemetry_register_cmd("/rnic/groups", on_groups_guarded, "Lists the multicast groups") == 0 &&
 		rte_telemetry_register_cmd("/rnic/conns", on_conns_guarded,
-					   "Lists the connections. Parameter: number in the list") == 0 &&
+					   "Lists the connections. Parameter: number") == 0 &&
 		rte_telemetry_register_cmd("/rnic/listeners", on_listeners_guarded,
 					   "Lists the TCP ports on which programs listen") == 0 &&
 		rte_telemetry_register_cmd("/rnic/flows", tele_tell_flows_guarded,

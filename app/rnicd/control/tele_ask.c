@@ -30,6 +30,7 @@ struct ask {
 		struct {
 			struct look_conn look[CONNS_MAX];
 			char name[CONNS_MAX][sizeof(((struct tele_conn *)0)->name)];
+			uint32_t number[CONNS_MAX];
 		} conn;
 	};
 };
@@ -117,6 +118,7 @@ static void collect(struct ask *a)
 		addr_text(k->remote.ip, to, sizeof(to));
 		snprintf(a->conn.name[l->n], sizeof(a->conn.name[0]), "%.15s %s:%u %s:%u",
 			 rnicd.port[k->dev]->cfg->name, from, k->local.port, to, k->remote.port);
+		a->conn.number[l->n] = k->number;
 		l->c[l->n++] = (struct look_conn){ .worker = k->worker, .conn = k->conn, .key = k->owner.key };
 	}
 }
@@ -137,6 +139,7 @@ struct tele_conn *tele_conns(uint32_t *n)
 		if (!a->conn.look[i].here)
 			continue;
 		memcpy(out[*n].name, a->conn.name[i], sizeof(out->name));
+		out[*n].number = a->conn.number[i];
 		out[(*n)++].look = a->conn.look[i];
 	}
 	ask_free(a);

@@ -13,7 +13,8 @@
 #include "border/rnicd.h"
 
 struct tele_conn {
-	char name[128]; /* device and both ends */
+	uint32_t number; /* as in struct cm_conn */
+	char name[128];  /* device and both ends */
 	struct look_conn look;
 };
 
