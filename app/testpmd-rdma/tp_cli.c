@@ -139,11 +139,11 @@ void tp_cli_help(FILE *out)
 	      "  testpmd-rdma [options] HOST\n"
 	      "  testpmd-rdma -i [options] [HOST]\n\n"
 	      "DESCRIPTION\n"
-	      "  One side is the server: a server needs no parameters, and serves any number of clients, one after\n"
-	      "  another or side by side. The client tells the server what to do over an RDMA connection, runs each\n"
-	      "  mode with each given size, number of queue pairs, depth and loss, and prints one line for each run.\n"
-	      "  Data has a pattern that depends on the run and on the position, and both sides compare the data\n"
-	      "  after the run; soak compares every message during the run.\n"
+	      "  One side is the server, which needs no parameters and serves any number of clients, one after\n"
+	      "  another or side by side. The client connects to the server over RDMA and tells the server what to\n"
+	      "  do. The client runs each mode with each given size, number of queue pairs, depth and loss, and\n"
+	      "  prints one line for each run. Data has a pattern that depends on the run and on the position, and\n"
+	      "  both sides compare the data after the run; soak compares every message during the run.\n"
 	      "  Any RDMA device with rdma_cm connections will do; --qp-type ud and rd need the software RNIC.\n"
 	      "  Over ud lost data stays lost: only bytes that completions report as valid are compared and counted.\n",
 	      out);
@@ -155,16 +155,16 @@ void tp_cli_help(FILE *out)
 		group = s->group;
 		print_option(out, (char)s->letter, s->name, s->arg, s->help);
 	}
-	print_option(out, 'h', "help", NULL, "this text");
-	print_option(out, 'V', "version", NULL, "the version");
+	print_option(out, 'h', "help", NULL, "print this text");
+	print_option(out, 'V', "version", NULL, "print the version");
 	fputs("\nFIGURES\n"
-	      "  GB/s is 10^9 payload bytes a second, Gb/s 10^9 bits, Mmsg/s 10^6 messages. The latency of write_lat\n"
-	      "  and send_lat is half a round trip, that of read_lat the whole operation, that of bandwidth modes the\n"
-	      "  time from post to completion under load. CPU is thread time: ns per message and s per 10^9 bytes, on\n"
-	      "  either side.\n"
-	      "  A note behind a figure shows what affects it, counted on the ports of both ends if rnicctl may ask\n"
-	      "  rnicd: retransmitted TCP segments, and dropped frames.\n"
-	      "  With ud, latency is that of messages that arrive, and a column has the share of arrived bytes.\n"
+	      "  GB/s is 10^9 payload bytes a second, Gb/s 10^9 bits, Mmsg/s 10^6 messages. Latency is half a round\n"
+	      "  trip in write_lat and send_lat, the whole operation in read_lat, and the time from post to\n"
+	      "  completion under load in bandwidth modes. CPU is the thread's CPU time, on either side: ns per\n"
+	      "  message and s per 10^9 bytes. A note behind a figure shows retransmitted TCP segments and dropped\n"
+	      "  frames, which affect the figure: they are counted on the ports of both ends if rnicctl may ask\n"
+	      "  rnicd. With ud, latency is that of messages that arrive, and a column shows the share of the bytes\n"
+	      "  that arrived.\n"
 	      "\nEXIT STATUS\n"
 	      "  0 all runs were done and every comparison matched, 1 a run failed or data was wrong, 2 bad usage\n"
 	      "\nEXAMPLES\n"

@@ -451,22 +451,24 @@ const struct tp_setting tp_settings[] = {
 	{ "server", 's', NULL, G_WHO,
 	  "be the server: wait for clients and carry out their runs, until SIGINT or SIGTERM", true, set_server, NULL },
 	{ "addr", 'a', "ADDR", G_WHO,
-	  "server: listen on this address (default: all of them); client: call from this "
-	  "address, which also selects the device",
+	  "server: listen on this address (default: all addresses); client: connect from this address, which "
+	  "also selects the device",
 	  false, set_addr, show_addr },
-	{ "port", 'p', "PORT", G_WHO, "port to listen on or to call (default 18600)", false, set_port, show_port },
-	{ "host", 0, "HOST", G_WHO, "the server to call, the same as the argument HOST", false, set_host, show_host },
+	{ "port", 'p', "PORT", G_WHO, "port on which the server listens (default 18600)", false, set_port, show_port },
+	{ "host", 0, "HOST", G_WHO, "the server to connect to, the same as the argument HOST", false, set_host,
+	  show_host },
 	{ "design", 0, "DESIGN", G_WHO,
-	  "where iWARP runs, for devices of the software RNIC (RNIC_DESIGN): in rnicd (offloaded); in this program over "
-	  "rnicd's TCP (host; assisted: rnicd computes the CRCs); in this program over the kernel's TCP (embedded)",
+	  "place where iWARP runs, on devices of the software RNIC (sets RNIC_DESIGN): in rnicd (offloaded); in this "
+	  "program over rnicd's TCP (host; assisted: rnicd computes the CRCs); in this program over the "
+	  "kernel's TCP (embedded)",
 	  true, set_design, NULL },
 	{ "once", 0, NULL, G_WHO, "server: end after the first client's runs, with their exit status", true, set_once,
 	  NULL },
 	{ "interactive", 'i', NULL, G_WHO, "open a prompt: set, start, stop, show; type help there", true,
 	  set_interactive, NULL },
 	{ "mode", 'm', "MODE[,..]", G_WHAT,
-	  "write_bw (default), read_bw, send_bw, write_lat, read_lat, send_lat, soak, "
-	  "idle (connections that carry nothing); all = every one but soak and idle",
+	  "write_bw (default), read_bw, send_bw, write_lat, read_lat, send_lat, soak, idle (connections that "
+	  "carry nothing); all = every mode but soak and idle",
 	  false, set_mode, show_mode },
 	{ "size", 'S', "SIZE[,..]", G_WHAT,
 	  "message sizes: 64, 4k, 1m, a range that doubles (4k..1m), or all = 8..8m "
@@ -477,24 +479,27 @@ const struct tp_setting tp_settings[] = {
 	{ "seconds", 't', "TIME", G_WHAT, "measure for this long at each size (default 1): 2, 0.5, 200ms, 10m", false,
 	  set_seconds, show_seconds },
 	{ "warmup", 'w', "N|TIME", G_WHAT,
-	  "run before measuring: operations (1000) or a time (default 100ms); no figure "
-	  "contains it",
+	  "run this before measuring: a number of operations (1000) or a time (default 100ms); no figure "
+	  "contains the warm-up",
 	  false, set_warmup, show_warmup },
-	{ "bidir", 'b', NULL, G_WHAT, "both sides work at once (bandwidth modes and soak); rates are the sum", false,
-	  set_bidir, show_bidir },
+	{ "bidir", 'b', NULL, G_WHAT,
+	  "both sides post at once (bandwidth modes and soak); rates are the sums of both directions", false, set_bidir,
+	  show_bidir },
 	{ "qp-type", 0, "rc|ud|rd", G_WHAT,
-	  "queue pairs of connections (default), or of the software RNIC's unreliable (ud) or reliable datagrams (rd); "
-	  "with ud a Write is a Write-Record, a Read a Read-Record, up to 1m, and rates count what arrives",
+	  "type of the queue pairs: connections (rc, default), or the software RNIC's unreliable (ud) or "
+	  "reliable datagrams (rd). With ud a Write is a Write-Record and a Read is a Read-Record, of up to 1m, "
+	  "and rates count the data that arrives",
 	  false, set_qp_type, show_qp_type },
 	{ "loss", 0, "SHARE[,..]", G_WHAT,
-	  "run everything with the client's port losing these shares of the frames that it sends: 0,0.1%,1%; set by "
-	  "rnicctl, which needs rnicd's user or root; afterwards the port's loss is 0",
+	  "run everything with the client's port losing these shares of the frames that it sends: 0,0.1%,1%. "
+	  "rnicctl sets the loss, which needs rnicd's user or root; afterwards the port's loss is 0",
 	  false, set_loss, show_loss },
 	{ "depth", 'd', "N[,..]", G_HOW,
-	  "operations outstanding per queue pair: 16, or a list or a range as with --size (default 128, at most 64 MiB "
-	  "of data; latency modes 1)",
+	  "operations outstanding per queue pair: 16, or a list or a range as with --size (default 128, at most "
+	  "64 MiB of data; latency modes 1)",
 	  false, set_depth, show_depth },
-	{ "qps", 'q', "N[,..]", G_HOW, "queue pairs, each its own connection: 4, 1,4,16, 1..64 (default 1)", false,
+	{ "qps", 'q', "N[,..]", G_HOW,
+	  "number of queue pairs: 4, 1,4,16, 1..64 (default 1); with rc each queue pair has its own connection", false,
 	  set_qps, show_qps },
 	{ "batch", 0, "N", G_HOW, "work requests linked into one post (default 16, at most half the depth)", false,
 	  set_batch, show_batch },
@@ -511,29 +516,28 @@ const struct tp_setting tp_settings[] = {
 	{ "touch", 0, NULL, G_HOW, "the receiver reads every byte of each message, as an application would (send_bw)",
 	  false, set_touch, show_touch },
 	{ "compute", 0, "TIME", G_HOW,
-	  "the client computes for this long after each post, and does not look at the device meanwhile: at most 1ms "
+	  "the client computes for this time after each post, and does not poll meanwhile: at most 1ms "
 	  "(bandwidth modes; default 0)",
 	  false, set_compute, show_compute },
 	{ "alloc", 0, "malloc|rnic", G_HOW,
-	  "where buffers come from: ordinary memory (default), or rnic_alloc() when the "
-	  "library has it",
-	  false, set_alloc, show_alloc },
+	  "where buffers come from: ordinary memory (default), or rnic_alloc() if the library has this function", false,
+	  set_alloc, show_alloc },
 	{ "cpu", 'c', "N", G_HOW, "run on this CPU only", true, set_cpu, NULL },
-	{ "csv", 0, NULL, G_OUT, "comma-separated values with a header line", true, set_csv, NULL },
-	{ "json", 0, NULL, G_OUT, "one JSON document", true, set_json, NULL },
+	{ "csv", 0, NULL, G_OUT, "print comma-separated values with a header line", true, set_csv, NULL },
+	{ "json", 0, NULL, G_OUT, "print one JSON document", true, set_json, NULL },
 	{ "plot", 0, "FILE.svg", G_OUT,
 	  "draw the results with gnuplot after all runs: over the sizes, queue pairs, depths or losses, with a line "
 	  "for each value of the others",
 	  true, set_plot, NULL },
-	{ "quiet", 0, NULL, G_OUT, "no progress line", true, set_quiet, NULL },
+	{ "quiet", 0, NULL, G_OUT, "print no progress line", true, set_quiet, NULL },
 	{ "no-verify", 0, NULL, G_OUT, "do not compare the buffers after a run (soak always compares every message)",
 	  false, set_no_verify, show_no_verify },
 	{ "seed", 0, "N", G_OUT, "seed of the data patterns and of soak's choices (default 1)", false, set_seed,
 	  show_seed },
 	{ "timeout", 0, "TIME", G_OUT, "give up after this long without progress (default 10s)", false, set_timeout,
 	  show_timeout },
-	{ "max-memory", 0, "SIZE", G_OUT, "most memory for the buffers of a run on this side (default 4g)", true,
-	  set_max_memory, NULL },
+	{ "max-memory", 0, "SIZE", G_OUT, "limit of the memory for the buffers of a run on this side (default 4g)",
+	  true, set_max_memory, NULL },
 };
 
 const unsigned tp_n_settings = sizeof(tp_settings) / sizeof(tp_settings[0]);

@@ -103,6 +103,17 @@ def offers(name, *words):
 
 
 @case
+def no_sentence_is_a_heading_of_a_man_page():
+    pages = glob.glob(os.path.join(BUILD, "doc", "*.[1-9]"))
+    if not pages:
+        raise Skip("a build with sanitizers writes no man pages")
+    for page in pages:
+        with open(page, encoding="utf-8") as f:
+            heads = re.findall(r"^\.SH (.*)$", f.read(), re.M)
+        assert heads and not [h for h in heads if re.search(r"[.:;]", h) or len(h) > 40], (page, heads)
+
+
+@case
 def shells_complete_every_option_that_help_names():
     for name in ("rnicd", "rnicrun", "rnicctl", "testpmd-rdma"):
         said = run(os.path.join(BUILD, "app", name, name), "--help")
