@@ -144,9 +144,10 @@ static bool own_poll(void *base, const char *v, char *why)
 }
 
 const struct conf_key conf_keys_rnicd[] = {
-	{ "socket", "/run/rnicd/rnicd.sock", "control socket; for another path set RNICD_SOCKET for clients", CONF_OWN,
+	{ "socket", "/run/rnicd/rnicd.sock", "control socket; clients find another path by RNICD_SOCKET", CONF_OWN,
 	  .own = own_socket },
-	{ "socket-mode", "0666", "permissions of the socket: who may use the RNIC", CONF_OWN, .own = own_mode },
+	{ "socket-mode", "0666", "permissions of the control socket: these users may use the RNIC", CONF_OWN,
+	  .own = own_mode },
 	{ "hugepages", "auto", "packet memory from hugepages: yes, no, or auto (if enough are free)", CONF_WORD,
 	  GLOBAL(hugepages), .words = huge_words },
 	{ "memory", "auto", "memory for packet buffers and tables; auto: as much as ports, workers and flows need",
@@ -157,8 +158,8 @@ const struct conf_key conf_keys_rnicd[] = {
 	{ "poll", "adaptive", "adaptive, busy (never sleep), or the time that an idle worker spins before it sleeps",
 	  CONF_OWN, .own = own_poll },
 	{ "own-address", "wire",
-	  "source of a connection to a port of this daemon if the program names none. wire: the other end of the pair; "
-	  "port: the port itself, as in a kernel",
+	  "source address of a connection to a port of this daemon if the program names none. wire: the address "
+	  "of the other end of the pair; port: the address of the port itself, as in a kernel",
 	  CONF_WORD, GLOBAL(d.own_by_port), .words = own_words },
 	{ "file-prefix", "-", "DPDK's file prefix of this daemon; default rnicd and the process number", CONF_OWN,
 	  .own = own_prefix },
@@ -167,26 +168,27 @@ const struct conf_key conf_keys_rnicd[] = {
 	  CONF_UINT, GLOBAL(d.seed), RANGE(0, UINT64_MAX) },
 	{ "stage-cycles", "no", "count the cycles of each stage of a worker's turn: telemetry /rnic/workers,N",
 	  CONF_BOOL, GLOBAL(d.stage_cycles) },
-	{ "flows", "4096", "connections per worker", CONF_UINT, GLOBAL(d.flows), RANGE(16, 65536) },
-	{ "zero-copy-min", "2048", "longer pieces of registered memory are sent by reference, not by copy", CONF_BYTES,
-	  GLOBAL(d.zcopy_min), RANGE(64, 65536) },
+	{ "flows", "4096", "connections per worker; as many datagram queue pairs and sockets per worker", CONF_UINT,
+	  GLOBAL(d.flows), RANGE(16, 65536) },
+	{ "zero-copy-min", "2048", "length above which pieces of registered memory are sent by reference, not by copy",
+	  CONF_BYTES, GLOBAL(d.zcopy_min), RANGE(64, 65536) },
 	{ "user-share", "75",
-	  "percent of rnicd's client places, listeners, connections (also those being set up), datagram queue pairs and "
-	  "sockets, UDP ports of queue pairs, memory regions, groups, descriptors, mappings, XRC domains and XRC shared "
-	  "receive queues that one user's processes may have together",
+	  "percent that the processes of one user may have together of rnicd's client places, listeners, "
+	  "connections (also those being set up), datagram queue pairs and sockets, UDP ports of queue pairs, "
+	  "memory regions, groups, descriptors, mappings, XRC domains and XRC shared receive queues",
 	  CONF_UINT, GLOBAL(d.user_share), RANGE(1, 100) },
 	{ "record-timeout", "200ms", "how long an incomplete message of several datagrams waits for its next datagram",
 	  CONF_TIME, GLOBAL(d.record_timeout_ns), RANGE(RN_NS_PER_MS, 10 * RN_NS_PER_S) },
 	{ "record-linger", "1s",
-	  "how long such a message is remembered after its end, so that late datagrams do not begin it again",
+	  "how long a message of several datagrams is remembered after its end, so that late datagrams do not begin it "
+	  "again",
 	  CONF_TIME, GLOBAL(d.record_linger_ns), RANGE(RN_NS_PER_MS, 60 * RN_NS_PER_S) },
 	{ "rd-idle", "300s",
-	  "how long the flow of reliable datagrams to another device is kept when it carries nothing, 8 s at least; "
-	  "0: always",
-	  CONF_TIME, GLOBAL(d.rd_idle_ns), RANGE(0, 86400 * RN_NS_PER_S) },
+	  "how long an idle flow of reliable datagrams to another device is kept, 8 s at least; 0: always", CONF_TIME,
+	  GLOBAL(d.rd_idle_ns), RANGE(0, 86400 * RN_NS_PER_S) },
 	{ "rd-workers", "0",
-	  "how many workers share a device's reliable datagrams, 0: all; 1 where other devices know one worker only, "
-	  "as those of an rnicd without this key",
+	  "number of workers that share a device's reliable datagrams, 0: all; set 1 if another device runs an "
+	  "rnicd without this key, which knows one worker only",
 	  CONF_UINT, GLOBAL(d.rd_workers), RANGE(0, RNICD_MAX_WORKERS) },
 	{ "quota-memory", "16G", "registered memory of one client", CONF_BYTES, GLOBAL(d.quota_memory),
 	  RANGE(4 * KIB, UINT64_C(1) << 46) },
@@ -314,12 +316,12 @@ const struct conf_key conf_keys_port[] = {
 	  .own = own_device },
 	{ "address", "", "ADDRESS/BITS of the port", CONF_OWN, .own = own_address },
 	{ "paths", "-",
-	  "several links instead of one device: a device for each, such as pair:b, pair:b; rate, loss, delay and the "
-	  "other keys of a line, up to seed, are for all of them, or a list of values",
+	  "several links instead of one device: a device for each path, such as pair:b, pair:b; rate, loss, "
+	  "delay and the other keys of a line, up to seed, have one value for all paths or a list of values",
 	  CONF_OWN, .own = own_paths },
 	{ "spread", "round-robin",
-	  "by which of its paths a frame leaves: round-robin (for each connection), least-queue, or flow (each "
-	  "connection keeps to one)",
+	  "how a frame chooses its path: round-robin (for each connection), least-queue, or flow (each "
+	  "connection keeps to one path)",
 	  CONF_WORD, PORT(spread), .words = spread_words },
 	{ "mac", "-", "MAC address; default: the device's own or one made from the name", CONF_OWN, .own = own_mac },
 	{ "gateway", "-", "router for other subnets", CONF_OWN, .own = own_gateway },
@@ -334,15 +336,15 @@ const struct conf_key conf_keys_port[] = {
 	{ "reorder-gap", "3", "frames that overtake a frame held back", CONF_UINT, PORT(impair.reorder_gap),
 	  RANGE(1, 1024), .each = true },
 	{ "delay", "0", "one-way delay", CONF_TIME, PORT(impair.delay_ns), RANGE(0, 10 * RN_NS_PER_S), .each = true },
-	{ "jitter", "0", "uniform addition to the delay", CONF_TIME, PORT(impair.jitter_ns), RANGE(0, 10 * RN_NS_PER_S),
-	  .each = true },
+	{ "jitter", "0", "upper bound of a random, uniformly distributed addition to the delay", CONF_TIME,
+	  PORT(impair.jitter_ns), RANGE(0, 10 * RN_NS_PER_S), .each = true },
 	{ "resegment", "off",
 	  "act as a middlebox that cuts each TCP segment in two (split), fills segments up from the next ones (merge), "
 	  "or "
 	  "does one or the other (random)",
 	  CONF_WORD, PORT(impair.resegment), .words = resegment_words, .each = true },
-	{ "limit", "4096", "frames that a delay may hold at once; more are lost", CONF_UINT, PORT(impair.limit),
-	  RANGE(1, 1048576), .each = true },
+	{ "limit", "4096", "frames that a delay may hold at once; further frames are lost", CONF_UINT,
+	  PORT(impair.limit), RANGE(1, 1048576), .each = true },
 	{ "seed", "1", "seed of the impairment: the same seed treats the same traffic alike", CONF_UINT,
 	  PORT(impair.seed), RANGE(0, UINT64_MAX), .each = true },
 	{ "capture", "-", "pcapng file to which all frames are written", CONF_OWN, .own = own_capture },
@@ -360,13 +362,15 @@ const struct conf_key conf_keys_port[] = {
 	{ "mpa-revision", "2", "MPA revision of the initiator: 1 or 2", CONF_UINT, PORT(mpa_rev), RANGE(1, 2) },
 	{ "peer-to-peer", "on", "RFC 6581 peer-to-peer set-up: either side may send first", CONF_BOOL,
 	  PORT(peer_to_peer) },
-	{ "rtr", "any", "RTR message of that mode: any, or send, write or read for peers that do not handle the others",
+	{ "rtr", "any",
+	  "RTR message of the peer-to-peer set-up: any, or send, write or read for peers that do not handle the "
+	  "others",
 	  CONF_OWN, .own = own_rtr },
 	{ "qp-port", "4791", "TCP port for connections of queue pairs without rdma_cm, 0: none; same on all hosts",
 	  CONF_UINT, PORT(qp_port), RANGE(0, 65535) },
 	{ "qp-peers", "daemons",
-	  "who may connect to qp-port: daemons (source port below 1024, so at most 1023 connections per peer) or any; "
-	  "same on all hosts",
+	  "peers that may connect to qp-port: daemons (source port below 1024, so at most 1023 connections per "
+	  "peer) or any; same on all hosts",
 	  CONF_WORD, PORT(qp_peers), .words = peers_words },
 	{ "datagram-port", "4793", "UDP port of datagram queue pairs, 0: none; same on all hosts", CONF_UINT,
 	  PORT(ud_port), RANGE(0, 65535) },
@@ -386,11 +390,12 @@ const struct conf_key conf_keys_port[] = {
 	{ "congestion", "cubic", "cubic, newreno, or bbr for wires that lose frames at random", CONF_WORD,
 	  PORT(congestion), .words = congestion_words },
 	{ "out-of-order", "place",
-	  "what becomes of a TCP segment that arrives before an earlier one: place (its bytes at once where that is "
-	  "safe), buffer (until its turn), or drop (the peer sends it again). Not embedded: the kernel's TCP decides",
+	  "what TCP does with a segment that arrives before an earlier one: place (put its bytes into memory at "
+	  "once if that is safe), buffer (keep it until its turn), or drop (the peer sends it again). On "
+	  "embedded devices the kernel's TCP decides",
 	  CONF_WORD, PORT(ahead), .words = conf_ahead_words },
-	{ "min-rto", "0", "least retransmission timeout, 0: tcp_lite's own", CONF_TIME, PORT(min_rto_ns),
-	  RANGE(0, 10 * RN_NS_PER_S) },
+	{ "min-rto", "0", "lower bound of the retransmission timeout, 0: the built-in bound", CONF_TIME,
+	  PORT(min_rto_ns), RANGE(0, 10 * RN_NS_PER_S) },
 	{ "pacing", "no",
 	  "spread segments over the round trip instead of sending a whole congestion window at once; bbr always does",
 	  CONF_BOOL, PORT(pacing) },
@@ -402,13 +407,12 @@ const struct conf_key conf_keys_port[] = {
 	  "how the device shows itself: iwarp, roce, or efa, whose SRD is reliable datagrams (the wire is iWARP)",
 	  CONF_WORD, PORT(personality), .words = personality_words },
 	{ "designs", "any",
-	  "where iWARP of this device may run: any, or offloaded: in rnicd, not in programs (rnicrun --design host or "
-	  "assisted)",
+	  "where iWARP of this device may run: any, or offloaded: only in rnicd, not in programs (rnicrun "
+	  "--design host or assisted)",
 	  CONF_WORD, PORT(designs), .words = designs_words },
 	{ "rnr", "auto",
-	  "what a message does that finds no receive posted: wait for one, or end the connection (RFC 5040); auto: "
-	  "wait with "
-	  "personality roce or efa",
+	  "what becomes of a message that finds no receive posted: wait for a receive, or end the connection "
+	  "(RFC 5040); auto: wait with personality roce or efa",
 	  CONF_WORD, PORT(rnr), .words = rnr_words },
 	{ NULL }
 };
