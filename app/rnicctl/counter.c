@@ -114,6 +114,7 @@ const struct counter counters[] = {
 	GAUGE(STACK, "blocks_used", "blocks", "connections that hold working memory now"),
 	GAUGE(STACK, "rd_peers", "peers",
 	      "workers of other devices with which reliable datagrams were exchanged of late"),
+	GAUGE(STACK, "rd_folds", "peers", "peers of rd_peers that rest, of which rnicd keeps 64 bytes each"),
 	GAUGE(STACK, "rd_pairs", "pairs", "pairs of queue pairs that exchange reliable datagrams"),
 	GAUGE(STACK, "qp_port_connections", "connections", "connections between queue pairs without rdma_cm"),
 	GAUGE(STACK, "qp_port_held", "requests", "requests on qp-port that wait until their queue pair is in RTR"),

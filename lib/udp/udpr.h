@@ -163,6 +163,24 @@ uint64_t udpr_rx_due(const struct udpr_rx *rx, uint64_t delay);
 /* Writes the ACK that is due. */
 void udpr_rx_ack(struct udpr_rx *rx, uint64_t now, struct udpr_hdr *out);
 
+/* What is remembered of a receiver's flow at rest. Zeroed memory is no flow. */
+struct udpr_fold {
+	uint64_t issued;
+	uint32_t flow, next; /* flow 0: no flow */
+};
+
+/*
+ * Writes what must be remembered of the flow: udpr_rx_unfold() makes the same flow of it, which takes each number at
+ * most once. False: an ACK is owed, or a number above the lowest missing one has come, or the window is wide.
+ */
+RN_NODISCARD bool udpr_rx_fold(const struct udpr_rx *rx, struct udpr_fold *f);
+/*
+ * Makes the flow in rx, which the caller has zeroed except src_worker, dst_worker and heard. key, peer: as of
+ * udpr_rx_open().
+ */
+void udpr_rx_unfold(struct udpr_rx *rx, const uint64_t key[2], const void *peer, uint32_t peer_len,
+		    const struct udpr_fold *f);
+
 /* The answer to DATA of an unknown flow. */
 void udpr_unknown(const struct udpr_hdr *data, struct udpr_hdr *out);
 
@@ -247,9 +265,9 @@ struct udpr_tx {
 	uint8_t cookie[UDPR_COOKIE_LEN];
 };
 
-/* The sizes of a flow's state: of both ends without packets in flight, and of the receiver's end alone. */
+/* The sizes of flows' state: of both ends without packets in flight, and of the receiver's end alone. */
 _Static_assert(sizeof(struct udpr_tx) + sizeof(struct udpr_rx) <= 1024, "an active peer's state has grown");
-_Static_assert(sizeof(struct udpr_rx) == 88, "an idle peer's state has grown");
+_Static_assert(sizeof(struct udpr_rx) == 88, "a receiver's state has grown");
 _Static_assert(sizeof(struct udpr_pkt) <= 24, "a packet in flight costs three words");
 
 /*

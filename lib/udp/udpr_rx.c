@@ -49,6 +49,33 @@ void udpr_unknown(const struct udpr_hdr *data, struct udpr_hdr *out)
 				  .token = data->token };
 }
 
+bool udpr_rx_fold(const struct udpr_rx *rx, struct udpr_fold *f)
+{
+	uint64_t above = 0;
+
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(rx->bits); i++)
+		above |= rx->bits[i];
+	if (rx->owed > 0 || above != 0 || rx->wide != NULL)
+		return false;
+	*f = rx->open ? (struct udpr_fold){ .issued = rx->issued, .flow = rx->flow, .next = rx->next }
+		      : (struct udpr_fold){ 0 };
+	return true;
+}
+
+void udpr_rx_unfold(struct udpr_rx *rx, const uint64_t key[2], const void *peer, uint32_t peer_len,
+		    const struct udpr_fold *f)
+{
+	const struct udpr_hdr h = { .src_worker = rx->dst_worker, .dst_worker = rx->src_worker, .flow = f->flow };
+
+	if (f->flow == 0)
+		return;
+	rx->issued = f->issued;
+	rx->flow = f->flow;
+	rx->token = (uint32_t)cookie_hash(key, peer, peer_len, &h, f->issued);
+	rx->next = f->next;
+	rx->open = true;
+}
+
 static bool this_flow(const struct udpr_rx *rx, const struct udpr_hdr *h)
 {
 	return rx->open && h->flow == rx->flow && h->token == rx->token;
@@ -61,7 +88,7 @@ enum udpr_verdict udpr_rx_open(struct udpr_rx *rx, const uint64_t key[2], const 
 
 	if (this_flow(rx, h))
 		return UDPR_OK;
-	if (!(h->flags & UDPR_F_COOKIE))
+	if (!(h->flags & UDPR_F_COOKIE) || h->flow == 0) /* udpr_fold has no flow with the number 0 */
 		return UDPR_STRANGE;
 	issued = rn_load_be64(h->cookie);
 	hash = rn_load_be64(h->cookie + 8);

@@ -47,6 +47,22 @@ static void to_sender(struct udpr_hdr h)
 	check(told == 4 && !udpr_tx_busy(&t));
 }
 
+/* A flow that is folded and unfolded takes no packet that had come before. */
+static void folded(const struct udpr_rx *rx, struct udpr_hdr *h)
+{
+	static const uint64_t key[2] = { 1, 2 };
+	struct udpr_rx again = { .heard = RN_NS_PER_S };
+	struct udpr_fold f;
+
+	if (!udpr_rx_fold(rx, &f))
+		return;
+	udpr_rx_unfold(&again, key, "peer", 4, &f);
+	check(again.open == (rx->flow != 0) && again.flow == rx->flow && again.next == rx->next);
+	h->token = again.token;
+	h->number = rx->next - 1;
+	check(udpr_rx_data(&again, h, RN_NS_PER_S) == (again.open ? UDPR_TWICE : UDPR_STRANGE));
+}
+
 static void to_receiver(struct udpr_hdr h)
 {
 	struct udpr_rx rx = { .open = true, .flow = h.flow, .token = h.token, .next = 0xfffffff0u };
@@ -58,6 +74,7 @@ static void to_receiver(struct udpr_hdr h)
 	check(rx.next == 0xfffffff0u || rx.next == 0xfffffff1u);
 	udpr_rx_ack(&rx, RN_NS_PER_S, &out);
 	check(out.sacks <= 1);
+	folded(&rx, &h);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -15,7 +15,7 @@
 
 struct sim sim;
 uint32_t rd_sim_loose, rd_sim_works, rd_sim_ring = RING_FEW;
-bool rd_sim_strict, rd_sim_shared;
+bool rd_sim_strict, rd_sim_shared, rd_sim_folds;
 static const struct udpr_cfg cfg = { .target = 100 * RN_NS_PER_US, .patience = PATIENCE, .ack_delay = ACK_DELAY };
 static const uint8_t addr_of[2][RD_ADDR_LEN] = { { [15] = 1 }, { [15] = 2 } };
 
@@ -158,12 +158,29 @@ static void send_pairs(struct rd_node *n)
 	}
 }
 
+/* Folds and unfolds the receiver's end of the flow, and forgets the sender's end. */
+static void fold_at_random(uint32_t i)
+{
+	struct rd_node *n = &sim.node[i];
+	struct udpr_rx again = { .heard = n->rx.heard };
+	const uint32_t from = !i;
+	struct udpr_fold f;
+
+	if (!rd_sim_folds || udpr_tx_busy(&n->tx) || rn_rng_below(&sim.rng, 4) != 0 || !udpr_rx_fold(&n->rx, &f))
+		return;
+	udpr_rx_unfold(&again, n->key, &from, sizeof(from), &f);
+	sim.folds += n->tx.state == UDPR_OPEN;
+	n->rx = again;
+	memset(&n->tx, 0, sizeof(n->tx));
+}
+
 static uint64_t turn(uint32_t i)
 {
 	struct rd_node *n = &sim.node[i];
 	struct udpr_hdr h;
 	uint64_t user, due;
 
+	fold_at_random(i);
 	udpr_tx_tick(&n->tx, sim.now);
 	tell_fates(i);
 	if (rd_timer(&n->d) <= sim.now)

@@ -77,7 +77,7 @@ extern struct sim {
 	uint64_t now, seed, blackout;
 	struct rd_node node[2];
 	struct rd_frame wire[WIRE];
-	uint32_t on_wire, loss, twice, late, lost;
+	uint32_t on_wire, loss, twice, late, lost, folds;
 	bool faults;
 	bool old;  /* one of the nodes knows nothing of promises */
 	bool hole; /* the network drops packet hole_at of node 0, each time */
@@ -91,6 +91,8 @@ extern bool rd_sim_strict;
 /* True: the queue pairs of a node share one receive queue. To be set before rd_sim_up(). */
 extern bool rd_sim_shared;
 
+/* True: a node folds its flows at random times when nothing is on the way. To be set before rd_sim_up(). */
+extern bool rd_sim_folds;
 /* Length of the flows' rings, RING_FEW or RING. To be set before rd_sim_up(). */
 extern uint32_t rd_sim_ring;
 /* How many pairs of node 0 may have something under way; 0: all. To be set before rd_sim_up(). */

@@ -134,6 +134,23 @@ static void each_request_is_carried_out_once_over_a_shared_receive_queue(void **
 	rd_sim_shared = false;
 }
 
+/* Flows are folded between any two packets, with failures and without. */
+static void each_request_is_carried_out_once_over_flows_that_are_folded(void **state)
+{
+	uint64_t folds = 0;
+
+	(void)state;
+	rd_sim_folds = true;
+	for (uint64_t seed = only ? only : 1; seed <= (only ? only : 1000); seed++) {
+		rd_sim_loose = seed % 4;
+		a_seed(seed, seed % 2 == 0);
+		folds += sim.folds;
+	}
+	rd_sim_loose = 0;
+	rd_sim_folds = false;
+	assert_true(only || folds > 1000);
+}
+
 /* What finds no working memory at the receiver fails, at most once; nothing hangs, and all memory comes back. */
 static void what_finds_no_working_memory_at_the_receiver_fails(void **state)
 {
@@ -554,6 +571,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(each_request_is_carried_out_once_and_in_order),
 		cmocka_unit_test(each_request_is_carried_out_once_in_any_order),
 		cmocka_unit_test(each_request_is_carried_out_once_over_a_shared_receive_queue),
+		cmocka_unit_test(each_request_is_carried_out_once_over_flows_that_are_folded),
 		cmocka_unit_test(what_finds_no_working_memory_at_the_receiver_fails),
 		cmocka_unit_test(a_wait_that_ends_may_end_the_others),
 		cmocka_unit_test(a_run_that_the_peer_has_forgotten_fails_when_the_peer_begins_anew),

@@ -313,6 +313,44 @@ static void nothing_is_forgotten_while_a_packet_or_an_ack_is_owed(void **state)
 	assert_true(udpr_rest_due(&tx, &rx, 0) == tx.last_sent + UDPR_IDLE_MIN);
 }
 
+static void a_folded_flow_takes_no_number_twice_and_goes_on(void **state)
+{
+	struct udpr_hdr h = { .kind = UDPR_DATA }, out, hello = { .kind = UDPR_HELLO, .flow = 9 };
+	struct udpr_rx again = { .heard = start };
+	struct udpr_fold f;
+
+	(void)state;
+	assert_int_equal(open_flow(1), 1);
+	assert_true(udpr_rx_fold(&again, &f) && f.flow == 0); /* no flow */
+	h.flow = tx.flow;
+	h.token = tx.token;
+	assert_int_equal(udpr_rx_data(&rx, &h, start + rtt), UDPR_OK);
+	assert_false(udpr_rx_fold(&rx, &f)); /* the ACK is owed */
+	udpr_rx_ack(&rx, start + rtt, &out);
+	h.number = 2;
+	assert_int_equal(udpr_rx_data(&rx, &h, start + rtt), UDPR_OK);
+	udpr_rx_ack(&rx, start + rtt, &out);
+	assert_false(udpr_rx_fold(&rx, &f)); /* number 1 is missing */
+	h.number = 1;
+	assert_int_equal(udpr_rx_data(&rx, &h, start + rtt), UDPR_OK);
+	udpr_rx_ack(&rx, start + rtt, &out);
+	assert_true(udpr_rx_fold(&rx, &f));
+	udpr_rx_unfold(&again, key, "a", 1, &f);
+	for (h.number = 0; h.number < 3; h.number++)
+		assert_int_equal(udpr_rx_data(&again, &h, start + 2 * rtt), UDPR_TWICE);
+	assert_int_equal(udpr_rx_data(&again, &h, start + 2 * rtt), UDPR_OK);
+	/* a flow whose cookie is as old does not replace it, a flow with a younger cookie does */
+	for (uint64_t at = start; at <= start + 1; at++) {
+		udpr_cookie_make(key, "a", 1, &hello, at, &out);
+		h = (struct udpr_hdr){ .kind = UDPR_DATA, .flags = UDPR_F_COOKIE, .flow = 9, .token = out.token };
+		memcpy(h.cookie, out.cookie, sizeof(h.cookie));
+		assert_int_equal(udpr_rx_open(&again, key, "a", 1, &h, start + 2 * rtt),
+				 at == start ? UDPR_BAD_COOKIE : UDPR_OK);
+	}
+	udpr_rx_widen(&rx, (uint64_t[UDPR_WIDE / 64]){ 0 });
+	assert_false(udpr_rx_fold(&rx, &f));
+}
+
 static void packets_come_back_only_from_a_flow_that_has_sent_none(void **state)
 {
 	struct udpr_hdr h, c;
@@ -352,6 +390,7 @@ int main(void)
 		cmocka_unit_test(a_restarted_receiver_ends_the_flow_at_once),
 		cmocka_unit_test(a_flow_ends_at_its_sender_before_a_receiver_forgets_it),
 		cmocka_unit_test(nothing_is_forgotten_while_a_packet_or_an_ack_is_owed),
+		cmocka_unit_test(a_folded_flow_takes_no_number_twice_and_goes_on),
 		cmocka_unit_test(packets_come_back_only_from_a_flow_that_has_sent_none),
 		cmocka_unit_test(a_receiver_that_did_not_run_says_so_once),
 	};

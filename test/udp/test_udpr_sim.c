@@ -2,8 +2,8 @@
 /*
  * Three workers, with a flow from each worker to each other, over a network that loses, repeats, delays, reorders and
  * corrupts packets. Workers are restarted now and then. Each worker forgets flows that carry nothing, after an idle
- * time of its own. In some runs a worker is old: such a worker knows neither UDPR_F_MUCH nor a window of more than
- * UDPR_WINDOW. A restart may bring another version. A seed determines a run.
+ * time of its own. In some runs workers fold flows at rest. In some runs a worker is old: such a worker knows neither
+ * UDPR_F_MUCH nor a window of more than UDPR_WINDOW. A restart may bring another version. A seed determines a run.
  * usage: test_udpr_sim [SEED]: runs that seed only.
  */
 #include <setjmp.h>
@@ -60,8 +60,10 @@ static struct {
 	uint32_t given, good, bad, forgotten, loss, twice, broken, late;
 	bool wide;  /* receivers get memory for wide windows now and then */
 	bool mixed; /* some workers are old */
-	uint32_t packets, widest, fars;
+	uint32_t packets, widest, fars, folds;
 } sim;
+
+static bool folding; /* ends of flows at rest are folded at random times */
 
 static const struct udpr_cfg cfg = { .target = 100 * RN_NS_PER_US, .patience = PATIENCE, .ack_delay = ACK_DELAY };
 
@@ -199,6 +201,25 @@ static void look_at_windows(uint32_t i, uint32_t k)
 	sim.widest = rn_max_u32(sim.widest, t->nxt - t->una);
 }
 
+/*
+ * Folds both ends of a flow at rest at random times, and unfolds them: the receiver's end goes on, the next packet of
+ * the sender opens another flow.
+ */
+static void fold_at_random(uint32_t i, uint32_t k)
+{
+	struct udpr_tx *t = &sim.node[i].tx[k];
+	struct udpr_rx *rx = &sim.node[i].rx[k];
+	struct udpr_rx again = { .src_worker = rx->src_worker, .dst_worker = rx->dst_worker, .heard = rx->heard };
+	struct udpr_fold f;
+
+	if (!folding || udpr_tx_busy(t) || rn_rng_below(&sim.rng, 4) != 0 || !udpr_rx_fold(rx, &f))
+		return;
+	udpr_rx_unfold(&again, sim.node[i].key, &k, sizeof(k), &f);
+	sim.folds += t->state == UDPR_OPEN || rx->open;
+	*t = (struct udpr_tx){ .last_sent = t->last_sent };
+	*rx = again;
+}
+
 /* One flow's turn. Returns the time of its next turn. */
 static uint64_t turn(uint32_t i, uint32_t k)
 {
@@ -208,6 +229,7 @@ static uint64_t turn(uint32_t i, uint32_t k)
 	uint64_t user, due;
 
 	look_at_windows(i, k);
+	fold_at_random(i, k);
 	tell_fates(t);
 	udpr_tx_tick(t, sim.now);
 	tell_fates(t);
@@ -342,6 +364,22 @@ static void every_success_is_delivered_once_every_failure_at_most_once(void **st
 	assert_true(only || good[1] > bad[1]);
 }
 
+static void the_same_with_flows_that_are_folded_at_random_times(void **state)
+{
+	uint64_t folds = 0;
+
+	(void)state;
+	folding = true;
+	for (uint64_t seed = only ? only : 1; seed <= (only ? only : SEEDS); seed++) {
+		run(seed, seed % 2 ? 0 : 2000, false, false);
+		assert_true(seed % 2 == 0 || sim.bad == 0);
+		folds += sim.folds;
+	}
+	folding = false;
+	print_message("# %lu flows were folded\n", (unsigned long)folds);
+	assert_true(only || folds > 100 * SEEDS);
+}
+
 /* Returns the most packets that were on the way in a flow. */
 static uint32_t run_wide(bool mixed)
 {
@@ -373,6 +411,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_success_is_delivered_once_every_failure_at_most_once),
+		cmocka_unit_test(the_same_with_flows_that_are_folded_at_random_times),
 		cmocka_unit_test(the_same_in_windows_that_grow_and_shrink),
 		cmocka_unit_test(the_same_between_old_and_new_workers),
 	};

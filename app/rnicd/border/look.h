@@ -37,6 +37,7 @@ struct look_worker {
 	uint32_t half_open;   /* how many of them have got no MPA Request from the peer yet */
 	uint32_t blocks_used; /* how many connections have working memory */
 	uint32_t rd_peers;    /* workers of other devices that have a place in the tables of reliable datagrams */
+	uint32_t rd_folds;    /* how many of them rest, so that little is kept of them */
 	uint32_t rd_pairs;    /* pairs of queue pairs of reliable datagrams */
 };
 

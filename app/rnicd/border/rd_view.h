@@ -15,6 +15,8 @@
 #include "udp/udpr.h"
 
 #define RD_PEERS      32768u    /* workers of other devices with which a worker has flows, at most; a power of two */
+#define RD_CHAINS     8192u     /* of each hash table of peers; a power of two */
+#define RD_AWAKE      256u      /* so many peers are not folded, however long they rest */
 #define RD_PAIRS      32768u    /* pairs of queue pairs that a device has at one worker, at most */
 #define RD_WORKS      4096u     /* how many of these pairs may have something under way */
 #define RD_WIDES      256u      /* how many of these pairs may have more than RD_WIN segments on the way */
@@ -85,7 +87,7 @@ struct rd_drops {
 
 /*
  * A worker of another device, with a flow in each direction. All queue pairs of both workers share the flows. The ring
- * and the packets come from the pools of struct rd_port.
+ * and the packets come from the pools of struct rd_port. A struct rd_fold may take the place of a peer at rest.
  */
 struct rd_peer {
 	struct pkt_addr addr;
@@ -106,6 +108,24 @@ struct rd_peer {
 	struct rn_slist full;      /* pairs that wait until the flow to the peer takes more packets (rd_park) */
 };
 
+/*
+ * A peer at rest, folded: what is remembered of the struct rd_peer. Its next packet, in either direction, makes a
+ * struct rd_peer again. The flow to the peer is forgotten, as no packet is on the way: the next packet opens another.
+ */
+struct rd_fold {
+	struct pkt_addr addr;
+	struct udpr_fold rx;
+	uint32_t used; /* when the last packet was sent or came; in units of 2^RD_USED_SHIFT ns */
+	uint32_t next; /* place of the next one in its chain, or in the list of free ones, plus 1; 0: none */
+	struct {
+		uint32_t packets_out, again, packets_in, twice, lost;
+	} stats; /* as in struct rd_flow_stats; a peer with greater numbers is not folded */
+	uint8_t number, numbers;
+	bool taken; /* in a chain of rd_port.fold_chain */
+};
+#define RD_USED_SHIFT 24
+_Static_assert(sizeof(struct rd_fold) <= 64, "a peer at rest has grown");
+
 /* A device's reliable datagrams at one worker. */
 struct rd_port {
 	uint32_t port;   /* index of the device */
@@ -116,11 +136,19 @@ struct rd_port {
 	struct rn_slist touched; /* struct rd_peer, by link: peers that rd_port_turn() must look at */
 	struct rn_pool rings, rings_wide, bits, packets;
 	uint32_t rings_free, packets_free;
-	uint32_t hand;    /* where the next look for a resting peer begins */
-	uint32_t n_peers; /* peers in use */
+	uint32_t hand;       /* where the next look for a resting peer begins */
+	uint32_t fold_hand;  /* the same among folded ones */
+	uint32_t sweep_hand; /* where the next look for folded peers that are to be forgotten begins */
+	uint64_t sweep_at;   /* when that look is due; RN_NEVER: no peer is folded, or none is ever forgotten */
+	uint32_t n_peers;    /* peers in use, folded ones included */
+	uint32_t n_folds;    /* how many of these are folded */
+	uint32_t folds_ever; /* places of `fold` that were ever in use */
+	uint32_t fold_free;  /* the first free one of these, plus 1; 0: none */
 	struct rd_drops drops;
 	/* Memory of the pools and tables. An element that was never in use is never touched, so it takes no memory. */
-	struct rd_peer *chain[RD_PEERS];
+	struct rd_peer *chain[RD_CHAINS];
+	uint32_t fold_chain[RD_CHAINS]; /* the first place of each chain plus 1; 0: none */
+	struct rd_fold fold[RD_PEERS];
 	struct rd_peer peer[RD_PEERS];
 	struct rd_pair pair[RD_PAIRS];
 	struct rn_list bucket[2 * RD_BUCKETS];

@@ -29,6 +29,7 @@ struct rd_port *rd_memory(uint32_t port, uint32_t qpn)
 	rd_give_works(&r->d, r->work, r->hold, r->aside, RD_WORKS);
 	rd_give_wides(&r->d, r->wide, RD_WIDES, RD_PROMISES);
 	rd_give_buckets(&r->d, r->bucket, RD_BUCKETS, rnicd.secret);
+	r->sweep_at = RN_NEVER;
 	r->free = rn_pool_of(r->peer, RD_PEERS, link);
 	r->rings = rn_pool_of(r->ring, RD_RINGS, link);
 	r->rings_free = RD_RINGS;

@@ -295,6 +295,7 @@ static void sum_workers(const struct look_worker *looks, struct look_worker *sum
 		sum->half_open += looks[w].half_open;
 		sum->blocks_used += looks[w].blocks_used;
 		sum->rd_peers += looks[w].rd_peers;
+		sum->rd_folds += looks[w].rd_folds;
 		sum->rd_pairs += looks[w].rd_pairs;
 	}
 }
@@ -331,6 +332,7 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	U64(d, "half_open", sum.half_open);
 	U64(d, "blocks_used", sum.blocks_used);
 	U64(d, "rd_peers", sum.rd_peers);
+	U64(d, "rd_folds", sum.rd_folds);
 	U64(d, "rd_pairs", sum.rd_pairs);
 	U64(d, "qp_port_connections", oob_totals.up);
 	U64(d, "qp_port_held", oob_totals.held);

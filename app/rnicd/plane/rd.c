@@ -7,6 +7,7 @@
 #include "base/rn_seq.h"
 #include "border/flow_owner.h"
 #include "crc32c/crc32c.h"
+#include "plane/rd_fold.h"
 #include "plane/rd_peer.h"
 #include "plane/worker_int.h"
 
@@ -165,9 +166,12 @@ static void data_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_
 		    const struct udpr_hdr *h)
 {
 	struct rd_peer *p = rd_peer_find(r, from, h->src_worker);
+	const struct rd_fold *f = p == NULL ? rd_fold_find(r, from, h->src_worker) : NULL;
 	struct udpr_rx fresh = { 0 };
 	struct udpr_hdr out;
 
+	if (f != NULL)
+		rd_fold_rx(r, f, w->now, &fresh);
 	if (udpr_rx_open(p != NULL ? &p->rx : &fresh, rnicd.secret, from->b, sizeof(from->b), h, w->now) != UDPR_OK) {
 		r->drops.unknown++;
 		if (conn_answer_allowed(w, rnicd.port[r->port])) {
@@ -457,6 +461,8 @@ uint32_t rd_port_turn(struct rnicd_worker *w)
 		if (r == NULL)
 			continue;
 		flows_look(w, r);
+		if (r->sweep_at <= w->now)
+			rd_fold_sweep(r, w->now);
 		if (rd_timer(&r->d) <= w->now && worker_space(w))
 			rd_tick(&r->d);
 		while (worker_space(w) && rd_look(&r->d))
@@ -473,7 +479,8 @@ uint64_t rd_port_due(const struct rnicd_worker *w)
 
 	for (uint32_t i = 0; has_rd(w) && i < rnicd.n_ports; i++)
 		if (w->rd[i] != NULL)
-			due = rn_min_u64(due, rn_min_u64(rn_wheel_next(&w->rd[i]->wheel), rd_timer(&w->rd[i]->d)));
+			due = rn_min_u64(rn_min_u64(due, w->rd[i]->sweep_at),
+					 rn_min_u64(rn_wheel_next(&w->rd[i]->wheel), rd_timer(&w->rd[i]->d)));
 	return due;
 }
 
@@ -503,6 +510,7 @@ void rd_port_look(const struct rnicd_worker *w, struct look_worker *l)
 		l->rd.bad += st->bad;
 		l->rd.rnr_ends += st->rnr_ends;
 		l->rd_peers += w->rd[i]->n_peers;
+		l->rd_folds += w->rd[i]->n_folds;
 		l->rd_pairs += rd_pairs(&w->rd[i]->d);
 		const struct rd_drops *drops = &w->rd[i]->drops;
 		l->rd_drops.no_peer += drops->no_peer;
@@ -513,6 +521,18 @@ void rd_port_look(const struct rnicd_worker *w, struct look_worker *l)
 		l->rd_drops.no_room += drops->no_room;
 		l->rd_drops.idle += drops->idle;
 	}
+}
+
+static struct look_flow folded_flow(const struct rd_port *r, const struct rd_fold *f)
+{
+	return (struct look_flow){
+		.peer = f->addr,
+		.worker = r->number,
+		.peer_worker = f->number,
+		.state = UDPR_CLOSED,
+		.from = f->rx.flow != 0,
+		.stats = { f->stats.packets_out, f->stats.again, f->stats.packets_in, f->stats.twice, f->stats.lost },
+	};
 }
 
 /* The flows of one device, as far as there is room in the list. */
@@ -541,6 +561,9 @@ static uint32_t look_flows(const struct rd_port *r, struct look_flow *f)
 			.stats = p->stats,
 		};
 	}
+	for (uint32_t k = 0; k < r->folds_ever && n < LOOK_FLOWS; k++)
+		if (r->fold[k].taken)
+			f[n++] = folded_flow(r, &r->fold[k]);
 	return n;
 }
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "border/flow_owner.h"
+#include "plane/rd_fold.h"
 
 /* A peer that has sent nothing for this long may be replaced: no cookie of the forgotten flow is valid any more. */
 #define PEER_REST_NS UDPR_IDLE_MIN
@@ -15,7 +15,7 @@
 
 static struct rd_peer **chain_of(struct rd_port *r, const struct pkt_addr *addr)
 {
-	return &r->chain[flow_endpoint(rnicd.secret, addr, 0) % RD_PEERS];
+	return &r->chain[rd_chain_of(addr)];
 }
 
 struct rd_peer *rd_peer_first(struct rd_port *r, const struct pkt_addr *addr) { return *chain_of(r, addr); }
@@ -35,7 +35,7 @@ uint32_t rd_peer_numbers(struct rd_port *r, const struct pkt_addr *addr)
 
 	while (p != NULL && (p->numbers == 0 || !pkt_addr_eq(&p->addr, addr)))
 		p = p->next;
-	return p != NULL ? p->numbers : 0;
+	return p != NULL ? p->numbers : rd_fold_numbers(r, addr);
 }
 
 void rd_peer_set_numbers(struct rd_port *r, const struct pkt_addr *addr, uint32_t numbers)
@@ -43,6 +43,7 @@ void rd_peer_set_numbers(struct rd_port *r, const struct pkt_addr *addr, uint32_
 	for (struct rd_peer *p = *chain_of(r, addr); p != NULL; p = p->next)
 		if (pkt_addr_eq(&p->addr, addr))
 			p->numbers = (uint16_t)numbers;
+	rd_fold_set_numbers(r, addr, numbers);
 }
 
 void rd_peer_touch(struct rd_port *r, struct rd_peer *p)
@@ -76,18 +77,44 @@ void rd_peer_drop(struct rd_port *r, struct rd_peer *p)
 	rn_pool_push_back(&r->free, &p->link);
 }
 
-struct rd_peer *rd_peer_take(struct rd_port *r, const struct pkt_addr *addr, uint32_t number, uint64_t now)
+/* Whether there is a place for one more peer; a peer at rest is forgotten for it, if a look at few peers finds one. */
+static bool find_place(struct rd_port *r, uint64_t now)
 {
-	for (uint32_t i = 0; i < PEER_LOOKS && rn_pool_empty(&r->free); i++) {
+	if (r->n_peers == RD_PEERS)
+		rd_fold_replace(r, PEER_REST_NS, now);
+	for (uint32_t i = 0; i < PEER_LOOKS && r->n_peers == RD_PEERS; i++) {
 		struct rd_peer *old = &r->peer[r->hand++ % RD_PEERS];
 		if (peer_rests(old, now))
 			rd_peer_drop(r, old);
 	}
-	struct rd_peer *p = rn_pool_pop(&r->free, struct rd_peer, link);
-	if (p == NULL) {
+	return r->n_peers < RD_PEERS;
+}
+
+/*
+ * Folds a peer if memory that was never in use would be used next, and a look at few peers finds one at rest. So the
+ * memory of the daemon grows with the number of peers that are in use at the same time.
+ */
+static void fold_one(struct rd_port *r, uint64_t now)
+{
+	const uint32_t ever = RD_PEERS - r->free.n_unused;
+
+	for (uint32_t i = 0; i < PEER_LOOKS && ever >= RD_AWAKE && rn_slist_empty(&r->free.back); i++) {
+		struct rd_peer *p = &r->peer[r->hand++ % ever];
+		if (p->used && !p->touched && p->bits == NULL && rd_fold_make(r, p, now))
+			rd_peer_drop(r, p);
+	}
+}
+
+struct rd_peer *rd_peer_take(struct rd_port *r, const struct pkt_addr *addr, uint32_t number, uint64_t now)
+{
+	struct rd_fold *f = rd_fold_find(r, addr, number);
+
+	if (f == NULL && !find_place(r, now)) {
 		r->drops.no_peer++;
 		return NULL;
 	}
+	fold_one(r, now);
+	struct rd_peer *p = rn_pool_pop(&r->free, struct rd_peer, link);
 	p->addr = *addr;
 	p->number = (uint16_t)number;
 	p->numbers = (uint16_t)rd_peer_numbers(r, addr);
@@ -96,6 +123,8 @@ struct rd_peer *rd_peer_take(struct rd_port *r, const struct pkt_addr *addr, uin
 	memset(&p->tx, 0, sizeof(p->tx));
 	memset(&p->rx, 0, sizeof(p->rx));
 	memset(&p->stats, 0, sizeof(p->stats));
+	if (f != NULL)
+		rd_fold_open(r, f, now, p);
 	r->n_peers++;
 	struct rd_peer **at = chain_of(r, addr);
 	p->next = *at;
