@@ -9,7 +9,7 @@ import signal
 import sys
 
 import programs
-from rig import PATIENCE, RNICRUN, TESTPMD, Daemon, case, helper, main, pair_conf, until
+from rig import PATIENCE, RNICRUN, TESTPMD, Daemon, case, helper, main, need, pair_conf, until
 
 A, B = programs.A, programs.B
 PAIRINGS = (("host", "host"), ("host", "offloaded"), ("offloaded", "host"), ("assisted", "assisted"),
@@ -51,6 +51,20 @@ def a_datagram_queue_pair_is_refused_with_the_reason():
             p = End(d, design).run(RNICRUN, "ibv_ud_pingpong", "-d", "a")
             assert p.wait() != 0, p.tail()
             assert "no datagram queue pairs with the designs host and assisted" in p.stderr(), p.tail()
+
+
+@case
+def a_program_of_its_own_iwarp_is_not_sent_to_rnicds_configuration():
+    with Daemon(pair_conf()) as d:
+        need("ibv_xsrq_pingpong")
+        for design in ("host", "assisted"):
+            p = End(d, design).run(RNICRUN, "ibv_xsrq_pingpong", "-d", "a", "-g", "0")
+            assert p.wait() != 0 and "run the program without --design" in p.stderr(), p.tail()
+            s = End(d, design).run(RNICRUN, "ibv_rc_pingpong", "-d", "a", "-g", "0")
+            until(lambda: s.p.poll() is not None or programs.on_host(18515)(d), s.tail)
+            c = End(d, design).run(RNICRUN, "ibv_rc_pingpong", "-d", "b", "-g", "0", "127.0.0.1")
+            assert s.wait() != 0 and "connect by rdma_cm only: run the program without --design" in s.stderr(), s.tail()
+            c.wait()
 
 
 @case

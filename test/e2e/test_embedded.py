@@ -71,6 +71,14 @@ def rping():
 
 
 @case
+def an_embedded_program_is_not_sent_to_rnicds_configuration():
+    with Host() as h:
+        p = h.run(RNICRUN, "ibv_xsrq_pingpong", "-d", "rnic-lo", "-g", "0", RNIC_EMBEDDED_KEYS="qp-port=0")
+        assert p.wait() != 0 and "RNIC_EMBEDDED_KEYS=qp-port=PORT" in p.stderr(), p.tail()
+        assert "rnicd's configuration" not in p.stderr(), p.tail()
+
+
+@case
 def what_a_program_drops_is_not_lost_uncounted():
     with Host() as h, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         server = h.run(RNICRUN, "rping", "-s", "-a", A, "-C", "1", RNIC_DROPPED="1")

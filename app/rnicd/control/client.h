@@ -351,6 +351,17 @@ bool client_gram_begin(struct client_qp *q, const struct ipc_create_qp *r);
 /* Why the worker did not take one, from the errno in cmd_qp.err. */
 const char *client_gram_why(int err);
 void client_gram_end(struct client_qp *q);
+
+/*
+ * Of three sentences the one for this program: over rnicd, embedded, or with the designs host and assisted. Only the
+ * first may speak of rnicd's configuration.
+ */
+static inline const char *client_by_design(const char *over_rnicd, const char *embedded, const char *design)
+{
+	if (!rnicd.own)
+		return over_rnicd;
+	return (rnicd.designs & 1u << IPC_DESIGN_EMBEDDED) != 0 ? embedded : design;
+}
 /*
  * Delayed Writes (client_hold.c). refusal: why the queue pair cannot delay Writes as asked; NULL: it can. begin: false:
  * no memory, or hold_off is not a possible place; the caller destroys the queue pair.

@@ -8,21 +8,15 @@
 #include "control/rd_memory.h"
 #include "control/udp_port.h"
 
-static const char no_port[] =
-	"there are no datagram queue pairs on the device: set 'datagram-port' in rnicd's configuration";
-static const char no_socket[] =
-	"there are no datagram queue pairs on the device: another program or user has its UDP port. "
-	"Choose another one on all hosts (RNIC_EMBEDDED_KEYS=datagram-port=PORT)";
-
-static const char no_design[] =
-	"there are no datagram queue pairs with the designs host and assisted: run the program without --design";
-
 /* Why the device has no datagram queue pairs. */
 static const char *none_there(void)
 {
-	if (!rnicd.own)
-		return no_port;
-	return (rnicd.designs & 1u << IPC_DESIGN_EMBEDDED) != 0 ? no_socket : no_design;
+	return client_by_design(
+		"there are no datagram queue pairs on the device: set 'datagram-port' in rnicd's configuration",
+		"there are no datagram queue pairs on the device: another program or user has its UDP port. "
+		"Choose another one on all hosts (RNIC_EMBEDDED_KEYS=datagram-port=PORT)",
+		"there are no datagram queue pairs with the designs host and assisted: run the program without "
+		"--design");
 }
 
 const char *client_gram_refusal(const struct client *c, const struct ipc_create_qp *r, uint32_t dev, int *err)
@@ -55,7 +49,8 @@ const char *client_gram_refusal(const struct client *c, const struct ipc_create_
 const char *client_gram_why(int err)
 {
 	switch (err) {
-	case 0: return "no room for another datagram queue pair: raise 'flows' in rnicd's configuration";
+	case 0: /* from rnicd's workers only */
+		return "no room for another datagram queue pair: raise 'flows' in rnicd's configuration";
 	case EADDRINUSE:
 		return "queue pair: another queue pair or program of the host has the UDP port that it asks for: "
 		       "choose another port";

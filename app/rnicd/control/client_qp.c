@@ -478,8 +478,13 @@ static const char *dest_refusal(const struct client_qp *q, const struct ipc_modi
 	    qp_get_state(q->qp) != QP_S_INIT)
 		return "a destination comes with the step from INIT to RTR";
 	if (rnicd.port[q->pd->dev]->cfg->qp_port == 0)
-		return "connections without rdma_cm are off: set 'qp-port' in rnicd's configuration, or use the program's "
-		       "option for rdma_cm (-R)";
+		return client_by_design(
+			"connections without rdma_cm are off: set 'qp-port' in rnicd's configuration, or use the "
+			"program's option for rdma_cm (-R)",
+			"connections without rdma_cm are off: set qp-port (RNIC_EMBEDDED_KEYS=qp-port=PORT), or use "
+			"the program's option for rdma_cm (-R)",
+			"the designs host and assisted connect by rdma_cm only: run the program without --design, or "
+			"with its option for rdma_cm (-R)");
 	return NULL;
 }
 

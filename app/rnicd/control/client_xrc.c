@@ -84,12 +84,20 @@ void client_host_gone(struct client *host)
 		free(d);
 }
 
-static const char *xrcd_refusal(const struct ipc_open_xrcd *r, const struct fds_given *g, uint32_t n)
+/* Why the domain cannot be opened, and the errno in *err; NULL: it can. */
+static const char *xrcd_refusal(const struct ipc_open_xrcd *r, const struct fds_given *g, uint32_t n, int *err)
 {
+	*err = EINVAL;
 	if (r->dev >= rnicd.n_ports)
 		return "there is no such device";
+	*err = EOPNOTSUPP;
 	if (rnicd.port[r->dev]->cfg->qp_port == 0)
-		return "its queue pairs connect without rdma_cm: set 'qp-port' in rnicd's configuration";
+		return client_by_design(
+			"its queue pairs connect without rdma_cm: set 'qp-port' in rnicd's configuration",
+			"its queue pairs connect without rdma_cm: set qp-port (RNIC_EMBEDDED_KEYS=qp-port=PORT)",
+			"its queue pairs connect without rdma_cm, and the designs host and assisted by rdma_cm only: "
+			"run the program without --design");
+	*err = EINVAL;
 	if (n > 0 && !g[0].file)
 		return "the descriptor is neither of a file nor of a folder";
 	return NULL;
@@ -98,10 +106,11 @@ static const char *xrcd_refusal(const struct ipc_open_xrcd *r, const struct fds_
 void client_open_xrcd(struct client *c, struct fds_given *g, uint32_t n)
 {
 	const struct ipc_open_xrcd *r = &c->req.open_xrcd;
-	const char *no = xrcd_refusal(r, g, n);
+	int err;
+	const char *no = xrcd_refusal(r, g, n, &err);
 
 	if (no != NULL) {
-		client_error(c, EINVAL, "XRC domain: %s", no);
+		client_error(c, err, "XRC domain: %s", no);
 		return;
 	}
 	struct xrcd *d = n > 0 ? domain_find(c, r->dev, &g[0]) : NULL;

@@ -285,13 +285,17 @@ static void cm_conn_opened(struct cmd *cmd)
 		break;
 	case CONN_FULL:
 		op_end(o, ENOMEM,
-		       "the worker has no room for another connection: raise 'flows' in rnicd's configuration");
+		       rnicd.own
+			       ? "no memory or descriptor for another connection: raise the program's limit (ulimit -n)"
+			       : "the worker has no room for another connection: raise 'flows' in rnicd's configuration");
 		break;
 	case CONN_OK:
 	case CONN_QP:
 		op_end(o, qv == QP_NO_MEMORY ? ENOMEM : EINVAL,
 		       qv == QP_NO_MEMORY
-			       ? "too many connections are being set up at once: raise 'memory' in rnicd's configuration"
+			       ? rnicd.own ? "too many connections are being set up at once: connect again later"
+					   : "too many connections are being set up at once: raise 'memory' in rnicd's "
+					     "configuration"
 		       : qv == QP_BAD_PRIV
 			       ? "the private data is too long: 508 bytes with MPA revision 2, 512 with 1"
 			       : "the queue pair is connected already, or in a state that cannot be connected");

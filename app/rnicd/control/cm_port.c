@@ -31,8 +31,12 @@ const char *cm_port_refusal(const struct client *c, uint32_t dev, uint16_t port)
 
 	for (uint32_t d = first; port != 0 && d < last; d++)
 		if (rnicd.port[d]->cfg->qp_port == port)
-			return "it is qp-port, on which only rnicd itself connects queue pairs: choose another port, or move "
-			       "qp-port in rnicd's configuration, on all hosts";
+			return client_by_design(
+				"it is qp-port, on which only rnicd itself connects queue pairs: choose another port, "
+				"or move qp-port in rnicd's configuration, on all hosts",
+				"it is qp-port, on which queue pairs connect without rdma_cm: choose another port, or "
+				"move qp-port on all hosts (RNIC_EMBEDDED_KEYS=qp-port=PORT)",
+				"it is qp-port: choose another port");
 	return port == 0 || port >= CM_PORT_FREE || c->uid == 0 || c->uid == geteuid()
 		       ? NULL
 		       : "ports below 1024 are root's, as those of the system: choose another one";

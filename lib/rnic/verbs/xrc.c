@@ -28,13 +28,8 @@ struct ibv_xrcd *rnic_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr
 
 	if ((a->comp_mask & all) != all || (a->comp_mask & ~all) != 0)
 		rc = EINVAL;
-	else if (!rnic_ctx(c)->info.xrc)
-		rc = EOPNOTSUPP;
 	else if (a->fd != -1 && !may_be_shared(a->fd))
 		rc = fcntl(a->fd, F_GETFD) < 0 ? EBADF : EINVAL;
-	if (rc == EOPNOTSUPP)
-		rnic_unsupported("ibv_open_xrcd", "its queue pairs connect without rdma_cm: set 'qp-port' in rnicd's "
-						  "configuration");
 	x = rc == 0 ? calloc(1, sizeof(*x)) : NULL;
 	if (x == NULL) {
 		errno = rc != 0 ? rc : ENOMEM;
