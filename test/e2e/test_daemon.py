@@ -327,14 +327,24 @@ def a_library_that_others_may_write_is_not_run():
             shutil.copy(source, path)
         p = Process([run, "true"])
         assert p.wait() == 0 and not p.err, p.tail()
-        for path, mode, back in ((lib, 0o646, 0o644), (os.path.dirname(lib), 0o777, 0o755)):
+        above = os.path.join(tmp, "lib")
+        cases = [(lib, 0o646, 0o644), (lib, 0o1646, 0o644), (os.path.dirname(lib), 0o777, 0o755), (above, 0o757, 0o755)]
+        if os.geteuid() == 0:
+            for path in (lib, above):
+                os.chown(path, 0, 65534)
+            cases += [(lib, 0o664, 0o644), (above, 0o775, 0o755)]
+        for path, mode, back in cases:
             os.chmod(path, mode)
             p = Process([run, "true"])
             assert p.wait() == 127 and "others may write to" in p.stderr(), p.tail()
             os.chmod(path, back)
+        os.chmod(above, 0o1777)
+        assert Process([run, "true"]).wait() == 0, "in a sticky folder nobody else can replace the folder rnic"
         if os.geteuid() == 0:
-            os.chown(lib, 65534, 65534)
-            assert Process([run, "true"]).wait() == 127
+            for path in (above, lib):
+                os.chown(path, 65534, 65534)
+                assert Process([run, "true"]).wait() == 127
+                os.chown(path, 0, 0)
 
 
 @case

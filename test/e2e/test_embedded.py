@@ -72,6 +72,7 @@ def rping():
 
 @case
 def an_embedded_program_is_not_sent_to_rnicds_configuration():
+    need("ibv_xsrq_pingpong")
     with Host() as h:
         p = h.run(RNICRUN, "ibv_xsrq_pingpong", "-d", "rnic-lo", "-g", "0", RNIC_EMBEDDED_KEYS="qp-port=0")
         assert p.wait() != 0 and "RNIC_EMBEDDED_KEYS=qp-port=PORT" in p.stderr(), p.tail()
