@@ -136,11 +136,11 @@ static bool can_register(struct ibv_pd *pd, int flags)
 	void *mem = mmap(NULL, PART, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
 	struct ibv_mr *mr = mem != MAP_FAILED ? ibv_reg_mr(pd, mem, PART, IBV_ACCESS_LOCAL_WRITE) : NULL;
 
-	if (mr == NULL)
-		return false;
-	ibv_dereg_mr(mr);
-	munmap(mem, PART);
-	return true;
+	if (mr != NULL)
+		ibv_dereg_mr(mr);
+	if (mem != MAP_FAILED)
+		munmap(mem, PART);
+	return mr != NULL;
 }
 
 static void check_registration(struct ibv_device *dev)
@@ -258,11 +258,12 @@ static void check_program(const char *program)
 static void check_daemon(const char *sock)
 {
 	int status = 0, up[2];
-	char byte;
 
 	fflush(stdout);
-	if (pipe2(up, O_CLOEXEC) != 0)
+	if (pipe2(up, O_CLOEXEC) != 0) {
+		wrong("rnicd at %s was not checked: there is no pipe (%s)", sock, strerror(errno));
 		return;
+	}
 	pid_t pid = fork();
 	if (pid == 0) {
 		bad = 0;
@@ -275,13 +276,14 @@ static void check_daemon(const char *sock)
 	}
 	close(up[1]);
 	struct pollfd end = { .fd = up[0], .events = POLLIN };
-	if (pid < 0 || (poll(&end, 1, ANSWER_MS) == 0 && kill(pid, SIGKILL) == 0)) {
+	if (pid < 0)
+		wrong("rnicd at %s was not checked: there is no process (%s)", sock, strerror(errno));
+	else if (poll(&end, 1, ANSWER_MS) <= 0 && kill(pid, SIGKILL) == 0)
 		wrong("rnicd at %s accepts the connection but has not answered for %d s: is it stopped? Its log may say more",
 		      sock, ANSWER_MS / 1000);
-	} else if (read(up[0], &byte, 1) < 0) {
-		wrong("the check of rnicd at %s was lost: %s", sock, strerror(errno));
-	}
-	if (pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) != 0)
+	else if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		wrong("the check of rnicd at %s has crashed", sock);
+	else if (WEXITSTATUS(status) != 0)
 		bad = 1;
 	close(up[0]);
 }

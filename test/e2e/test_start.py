@@ -318,6 +318,8 @@ def doctor_looks_at_limits_and_programs():
         assert p.wait() == 1 and "ulimit -f unlimited" in p.stdout(), p.tail()
         p = d.run("sh", "-c", f"ulimit -v 3000000; exec {RNICRUN} --doctor")
         assert p.wait() == 1 and "ulimit -v unlimited" in p.stdout(), p.tail()
+        p = d.run("sh", "-c", f"ulimit -n 4; exec {RNICRUN} --doctor")  # too few for the pipe to the check of rnicd
+        assert p.wait() == 1 and "was not checked" in p.stdout() and "Programs cannot run yet" in p.stdout(), p.tail()
         with open(os.path.join(tmp, "plain.c"), "w", encoding="ascii") as f:
             f.write("int main(void) { return 0; }\n")
         subprocess.run(["cc", "-static", "-o", "still", "plain.c"], cwd=tmp, check=True)
