@@ -116,12 +116,13 @@ int raw_open(struct raw *r)
 	int fds[3];
 
 	*r = (struct raw){ .sock = raw_dial(),
-			   .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+			   .wake = -1,
 			   .fd = { -1, -1, -1 },
 			   .size = { RAW_QUEUES, RAW_ARENA, 0 },
 			   .next = IPC_QUEUES_FREE_OFF };
 	if (r->sock < 0)
 		return errno;
+	r->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	raw_must(r->wake >= 0, "eventfd");
 	raw_must(ipc_region_create(IPC_REGION_QUEUES, RAW_QUEUES, &r->fd[0]) == 0 &&
 			 ipc_region_create(IPC_REGION_ARENA, RAW_ARENA, &r->fd[1]) == 0 &&

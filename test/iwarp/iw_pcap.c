@@ -13,11 +13,38 @@
 #define PCAP_REC_LEN 16
 #define ETH_LEN      14
 
+/* The next record's octets, of which there are *n; NULL: there is no whole one. */
+static uint8_t *record(struct iw_pcap *p, uint32_t *n)
+{
+	if (p->size - p->off < PCAP_REC_LEN)
+		return NULL;
+	memcpy(n, p->data + p->off + 8, sizeof(*n));
+	if (*n > p->size - p->off - PCAP_REC_LEN)
+		return NULL;
+	uint8_t *at = p->data + p->off + PCAP_REC_LEN;
+	p->off += PCAP_REC_LEN + *n;
+	return at;
+}
+
+/* Whether the file is a capture of whole records. */
+static bool is_whole(struct iw_pcap *p)
+{
+	uint32_t magic = 0, n;
+
+	if (p->size < PCAP_HDR_LEN)
+		return false;
+	memcpy(&magic, p->data, sizeof(magic));
+	for (p->off = PCAP_HDR_LEN; record(p, &n) != NULL;)
+		;
+	const bool whole = p->off == p->size;
+	p->off = PCAP_HDR_LEN;
+	return magic == PCAP_MAGIC && whole;
+}
+
 bool iw_pcap_open(struct iw_pcap *p, const char *path)
 {
 	FILE *f = fopen(path, "rb");
 	long size;
-	uint32_t magic = 0;
 
 	*p = (struct iw_pcap){ 0 };
 	if (f == NULL)
@@ -25,15 +52,13 @@ bool iw_pcap_open(struct iw_pcap *p, const char *path)
 	fseek(f, 0, SEEK_END);
 	size = ftell(f);
 	rewind(f);
-	p->data = malloc(size > 0 ? (size_t)size : 1);
-	p->size = fread(p->data, 1, (size_t)size, f);
+	p->data = size > 0 ? malloc((size_t)size) : NULL;
+	p->size = p->data != NULL ? fread(p->data, 1, (size_t)size, f) : 0;
 	fclose(f);
-	if (p->size >= PCAP_HDR_LEN)
-		memcpy(&magic, p->data, sizeof(magic));
-	p->off = PCAP_HDR_LEN;
-	if (magic != PCAP_MAGIC)
-		iw_pcap_close(p);
-	return magic == PCAP_MAGIC;
+	if (is_whole(p))
+		return true;
+	iw_pcap_close(p);
+	return false;
 }
 
 void iw_pcap_close(struct iw_pcap *p)
@@ -67,18 +92,12 @@ static bool read_tcp(uint8_t *k, uint32_t n, struct iw_seg *s)
 
 bool iw_pcap_next(struct iw_pcap *p, struct iw_seg *s)
 {
-	while (p->size - p->off >= PCAP_REC_LEN) {
-		uint32_t caplen;
+	uint32_t n;
+	uint8_t *k;
 
-		memcpy(&caplen, p->data + p->off + 8, sizeof(caplen));
-		p->off += PCAP_REC_LEN;
-		if (caplen > p->size - p->off)
-			return false;
-		uint8_t *k = p->data + p->off;
-		p->off += caplen;
-		if (read_tcp(k, caplen, s))
+	while ((k = record(p, &n)) != NULL)
+		if (read_tcp(k, n, s))
 			return true;
-	}
 	return false;
 }
 
@@ -97,10 +116,14 @@ bool iw_flow_owns(const struct iw_flow *f, const struct iw_seg *s)
 	return f->src == s->src && f->dst == s->dst && f->sport == s->sport && f->dport == s->dport;
 }
 
-void iw_flow_add(struct iw_flow *f, const struct iw_seg *s)
+bool iw_flow_add(struct iw_flow *f, const struct iw_seg *s)
 {
-	if (s->len > 0 && f->n_held < sizeof(f->held) / sizeof(f->held[0]))
-		f->held[f->n_held++] = *s;
+	if (s->len == 0)
+		return true;
+	if (f->n_held == sizeof(f->held) / sizeof(f->held[0]))
+		return false;
+	f->held[f->n_held++] = *s;
+	return true;
 }
 
 bool iw_flow_pull(struct iw_flow *f, struct iw_seg *s)

@@ -24,7 +24,9 @@ struct iw_seg {
 #define IW_TCP_FIN 0x01
 #define IW_TCP_SYN 0x02
 
+/* False: there is no such capture, or the file is cut off. */
 bool iw_pcap_open(struct iw_pcap *p, const char *path);
+/* The next TCP segment; other packets are passed over. False: the end of the capture. */
 bool iw_pcap_next(struct iw_pcap *p, struct iw_seg *s);
 void iw_pcap_close(struct iw_pcap *p);
 
@@ -39,7 +41,8 @@ struct iw_flow {
 
 void iw_flow_start(struct iw_flow *f, const struct iw_seg *syn);
 bool iw_flow_owns(const struct iw_flow *f, const struct iw_seg *s);
-void iw_flow_add(struct iw_flow *f, const struct iw_seg *s);
+/* False: too many segments are held, and this one is lost. */
+bool iw_flow_add(struct iw_flow *f, const struct iw_seg *s);
 /* True: *s is the next piece of the stream, in order and without repeats. */
 bool iw_flow_pull(struct iw_flow *f, struct iw_seg *s);
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -336,7 +337,7 @@ static void read_capture(struct run *r, const char *name)
 		}
 		if (s == NULL)
 			continue;
-		iw_flow_add(&s->flow, &seg);
+		assert_true(iw_flow_add(&s->flow, &seg));
 		while (iw_flow_pull(&s->flow, &seg))
 			feed(r, s, seg.body, seg.len);
 	}
@@ -427,6 +428,26 @@ static void raw_probes_do_no_harm(void **state)
 	assert_true(terms >= 3 * 15);
 }
 
+/* What a file has lost at its end would be missing without a word. */
+static void capture_that_is_cut_off_is_not_read(void **state)
+{
+	char from[512], to[] = "/tmp/rnic-capture-XXXXXX";
+	struct iw_pcap whole, part;
+	int fd = mkstemp(to);
+
+	(void)state;
+	snprintf(from, sizeof(from), "%s/%s.pcap", CAPTURES_DIR, "crc_01_connect");
+	assert_true(fd >= 0 && iw_pcap_open(&whole, from));
+	assert_int_equal(write(fd, whole.data, whole.size), whole.size);
+	assert_true(iw_pcap_open(&part, to));
+	iw_pcap_close(&part);
+	assert_int_equal(ftruncate(fd, (off_t)whole.size - 1), 0);
+	assert_false(iw_pcap_open(&part, to));
+	iw_pcap_close(&whole);
+	close(fd);
+	unlink(to);
+}
+
 /* ---- the expected lines ---- */
 
 static struct capture caps[MAX_CASES];
@@ -496,7 +517,7 @@ static void load_summary(void)
 
 int main(void)
 {
-	struct CMUnitTest tests[MAX_CASES + 2] = { 0 };
+	struct CMUnitTest tests[MAX_CASES + 3] = { 0 };
 	uint32_t n = 0;
 
 	load_decoded();
@@ -507,5 +528,6 @@ int main(void)
 						  .initial_state = &caps[i] };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(terminates_of_siw_are_understood);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(raw_probes_do_no_harm);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(capture_that_is_cut_off_is_not_read);
 	return _cmocka_run_group_tests("captures", tests, n, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static void load(const char *name)
 			struct iw_seg piece;
 			if (!iw_flow_owns(&f[i], &seg))
 				continue;
-			iw_flow_add(&f[i], &seg);
+			assert_true(iw_flow_add(&f[i], &seg));
 			while (iw_flow_pull(&f[i], &piece)) {
 				assert_true(s[i]->n + piece.len <= STREAM);
 				memcpy(s[i]->p + s[i]->n, piece.body, piece.len);

@@ -305,6 +305,8 @@ void sock_unwatch(struct sock *s, int fd);
 /* Whether a read would not wait: there are bytes, the end of the stream, or an error. */
 bool sock_readable(const struct sock *s);
 bool sock_is_connected(const struct sock *s);
+/* Bits IPC_STREAM_* of a connection. acquire: pairs with rnicd's release; the bytes that they tell of are there. */
+static inline uint32_t sock_state(const struct sock *s) { return __atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE); }
 uint32_t sock_unread(const struct sock *s);
 int sock_pending_error(struct sock *s);
 

@@ -6,10 +6,7 @@
 
 #include "rnic/sock/sock.h"
 
-static bool is_over(const struct sock *s)
-{
-	return (__atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE) & IPC_STREAM_ENDED) != 0;
-}
+static bool is_over(const struct sock *s) { return (sock_state(s) & IPC_STREAM_ENDED) != 0; }
 
 /* Whether the peer has not acknowledged all bytes yet. */
 static bool unsent(const struct sock *s)

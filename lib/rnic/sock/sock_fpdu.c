@@ -23,7 +23,7 @@ void sock_fpdus_out(const struct sock *s, uint32_t ahead, uint32_t step)
 
 bool sock_fpdus_in(const struct sock *s, uint32_t offset, uint32_t step)
 {
-	if ((__atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE) & IPC_STREAM_SUMS) != 0)
+	if ((sock_state(s) & IPC_STREAM_SUMS) != 0)
 		return true;
 	say_fpdus(&s->mem->rx_fpdus, s->mem->rx_head, s->mem->rx_head - offset, step);
 	return false;
@@ -32,7 +32,7 @@ bool sock_fpdus_in(const struct sock *s, uint32_t offset, uint32_t step)
 uint32_t sock_summed(const struct sock *s)
 {
 	/* acquire: pairs with rnicd's releases. A new rx_summed may be seen before its rx_tail: then the result is 0 */
-	if ((__atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE) & IPC_STREAM_SUMS) == 0)
+	if ((sock_state(s) & IPC_STREAM_SUMS) == 0)
 		return 0;
 	uint32_t n = __atomic_load_n(&s->mem->rx_summed, __ATOMIC_ACQUIRE) - s->mem->rx_head;
 	return n <= sock_unread(s) ? n : 0;

@@ -12,8 +12,7 @@ __attribute__((visibility("default"))) int rnicsock_see(uint32_t version, int fd
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return ENOTSOCK;
-	bool connected = s->kind == SOCK_IS_STREAM &&
-			 (__atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE) & IPC_STREAM_CONNECTED) != 0;
+	bool connected = s->kind == SOCK_IS_STREAM && (sock_state(s) & IPC_STREAM_CONNECTED) != 0;
 	if (connected)
 		*seen = (struct sock_seen){ .told = s->told,
 					    .watched = __atomic_load_n(&s->watched, __ATOMIC_RELAXED),

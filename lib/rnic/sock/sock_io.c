@@ -23,8 +23,6 @@ static uint32_t fin_of(const struct sock *s) { return __atomic_load_n(&s->mem->f
 /* Whether connect() has reported its result, in any process. */
 static bool connect_told(const struct sock *s) { return (fin_of(s) & IPC_STREAM_TOLD) != 0; }
 
-static uint32_t state_of(const struct sock *s) { return __atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE); }
-
 /* Bytes to read; UINT32_MAX: the indices are impossible. */
 static uint32_t unread(const struct sock *s)
 {
@@ -43,7 +41,7 @@ static uint32_t room(const struct sock *s)
 bool sock_is_connected(const struct sock *s)
 {
 	return s->kind == SOCK_IS_STREAM &&
-	       (state_of(s) & (IPC_STREAM_CONNECTED | IPC_STREAM_ENDED)) == IPC_STREAM_CONNECTED;
+	       (sock_state(s) & (IPC_STREAM_CONNECTED | IPC_STREAM_ENDED)) == IPC_STREAM_CONNECTED;
 }
 
 uint32_t sock_unread(const struct sock *s)
@@ -93,7 +91,7 @@ static void settle_out(const struct sock *s, int fd)
 	if (sock_libc_put(fd, block, sizeof(block)) < 0)
 		errno = saved;
 	__atomic_fetch_or(&s->mem->want, IPC_STREAM_WANT_OUT, __ATOMIC_SEQ_CST);
-	if (room(s) >= OUT_ROOM || (state_of(s) & IPC_STREAM_ENDED) || (fin_of(s) & IPC_STREAM_FIN))
+	if (room(s) >= OUT_ROOM || (sock_state(s) & IPC_STREAM_ENDED) || (fin_of(s) & IPC_STREAM_FIN))
 		sock_bell(s);
 	errno = saved;
 }
@@ -118,7 +116,7 @@ short sock_bound_events(const struct sock *s)
 /* rnicd has closed its end of the descriptor, so the connection is gone. */
 static void lost(const struct sock *s)
 {
-	if ((state_of(s) & IPC_STREAM_ENDED) != 0)
+	if ((sock_state(s) & IPC_STREAM_ENDED) != 0)
 		return;
 	s->mem->error = ECONNRESET;
 	__atomic_fetch_or(&s->mem->state, IPC_STREAM_ENDED, __ATOMIC_RELEASE);
@@ -129,7 +127,7 @@ short sock_stream_events(const struct sock *s, short told)
 {
 	if ((told & POLLHUP) != 0)
 		lost(s);
-	uint32_t state = state_of(s), fin = fin_of(s);
+	uint32_t state = sock_state(s), fin = fin_of(s);
 	bool ended = (state & IPC_STREAM_ENDED) != 0, connected = (state & IPC_STREAM_CONNECTED) != 0;
 	bool none = ended && !connected &&
 		    (fin & IPC_STREAM_TOLD) != 0; /* a failed connect() was reported: as if there had been none */
@@ -177,7 +175,7 @@ void sock_unwatch(struct sock *s, int fd)
 
 bool sock_readable(const struct sock *s)
 {
-	return unread(s) != 0 || (state_of(s) & (IPC_STREAM_PEER_FIN | IPC_STREAM_ENDED)) != 0;
+	return unread(s) != 0 || (sock_state(s) & (IPC_STREAM_PEER_FIN | IPC_STREAM_ENDED)) != 0;
 }
 
 bool sock_does_not_block(int fd, int flags) { return (flags & MSG_DONTWAIT) != 0 || sock_libc_blocks_not(fd); }
@@ -216,7 +214,7 @@ static bool may_go_on(const struct sock *s, short events)
 {
 	if (events == POLLIN)
 		return sock_readable(s);
-	return room(s) >= OUT_ROOM || (state_of(s) & IPC_STREAM_ENDED) != 0;
+	return room(s) >= OUT_ROOM || (sock_state(s) & IPC_STREAM_ENDED) != 0;
 }
 
 /*
@@ -275,7 +273,7 @@ static size_t fit(uint32_t there, size_t room) { return there < room ? there : r
 
 int sock_pending_error(struct sock *s)
 {
-	if (s->kind != SOCK_IS_STREAM || !(state_of(s) & IPC_STREAM_ENDED))
+	if (s->kind != SOCK_IS_STREAM || !(sock_state(s) & IPC_STREAM_ENDED))
 		return 0;
 	return __atomic_exchange_n(&s->mem->error, 0, __ATOMIC_RELAXED);
 }
@@ -331,7 +329,7 @@ static size_t take_out(struct sock *s, uint32_t n, const struct iovec *iov, int 
 /* Returns bytes, 0 at the end of the stream, -1 and errno. EAGAIN: nothing has come yet. */
 static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size_t skip, int flags)
 {
-	uint32_t state = state_of(s),
+	uint32_t state = sock_state(s),
 		 there = unread(s); /* read after the state, which shows an end only behind the last bytes */
 
 	if (there == UINT32_MAX) {
@@ -405,7 +403,7 @@ static void wait_for_all(const struct sock *s, int fd, size_t want, int flags)
 
 	if (want > IPC_STREAM_RING)
 		want = IPC_STREAM_RING;
-	while (unread(s) < want && (state_of(s) & (IPC_STREAM_PEER_FIN | IPC_STREAM_ENDED)) == 0 &&
+	while (unread(s) < want && (sock_state(s) & (IPC_STREAM_PEER_FIN | IPC_STREAM_ENDED)) == 0 &&
 	       (fin_of(s) & IPC_STREAM_DEAF) == 0 && !sock_does_not_block(fd, flags) && sock_now() < end)
 		if (nanosleep(&nap, NULL) != 0)
 			return; /* interrupted by a signal */
@@ -467,7 +465,7 @@ static size_t copy_in(const struct sock *s, uint32_t n, const struct iovec *iov,
 /* 0: writing is possible. Else an errno; EAGAIN: not yet. */
 static int may_send(struct sock *s)
 {
-	uint32_t state = state_of(s);
+	uint32_t state = sock_state(s);
 
 	if (state & IPC_STREAM_ENDED) {
 		int err = sock_pending_error(s);
@@ -520,7 +518,7 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 	}
 	/* Also once for length 0: as in Linux, the call then reports that the socket cannot send any more. */
 	for (bool empty = want == 0 && s->kind == SOCK_IS_STREAM; put < want || empty;) {
-		if (put > 0 && (state_of(s) & IPC_STREAM_ENDED) != 0)
+		if (put > 0 && (sock_state(s) & IPC_STREAM_ENDED) != 0)
 			break; /* the next call returns the error */
 		err = may_send(s);
 		if (empty && (err == 0 || sock_is_connected(s)))
@@ -564,7 +562,7 @@ int sock_connected(struct sock *s, int fd, bool first)
 		return -1;
 	}
 	for (;;) {
-		uint32_t state = state_of(s);
+		uint32_t state = sock_state(s);
 		if (state & IPC_STREAM_CONNECTED) {
 			errno = EISCONN;
 			return sock_tell_connect(s) ? -1 : 0;

@@ -91,7 +91,7 @@ static int get_socket(struct sock *s, int name, void *to, socklen_t *len)
 
 static int get_tcp(const struct sock *s, int name, void *to, socklen_t *len)
 {
-	uint32_t state = s->mem != NULL ? __atomic_load_n(&s->mem->state, __ATOMIC_ACQUIRE) : 0;
+	uint32_t state = s->mem != NULL ? sock_state(s) : 0;
 	uint32_t mss = (state & IPC_STREAM_CONNECTED) != 0 ? s->mem->mss : TCP_MSS_DEFAULT;
 	struct tcp_info info = { .tcpi_state = TCP_CLOSE, .tcpi_snd_mss = mss, .tcpi_rcv_mss = mss };
 	int v = 0;
