@@ -86,7 +86,7 @@ void rd_qp_error(struct rd_ctx *d, struct qp *qp)
 	struct rd_pair *p;
 
 	qp_set_state(qp, QP_S_ERR);
-	while ((p = rn_list_first(&rd_side_of(qp)->pairs, struct rd_pair, of_qp)) != NULL)
+	while ((p = rd_at(d, rd_side_of(qp)->pairs.first)) != NULL)
 		rd_end(d, p, RD_END_FAIL, true);
 	qp_enter_error(d->qp, qp);
 }
@@ -238,7 +238,7 @@ static void abandon(struct rd_ctx *d, struct qp *qp)
 {
 	struct rd_pair *p;
 
-	while ((p = rn_list_first(&rd_side_of(qp)->pairs, struct rd_pair, of_qp)) != NULL)
+	while ((p = rd_at(d, rd_side_of(qp)->pairs.first)) != NULL)
 		rd_end(d, p, RD_END_ABANDON, true);
 }
 
@@ -265,7 +265,8 @@ void rd_destroy(struct rd_ctx *d, struct qp *qp)
 
 void rd_lost(struct rd_ctx *d, const uint8_t addr[RD_ADDR_LEN])
 {
-	rn_list_each(struct rd_pair, p, rd_addr_list(d, addr), of_addr) {
+	for (struct rd_pair *p = rd_at(d, rd_addr_list(d, addr)->first), *next; p != NULL; p = next) {
+		next = rd_at(d, p->in[RD_IN_ADDR].next);
 		if (memcmp(p->addr, addr, RD_ADDR_LEN) != 0)
 			continue;
 		if (p->state == RD_ENDED) {

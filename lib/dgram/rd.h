@@ -149,7 +149,6 @@ struct rd_rest {
 	uint32_t msn_send, msn_read, msn_atomic; /* sending */
 	uint32_t uq_send, uq_read, uq_atomic;    /* receiving */
 	uint32_t imm_len;
-	bool wrote;
 };
 
 /*
@@ -194,6 +193,23 @@ struct rd_work {
 	struct qp_wr wr[RD_WRS];
 };
 
+/* A list of pairs, doubly linked by their places in the worker's table plus 1. 0: none. */
+struct rd_list {
+	uint32_t first, last;
+};
+struct rd_link {
+	uint32_t next, prev;
+};
+
+/* The lists in which a pair may be at the same time. */
+enum rd_in {
+	RD_IN_QP = 0, /* the QP's pairs */
+	RD_IN_RESTS,  /* the tenant's pairs that rest; the first one has rested longest */
+	RD_IN_BOTH,   /* pairs by QP and peer */
+	RD_IN_ADDR,   /* pairs by the peer's device */
+	RD_INS
+};
+
 /* A queue pair of ours, one of a peer, and their runs. A pair at rest is this struct alone. */
 struct rd_pair {
 	struct rd_work *k; /* NULL: the pair rests */
@@ -206,17 +222,15 @@ struct rd_pair {
 	struct rd_rest rest;
 	uint8_t state; /* enum rd_state; written by rd_set_state() alone */
 	uint8_t tenant;
-	bool listed; /* in the worker's list of pairs with something to send, or in a list of rd_park() */
-	bool owes;   /* the peer must get a report: of segments that had their turn, of promises, or as a probe */
-	bool loose;  /* our run is unordered */
-	bool peer_loose;
-	struct rn_slink link;    /* free list, or the worker's list of pairs with something to send */
-	struct rn_link of_qp;    /* the QP's pairs */
-	struct rn_link of_rests; /* the tenant's pairs that rest; the first one has rested longest */
-	struct rn_link of_both;  /* pairs by QP and peer */
-	struct rn_link of_addr;  /* pairs by the peer's device */
+	bool listed : 1; /* in the worker's list of pairs with something to send, or in a list of rd_park() */
+	bool owes : 1;   /* the peer must get a report: of segments that had their turn, of promises, or as a probe */
+	bool loose : 1;  /* our run is unordered */
+	bool peer_loose : 1;
+	bool wrote : 1;       /* what a pair at rest keeps of qp_msgs.wrote */
+	struct rn_slink link; /* free list, or the worker's list of pairs with something to send */
+	struct rd_link in[RD_INS];
 };
-_Static_assert(sizeof(struct rd_pair) <= 176, "a pair at rest has grown");
+_Static_assert(sizeof(struct rd_pair) <= 128, "a pair at rest has grown");
 
 /* A work request that was taken from the queue and waits for its pair, which is busy with earlier ones. */
 struct rd_send {
@@ -228,7 +242,7 @@ struct rd_send {
 
 /* What a QP of reliable datagrams has beside its struct qp: qp->beside. */
 struct rd_side {
-	struct rn_list pairs;
+	struct rd_list pairs;  /* RD_IN_QP */
 	bool loose;            /* what the QP sends is unordered */
 	bool strict;           /* the first work request that fails takes the QP to ERR */
 	bool failed;           /* a work request has failed */
@@ -267,17 +281,18 @@ struct rd_tenant {
 	uint32_t senders;     /* how many of these belong to pairs that send work requests */
 	uint32_t wides;       /* struct rd_wide in use */
 	uint32_t promised;    /* segments that are promised to the peers of all its pairs */
-	struct rn_list rests; /* pairs at rest, by of_rests */
+	struct rd_list rests; /* RD_IN_RESTS */
 };
 
 /* A worker's carrier of reliable datagrams. */
 struct rd_ctx {
 	struct qp_ctx *qp;
-	uint32_t share;      /* pairs of one tenant at most */
-	uint32_t work_share; /* working memories of one tenant at most */
-	uint32_t run;        /* the run number that was given last */
-	uint64_t probed;     /* when rd_tick() last looked at all busy pairs */
-	uint64_t probe_at;   /* when the next such look is due; RN_NEVER: nothing is under way */
+	struct rd_pair *pair; /* the table of pairs */
+	uint32_t share;       /* pairs of one tenant at most */
+	uint32_t work_share;  /* working memories of one tenant at most */
+	uint32_t run;         /* the run number that was given last */
+	uint64_t probed;      /* when rd_tick() last looked at all busy pairs */
+	uint64_t probe_at;    /* when the next such look is due; RN_NEVER: nothing is under way */
 	struct rn_pool free, works, holds, chains, wides;
 	uint32_t n_works, works_used, senders;
 	uint32_t n_wides, wides_free;
@@ -290,9 +305,9 @@ struct rd_ctx {
 	uint32_t n_waits;
 	uint64_t wait_due;       /* no wait in `waits` ends before this time */
 	uint32_t looks;          /* how many pairs of `waits`, from the first on, rd_look() must look at */
-	struct rn_list *both;    /* pairs by their QP and peer: bucket_mask + 1 lists, a power of two */
-	struct rn_list *by_addr; /* pairs by the peer's device: likewise */
-	struct rn_list one[2];   /* the only buckets until rd_give_buckets */
+	struct rd_list *both;    /* RD_IN_BOTH: bucket_mask + 1 lists, a power of two */
+	struct rd_list *by_addr; /* RD_IN_ADDR: likewise */
+	struct rd_list one[2];   /* the only buckets until rd_give_buckets */
 	uint32_t bucket_mask;
 	uint64_t key[2];
 	struct rd_tenant tenant[QP_TENANTS];
@@ -327,7 +342,7 @@ void rd_share(struct rd_ctx *d, uint32_t pairs, uint32_t works);
  * zeroed memory, 2 * n of them, n a power of two. key: random and secret, so that a peer cannot put all its pairs into
  * one bucket.
  */
-void rd_give_buckets(struct rd_ctx *d, struct rn_list *bucket, uint32_t n, const uint64_t key[2]);
+void rd_give_buckets(struct rd_ctx *d, struct rd_list *bucket, uint32_t n, const uint64_t key[2]);
 
 /* How many pairs are up. */
 uint32_t rd_pairs(const struct rd_ctx *d);

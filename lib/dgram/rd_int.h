@@ -16,8 +16,13 @@ enum rd_end {
 
 /* The QP's pair with this peer QP; NULL: there is none. */
 struct rd_pair *rd_find(const struct rd_ctx *d, const struct qp *qp, const uint8_t *addr, uint32_t peer_qpn);
+/* The pair at a place of the table, plus 1; NULL: place 0. */
+static inline struct rd_pair *rd_at(const struct rd_ctx *d, uint32_t place)
+{
+	return place != 0 ? &d->pair[place - 1] : NULL;
+}
 /* The list of the pairs with the peer's device at addr; the list may have pairs with other devices, too. */
-struct rn_list *rd_addr_list(const struct rd_ctx *d, const uint8_t *addr);
+struct rd_list *rd_addr_list(const struct rd_ctx *d, const uint8_t *addr);
 /* Gives a pair at rest its working memory. False: none is free, or the tenant has its share. */
 RN_NODISCARD bool rd_wake(struct rd_ctx *d, struct rd_pair *p);
 /* Gives a pair working memory to send work requests. False: none is free, or other senders have all they may have. */

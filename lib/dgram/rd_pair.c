@@ -8,6 +8,7 @@
 void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t n_pairs, uint32_t run)
 {
 	*d = (struct rd_ctx){ .qp = qp,
+			      .pair = pair,
 			      .share = UINT32_MAX,
 			      .work_share = UINT32_MAX,
 			      .run = run,
@@ -18,7 +19,7 @@ void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t
 	d->by_addr = &d->one[1];
 }
 
-void rd_give_buckets(struct rd_ctx *d, struct rn_list *bucket, uint32_t n, const uint64_t key[2])
+void rd_give_buckets(struct rd_ctx *d, struct rd_list *bucket, uint32_t n, const uint64_t key[2])
 {
 	d->both = bucket;
 	d->by_addr = bucket + n;
@@ -42,6 +43,38 @@ void rd_give_works(struct rd_ctx *d, struct rd_work *work, struct rd_hold *hold,
 
 /* The one writer of a pair's state. */
 static void rd_set_state(struct rd_pair *p, enum rd_state s) { p->state = (uint8_t)s; }
+
+/* ---- lists by places ---- */
+
+/* Puts the pair, which is in no list of this kind, before the pair `before` of this list; NULL: at the end. */
+static void enlist(struct rd_ctx *d, struct rd_list *l, enum rd_in in, struct rd_pair *before, struct rd_pair *p)
+{
+	const uint32_t place = (uint32_t)(p - d->pair) + 1, prev = before != NULL ? before->in[in].prev : l->last;
+	struct rd_pair *after = rd_at(d, prev);
+
+	p->in[in] = (struct rd_link){ .next = after != NULL ? after->in[in].next : l->first, .prev = prev };
+	*(after != NULL ? &after->in[in].next : &l->first) = place;
+	*(before != NULL ? &before->in[in].prev : &l->last) = place;
+}
+
+static void enlist_first(struct rd_ctx *d, struct rd_list *l, enum rd_in in, struct rd_pair *p)
+{
+	enlist(d, l, in, rd_at(d, l->first), p);
+}
+
+static void enlist_last(struct rd_ctx *d, struct rd_list *l, enum rd_in in, struct rd_pair *p)
+{
+	enlist(d, l, in, NULL, p);
+}
+
+/* Takes the pair off the list, in which it is. */
+static void delist(struct rd_ctx *d, struct rd_list *l, enum rd_in in, struct rd_pair *p)
+{
+	struct rd_pair *prev = rd_at(d, p->in[in].prev), *next = rd_at(d, p->in[in].next);
+
+	*(prev != NULL ? &prev->in[in].next : &l->first) = p->in[in].next;
+	*(next != NULL ? &next->in[in].prev : &l->last) = p->in[in].prev;
+}
 
 /* ---- pairs with something to send ---- */
 
@@ -95,24 +128,25 @@ uint32_t rd_pairs(const struct rd_ctx *d)
 
 /* ---- search ---- */
 
-static struct rn_list *both_of(const struct rd_ctx *d, uint32_t qpn, const uint8_t *addr, uint32_t peer_qpn)
+static struct rd_list *both_of(const struct rd_ctx *d, uint32_t qpn, const uint8_t *addr, uint32_t peer_qpn)
 {
 	const uint64_t numbers = (uint64_t)qpn << 32 | peer_qpn;
 
 	return &d->both[rn_sip_hash(d->key, addr, RD_ADDR_LEN, numbers) & d->bucket_mask];
 }
 
-struct rn_list *rd_addr_list(const struct rd_ctx *d, const uint8_t *addr)
+struct rd_list *rd_addr_list(const struct rd_ctx *d, const uint8_t *addr)
 {
 	return &d->by_addr[rn_sip_hash(d->key, addr, RD_ADDR_LEN, 0) & d->bucket_mask];
 }
 
 struct rd_pair *rd_find(const struct rd_ctx *d, const struct qp *qp, const uint8_t *addr, uint32_t peer_qpn)
 {
-	rn_list_each(struct rd_pair, p, both_of(d, qp->qpn, addr, peer_qpn), of_both)
-		if (p->qp == qp && p->peer_qpn == peer_qpn && memcmp(p->addr, addr, RD_ADDR_LEN) == 0)
-			return p;
-	return NULL;
+	struct rd_pair *p = rd_at(d, both_of(d, qp->qpn, addr, peer_qpn)->first);
+
+	while (p != NULL && (p->qp != qp || p->peer_qpn != peer_qpn || memcmp(p->addr, addr, RD_ADDR_LEN) != 0))
+		p = rd_at(d, p->in[RD_IN_BOTH].next);
+	return p;
 }
 
 /* ---- working memory ---- */
@@ -149,7 +183,7 @@ static void go_on(const struct rd_pair *p, struct qp_msgs *m)
 	m->uq_read.msn = r->uq_read;
 	m->uq_atomic.msn = r->uq_atomic;
 	m->imm_len = r->imm_len;
-	m->wrote = r->wrote;
+	m->wrote = p->wrote;
 }
 
 bool rd_wake(struct rd_ctx *d, struct rd_pair *p)
@@ -164,7 +198,7 @@ bool rd_wake(struct rd_ctx *d, struct rd_pair *p)
 	k = rn_pool_pop(&d->works, struct rd_work, link);
 	d->works_used++;
 	t->works++;
-	rn_list_remove(&t->rests, &p->of_rests);
+	delist(d, &t->rests, RD_IN_RESTS, p);
 	rn_list_push_back(&d->busy, &k->of_busy);
 	k->pair = p;
 	k->used = d->qp->now;
@@ -231,11 +265,11 @@ void rd_rest(struct rd_ctx *d, struct rd_pair *p)
 				    .uq_send = m->uq_send.msn,
 				    .uq_read = m->uq_read.msn,
 				    .uq_atomic = m->uq_atomic.msn,
-				    .imm_len = m->imm_len,
-				    .wrote = m->wrote };
+				    .imm_len = m->imm_len };
+	p->wrote = m->wrote;
 	rn_list_remove(&d->busy, &p->k->of_busy);
 	work_back(d, p);
-	rn_list_push_back(&d->tenant[p->tenant].rests, &p->of_rests);
+	enlist_last(d, &d->tenant[p->tenant].rests, RD_IN_RESTS, p);
 }
 
 /* ---- queues to be looked at again ---- */
@@ -267,7 +301,7 @@ void rd_give_back(struct rd_ctx *d, struct rd_pair *p)
 {
 	if (p->k != NULL)
 		work_back(d, p);
-	rn_list_remove(rd_addr_list(d, p->addr), &p->of_addr);
+	delist(d, rd_addr_list(d, p->addr), RD_IN_ADDR, p);
 	d->tenant[p->tenant].ended--;
 	rd_set_state(p, p->listed ? RD_GONE : RD_FREE);
 	if (!p->listed)
@@ -389,9 +423,9 @@ void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 	if (p->k != NULL)
 		end_work(d, p, how);
 	else
-		rn_list_remove(&t->rests, &p->of_rests);
-	rn_list_remove(&rd_side_of(p->qp)->pairs, &p->of_qp);
-	rn_list_remove(both_of(d, p->qpn, p->addr, p->peer_qpn), &p->of_both);
+		delist(d, &t->rests, RD_IN_RESTS, p);
+	delist(d, &rd_side_of(p->qp)->pairs, RD_IN_QP, p);
+	delist(d, both_of(d, p->qpn, p->addr, p->peer_qpn), RD_IN_BOTH, p);
 	p->qp = NULL;
 	rd_set_state(p, RD_ENDED);
 	t->pairs--;
@@ -412,7 +446,7 @@ void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 /* Ends the tenant's pair that has rested longest. No work request fails here, as none of the pair is under way. */
 static void evict(struct rd_ctx *d, const struct rd_tenant *t, bool tell)
 {
-	struct rd_pair *p = rn_list_first(&t->rests, struct rd_pair, of_rests);
+	struct rd_pair *p = rd_at(d, t->rests.first);
 
 	if (p == NULL)
 		return;
@@ -427,7 +461,7 @@ static const struct rd_tenant *largest(const struct rd_ctx *d)
 
 	for (uint32_t i = 1; i < QP_TENANTS; i++) {
 		const struct rd_tenant *t = &d->tenant[i];
-		if (!rn_list_empty(&t->rests) && (rn_list_empty(&most->rests) || t->pairs > most->pairs))
+		if (t->rests.first != 0 && (most->rests.first == 0 || t->pairs > most->pairs))
 			most = t;
 	}
 	return most;
@@ -481,9 +515,9 @@ struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, ui
 	p->run = d->run;
 	rd_set_state(p, RD_UP);
 	d->tenant[p->tenant].pairs++;
-	rn_list_push_back(&d->tenant[p->tenant].rests, &p->of_rests);
-	rn_list_push_back(&rd_side_of(qp)->pairs, &p->of_qp);
-	rn_list_push_front(both_of(d, p->qpn, p->addr, p->peer_qpn), &p->of_both);
-	rn_list_push_front(rd_addr_list(d, p->addr), &p->of_addr);
+	enlist_last(d, &d->tenant[p->tenant].rests, RD_IN_RESTS, p);
+	enlist_last(d, &rd_side_of(qp)->pairs, RD_IN_QP, p);
+	enlist_first(d, both_of(d, p->qpn, p->addr, p->peer_qpn), RD_IN_BOTH, p);
+	enlist_first(d, rd_addr_list(d, p->addr), RD_IN_ADDR, p);
 	return p;
 }

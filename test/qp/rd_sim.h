@@ -42,7 +42,7 @@ struct rd_node {
 	struct rig_node *n;
 	struct rd_ctx d;
 	struct rd_pair pair[PAIRS];
-	struct rn_list bucket[4]; /* two for each table, so pairs share buckets: hashes collide */
+	struct rd_list bucket[4]; /* two for each table, so pairs share buckets: hashes collide */
 	struct rd_work work[PAIRS];
 	struct rd_hold hold[PAIRS * RD_WIN + PROMISES];
 	struct rd_wide wide[WIDES];

@@ -151,7 +151,7 @@ struct rd_port {
 	struct rd_fold fold[RD_PEERS];
 	struct rd_peer peer[RD_PEERS];
 	struct rd_pair pair[RD_PAIRS];
-	struct rn_list bucket[2 * RD_BUCKETS];
+	struct rd_list bucket[2 * RD_BUCKETS];
 	struct rd_work work[RD_WORKS];
 	struct rd_hold hold[RD_WORKS * RD_WIN + RD_PROMISES];
 	struct rd_wide wide[RD_WIDES];
