@@ -81,7 +81,8 @@ class Peers(Row):
 
     def __init__(self, args, kind, count):
         self.kind, self.count = kind, count
-        self.keys = {"rnicd": {"poll": "adaptive", "hugepages": "no", "flows": max(4096, 2 * count + 64)},
+        self.keys = {"rnicd": {"poll": "adaptive", "hugepages": "no", "flows": max(4096, 2 * count + 64),
+                               "quota-qps": 4096},  # the most
                      "port": {"mtu": 1500}}
         self.figures = [Figure(f"daemon's memory for a peer, {kind.upper()}, {count} peer{'' if count == 1 else 's'}",
                                "KiB", None, chart="grams memory", line=kind.upper(), x=count)]
@@ -257,6 +258,6 @@ def ratios(args):
 
 def datagram_rows(args):
     out = [*sweeps(args), *losses(args), *ratios(args), *(Incast(args, kind) for kind in ("rc", "rd"))]
-    for count in (10, 100, 1000, 10000) if args.full else (10, 100, 1000):
+    for count in (10, 100, 1000, 4000) if args.full else (10, 100, 1000):
         out += [Peers(args, kind, count) for kind in KINDS]
     return out + [Crowd(count) for count in (1000, 10000)]
