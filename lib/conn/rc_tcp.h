@@ -159,13 +159,19 @@ bool rc_tcp_out(struct rc_tcp_ctx *ctx, struct rc_tcp *c, struct tcpl_out *o);
 uint32_t rc_tcp_slices(const struct rc_tcp *c, const struct tcpl_out *o, struct rn_iov *iov, uint32_t max,
 		       bool *crc_due);
 
+/* What the path of a segment allows for the CRCs of its FPDUs. */
+enum rc_tcp_crc {
+	RC_TCP_CRC_KEPT, /* a box may cut the segment: an FPDU that is sent in parts, or may be cut, is kept as a copy */
+	RC_TCP_CRC_SUM,  /* no box cuts the segment: copies are kept only once a cut has been seen */
+	RC_TCP_CRC_OPEN  /* the bytes stay in this process: CRCs may be left open, else as RC_TCP_CRC_SUM */
+};
+
 /*
- * Copies the bytes of the segment just made, reading each once: rc_copy. inside: the bytes stay in this process, so
- * CRCs may be left open. Returns the number of FPDUs with an open CRC: all FPDUs of the segment, which then consists of
- * whole ones, or 0. If there are several, none has markers.
+ * Copies the bytes of the segment just made, reading each once: rc_copy. Returns the number of FPDUs with an open CRC:
+ * all FPDUs of the segment, which then consists of whole ones, or 0. If there are several, none has markers.
  */
 uint32_t rc_tcp_copy(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o, uint8_t *dst,
-		     bool inside);
+		     enum rc_tcp_crc crc);
 
 /* Whether any byte that waits to be sent or acknowledged lies in [base, base + len). Looks at all that is queued. */
 bool rc_tcp_refers(const struct rc_tcp *c, const uint8_t *base, uint64_t len);

@@ -183,16 +183,9 @@ bool rc_tcp_refers(const struct rc_tcp *c, const uint8_t *base, uint64_t len)
 	return false;
 }
 
-/* What to do about the CRCs of a segment's FPDUs. */
-enum crc_way {
-	CRC_SUMMED, /* sum while copying; an FPDU that is sent in parts, or may be cut on the way, is kept as a copy */
-	CRC_OPEN,   /* leave them open: every FPDU must be whole */
-	CRC_INSIDE  /* sum, on a wire inside this process: copies are kept only once a cut has been seen */
-};
-
-/* The number of FPDUs. 0: with CRC_OPEN an FPDU is not whole, or has its CRC already. */
+/* The number of FPDUs. 0: with RC_TCP_CRC_OPEN an FPDU is not whole, or has its CRC already. */
 static uint32_t copy_parts(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o, uint8_t *dst,
-			   enum crc_way way)
+			   enum rc_tcp_crc crc)
 {
 	const enum tcpl_path path = tcpl_path(&c->tcp);
 	struct walk w = walk_of(c, o);
@@ -200,26 +193,27 @@ static uint32_t copy_parts(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const
 	uint32_t n = 0;
 
 	for (; walk_next(&w, &p); dst += p.len, n++) {
-		bool open = way == CRC_OPEN;
-		p.keep = path == TCPL_PATH_CUTS || (path == TCPL_PATH_UNKNOWN && way == CRC_SUMMED);
+		bool open = crc == RC_TCP_CRC_OPEN;
+		p.keep = path == TCPL_PATH_CUTS || (path == TCPL_PATH_UNKNOWN && crc == RC_TCP_CRC_KEPT);
 		rc_copy(&ctx->rc, &c->rc, &p, dst, &open);
-		if (open != (way == CRC_OPEN))
+		if (open != (crc == RC_TCP_CRC_OPEN))
 			return 0;
 	}
 	return n;
 }
 
 uint32_t rc_tcp_copy(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o, uint8_t *dst,
-		     bool inside)
+		     enum rc_tcp_crc crc)
 {
 	const struct mpa_agreed *a = rc_agreed(&c->rc);
 
 	/* only the receiver can find the FPDUs of a segment with markers, but a single one need not be found */
-	if (inside && o->len > 0 && a->crc && (a->tx_markers == 0 || tcpl_chunk(&c->tcp, o->chunk)->len == o->len)) {
-		uint32_t n = copy_parts(ctx, c, o, dst, CRC_OPEN);
+	if (crc == RC_TCP_CRC_OPEN && o->len > 0 && a->crc &&
+	    (a->tx_markers == 0 || tcpl_chunk(&c->tcp, o->chunk)->len == o->len)) {
+		uint32_t n = copy_parts(ctx, c, o, dst, RC_TCP_CRC_OPEN);
 		if (n != 0)
 			return n;
 	}
-	(void)copy_parts(ctx, c, o, dst, inside ? CRC_INSIDE : CRC_SUMMED);
+	(void)copy_parts(ctx, c, o, dst, crc == RC_TCP_CRC_KEPT ? RC_TCP_CRC_KEPT : RC_TCP_CRC_SUM);
 	return 0;
 }

@@ -16,6 +16,20 @@ struct acked {
 	struct tcpl_newest newest; /* only with F_MODEL */
 };
 
+/* Begins to count what an ACK of `bytes` bytes says. Without F_MODEL nothing but `any` and `bytes` of newest is used. */
+static inline void acked_begin(const struct tcpl_conn *c, struct acked *a, uint32_t bytes)
+{
+	a->bytes = bytes;
+	a->known = a->sacked = a->recs = a->rtt_end = 0;
+	a->rtt = RN_NEVER;
+	a->dsack = false;
+	a->dup = (struct tcpl_block){ 0, 0 };
+	a->newest.any = false;
+	a->newest.bytes = 0;
+	if (rn_unlikely(c->flags & F_MODEL))
+		a->newest = (struct tcpl_newest){ .any = false };
+}
+
 /*
  * RFC 6298, 2; alpha 1/8, beta 1/4. min_rto_ns bounds the variance term, not the whole RTO: on a path of steady RTT a
  * delayed ACK would else look like a loss.
@@ -77,9 +91,46 @@ static void trim_rec(struct tcpl_conn *c, struct tcpl_txrec *r, uint32_t ack, st
 	}
 }
 
+/*
+ * As clean_acked(), for the records up to the first that was sent twice. While nothing is lost or SACKed, these records
+ * follow each other in the list of those in flight, too; the first left first, and the last has the shortest round trip.
+ */
+static void clean_run(struct tcpl_conn *c, uint64_t now, uint32_t ack, struct acked *a)
+{
+	const struct tcpl_txrec *first = tcpl_rec(c, c->r_head), *last = NULL;
+	uint32_t mss = c->mss_acked, i;
+
+	if ((c->flags & F_MODEL) || c->mem.track != NULL || c->n_lost != 0 || c->n_sacked != 0 ||
+	    (c->track.slow != 0 && rn_seq_le(first->end, c->track.fack)))
+		return;
+	for (i = c->r_head; i != c->r_tail; i++) {
+		const struct tcpl_txrec *r = tcpl_rec(c, i);
+
+		if (rn_seq_gt(r->end, ack) || r->rexmits != 0)
+			break;
+		mss = rn_max_u32(mss, r->end - r->seq);
+		last = r;
+	}
+	if (last == NULL)
+		return;
+	c->pipe -= last->end - first->seq;
+	c->track.first = last->next;
+	if (last->next == TCPL_NO_SLOT)
+		c->track.last = TCPL_NO_SLOT;
+	tcpl_rack_seen(c, now, last, NULL);
+	a->rtt = now - first->sent;
+	a->rtt_end = first->end;
+	c->min_rtt = rn_min_u64(c->min_rtt, now - last->sent);
+	c->mss_acked = (uint16_t)mss;
+	a->recs += i - c->r_head;
+	c->r_head = i;
+}
+
+/* Takes the records off that the ACK covers; a->rtt is still RN_NEVER. */
 static void clean_acked(struct tcpl_conn *c, uint64_t now, uint32_t ack, const struct tcpl_opts *o, struct acked *a)
 {
 	c->snd_una = ack;
+	clean_run(c, now, ack, a);
 	while (c->r_head != c->r_tail) {
 		struct tcpl_txrec *r = tcpl_rec(c, c->r_head);
 
@@ -160,9 +211,10 @@ static void progress(struct tcpl_conn *c, uint64_t now, const struct acked *a, s
 
 void tcpl_ack_fast(struct tcpl_conn *c, uint64_t now, uint32_t ack, struct tcpl_ev *ev)
 {
-	struct acked a = { .bytes = ack - c->snd_una, .rtt = RN_NEVER };
+	struct acked a;
 	uint32_t pipe = c->pipe;
 
+	acked_begin(c, &a, ack - c->snd_una);
 	clean_acked(c, now, ack, NULL, &a);
 	progress(c, now, &a, ev);
 	if (rn_unlikely(c->flags & F_MODEL))

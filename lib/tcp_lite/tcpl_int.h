@@ -175,16 +175,18 @@ static inline void tcpl_flight_del(struct tcpl_conn *c, uint32_t idx)
 	uint16_t slot = (uint16_t)tcpl_slot(c, idx);
 	const struct tcpl_txrec *r = &c->mem.rec[slot];
 	struct tcpl_track *t = tcpl_track(c, tcpl_path_of(r));
-	uint16_t before = slot == t->first ? TCPL_NO_SLOT : r->prev;
 
-	if (before == TCPL_NO_SLOT)
+	if (slot == t->first) {
 		t->first = r->next;
-	else
-		c->mem.rec[before].next = r->next;
+		if (r->next == TCPL_NO_SLOT)
+			t->last = TCPL_NO_SLOT;
+		return;
+	}
+	c->mem.rec[r->prev].next = r->next;
 	if (r->next == TCPL_NO_SLOT)
-		t->last = before;
+		t->last = r->prev;
 	else
-		c->mem.rec[r->next].prev = before;
+		c->mem.rec[r->next].prev = r->prev;
 }
 
 /* One tick is 1.05 ms (RFC 7323, 5.4 allows 1 ms to 1 s). */

@@ -39,7 +39,7 @@ static void turn(struct rig *r, int id)
 			p.n = rc_tcp_slices(c, &out, iov, RN_ARRAY_LEN(iov), &p.crc_due);
 			if (p.n == 0 && out.len > 0) {
 				p.crc_due = false;
-				rc_tcp_copy(&n->ctx, c, &out, flat, false);
+				rc_tcp_copy(&n->ctx, c, &out, flat, RC_TCP_CRC_KEPT);
 				iov[0] = (struct rn_iov){ flat, out.len };
 				p.n = 1;
 			}

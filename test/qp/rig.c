@@ -246,10 +246,10 @@ static void bytes_of(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struc
 	bool copy_first = (o->seq >> 3) & 1, crc_due;
 
 	if (copy_first)
-		rc_tcp_copy(ctx, c, o, buf, false);
+		rc_tcp_copy(ctx, c, o, buf, RC_TCP_CRC_KEPT);
 	uint32_t n = rc_tcp_slices(c, o, iov, RN_ARRAY_LEN(iov), &crc_due);
 	if (!copy_first)
-		rc_tcp_copy(ctx, c, o, buf, false);
+		rc_tcp_copy(ctx, c, o, buf, RC_TCP_CRC_KEPT);
 	if (n == 0)
 		return;
 	assert_int_equal(rn_iov_len(iov, n), o->len);

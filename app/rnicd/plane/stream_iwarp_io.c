@@ -339,7 +339,7 @@ static struct rte_mbuf *iw_frame(struct rnicd_worker *w, struct stream *s, const
 	uint32_t hdr = pkt_tcp_hdr_len(&s->way.tmpl, o->optlen);
 	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
 	if (o->len != 0) {
-		frame_defer_crc(m, rc_tcp_copy(stream_iwarp_ctx(w), &s->qc, o, payload, way_inside(&s->way)));
+		frame_defer_crc(m, rc_tcp_copy(stream_iwarp_ctx(w), &s->qc, o, payload, way_crc(&s->way)));
 		if (!way_defers(&s->way)) {
 			sum = pkt_sum(payload, o->len);
 			w->tcp.rc.qp.stats.summed_tx += o->len;

@@ -18,7 +18,7 @@ static struct rte_mbuf *linear(struct rnicd_worker *w, struct conn *c, const str
 	uint32_t hdr = pkt_tcp_hdr_len(&c->way.tmpl, o->optlen);
 	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr);
 
-	frame_defer_crc(m, rc_tcp_copy(&w->tcp, &c->qc, o, payload, way_inside(&c->way)));
+	frame_defer_crc(m, rc_tcp_copy(&w->tcp, &c->qc, o, payload, way_crc(&c->way)));
 	uint64_t sum = 0;
 	if (!way_defers(&c->way)) {
 		sum = pkt_sum(payload, o->len);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "border/cmd.h"
+#include "conn/rc_tcp.h"
 #include "plane/arp.h"
 #include "plane/port_tx.h"
 #include "tcp_lite/tcpl_track.h"
@@ -40,11 +41,16 @@ void way_refresh(struct rnicd_worker *w, struct way *way);
 uint32_t way_room(const struct rnicd_worker *w, const struct way *way);
 /* True: the checksum is left open, since the port computes it or the frame does not leave the process. */
 static inline bool way_defers(const struct way *way) { return way->port->caps.tx_csum || way->neigh == NULL; }
-/* True: the frame's receiver is a connection of this process, so the CRC of an FPDU may be left open. */
-static inline bool way_inside(const struct way *way)
+/* What may be done with the CRCs of FPDUs: they may be left open where the frame's receiver is in this process. */
+static inline enum rc_tcp_crc way_crc(const struct way *way)
 {
-	return (way->port->caps.wire_mem || way->neigh == NULL) && !way->port->crc_always;
+	if (!way->port->caps.wire_mem && way->neigh != NULL)
+		return RC_TCP_CRC_KEPT;
+	if (!way->port->crc_always)
+		return RC_TCP_CRC_OPEN;
+	return way->port->cfg->impair.resegment == RNICD_RESEGMENT_OFF ? RC_TCP_CRC_SUM : RC_TCP_CRC_KEPT;
 }
+static inline bool way_inside(const struct way *way) { return way_crc(way) == RC_TCP_CRC_OPEN; }
 /*
  * Writes the headers of segment o to m and marks what of the checksum is still to be computed; returns the length of
  * the headers. payload_sum: pkt_sum() of the payload; not looked at where way_defers().
