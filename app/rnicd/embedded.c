@@ -230,6 +230,7 @@ static int start(struct ipc_own *own, int pair[2])
 	}
 	fcntl(pair[1], F_SETFL, O_NONBLOCK);
 	client_serve_sockets(no_sockets);
+	cm_port_share(ks_hold, ks_hold_end);
 	if (own->design == IPC_OWN_EMBEDDED)
 		cm_sidr_share(ks_pass_serve, ks_pass_serve_end);
 	oob_start();

@@ -68,6 +68,20 @@ def a_program_of_its_own_iwarp_is_not_sent_to_rnicds_configuration():
 
 
 @case
+def port_0_is_no_port_that_a_program_over_rnicd_takes_before_listen():
+    with Daemon(pair_conf()) as d:
+        for design in ("host", "assisted"):
+            p = End(d, design).run(RNICRUN, helper("port_zero"), A)
+            port = p.wait_line("port").split()[1]
+            other = End(d, "offloaded").run(RNICRUN, "rping", "-s", "-a", A, "-p", port)
+            assert other.wait() != 0 and "Address already in use" in other.stdout() + other.stderr(), other.tail()
+            p.p.stdin.write("\n\n")
+            p.p.stdin.flush()
+            p.ok()
+            assert p.out[-2:] == ["listen", "destroy"], p.tail()
+
+
+@case
 def rping_between_the_designs():
     with Daemon(pair_conf()) as d:
         pairings(d, programs.rping)

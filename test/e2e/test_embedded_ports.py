@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Datagram queue pairs of embedded programs with a UDP port of their own: between two processes of one host, between two
+Ports that the connection manager chooses for embedded programs, and datagram queue pairs of embedded programs with a UDP port of their own: between two processes of one host, between two
 hosts, and with a program over rnicd. A port has one owner on the host, and is free again when its owner has ended.
 """
+import contextlib
 import errno
 import signal
 import socket
@@ -12,8 +13,8 @@ import subprocess
 import sys
 
 import nets
-from gram_ends import End, running, send
-from host_rig import Host, open_to_all
+from gram_ends import End, running, send, tell
+from host_rig import Host, in_netns, open_to_all
 from rig import PATIENCE, RNICRUN, Skip, case, helper, main, need
 from wire_check import crc32c
 
@@ -163,6 +164,102 @@ def what_does_not_come_from_the_port_that_its_sender_names_is_dropped():
                 nets.In(here).run(lambda s=sport, d=dport, m=message(src, dst): shoot(s, d, m))
             for end in (p, q):
                 assert end.ok().endswith(f"whole 1 from {number(7005)}"), end.tail()
+
+
+RANGE = range(40000, 40008)
+
+
+@contextlib.contextmanager
+def few_ports(address, used):
+    """A host whose kernel chooses ports of RANGE only, and where sockets of another program have the ports `used`."""
+    def occupy():
+        for port in used:
+            taken.append(socket.create_server((address, port)))
+
+    taken = []
+    with nets.two_hosts(A, B) as (ns, _):
+        nets.sh("ip", "netns", "exec", ns, "sysctl", "-qw", f"net.ipv4.ip_local_port_range={RANGE[0]} {RANGE[-1]}")
+        nets.In(ns).run(occupy)
+        try:
+            yield ns
+        finally:
+            for s in taken:
+                s.close()
+
+
+def port_zero(ns, *args):
+    return in_netns(ns, RNICRUN, "--embedded", helper("port_zero"), *args)
+
+
+def port_of(p):
+    return int(p.wait_line("port").split()[1])
+
+
+def go_on(p, says):
+    tell(p, "")
+    p.wait_line(says)
+
+
+@case
+def port_0_is_no_port_that_the_host_uses():
+    with few_ports(A, RANGE[:-2]) as ns:
+        first, second = port_zero(ns, A), port_zero(ns, A)
+        with running(first, second):
+            assert {port_of(first), port_of(second)} == set(RANGE[-2:]), (first.tail(), second.tail())
+            third = port_zero(ns, A)
+            assert third.wait() != 0 and "Address already in use" in third.stderr(), third.tail()
+            for p in (first, second):
+                go_on(p, "listen")
+            go_on(second, "destroy")
+            third = port_zero(ns, A)
+            with running(third):
+                assert port_of(third) == port_of(second), third.tail()
+
+
+@case
+def port_0_of_all_addresses_is_no_port_that_one_of_them_uses():
+    for address in (A, "127.0.0.1"):
+        with few_ports(address, RANGE[:-1]) as ns:
+            p = port_zero(ns, "0.0.0.0")
+            with running(p):
+                assert port_of(p) == RANGE[-1], p.tail()
+                go_on(p, "listen")
+
+
+@case
+def no_program_takes_a_port_between_bind_and_listen():
+    def take(address, port):
+        try:
+            socket.create_server((address, port)).close()  # with SO_REUSEADDR
+        except OSError as e:
+            return e.errno
+        return 0
+
+    with few_ports(A, ()) as ns:
+        for address in (A, "0.0.0.0"):
+            p = port_zero(ns, address)
+            with running(p):
+                port = port_of(p)
+                for other in (A, "0.0.0.0"):
+                    assert nets.In(ns).run(lambda o=other, n=port: take(o, n)) == errno.EADDRINUSE, (address, other)
+                go_on(p, "listen")
+                go_on(p, "destroy")
+            assert nets.In(ns).run(lambda n=port: take(A, n)) == 0, address
+
+
+@case
+def a_connection_of_an_id_leaves_from_the_port_that_was_chosen():
+    with few_ports(A, ()) as ns:
+        with nets.In(ns).run(lambda: socket.create_server((A, 7000))) as s:
+            s.settimeout(PATIENCE)
+            for address in (A, "0.0.0.0"):
+                p = port_zero(ns, address, A, "7000")
+                with running(p):
+                    port = port_of(p)
+                    tell(p, "")
+                    peer, at = s.accept()
+                    peer.close()
+                    assert at[1] == port, (at, port)
 
 
 sys.exit(main())

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -193,6 +194,87 @@ static void listener_that_finds_its_port_in_use_ends_no_other_listener(void **st
 	assert_int_equal(listener(CMD_UNLISTEN, 0, ~(1u << 1), port), CONN_OK);
 	assert_null(ks_listener(1, port));
 	close(other);
+}
+
+/* ---- ports that are held for the connection manager ---- */
+
+#define ALL_DEVS ((1u << DEVS) - 1)
+
+/* A bit for each device on which another program can have the port. */
+static uint32_t free_devs(uint16_t port)
+{
+	uint32_t devs = 0;
+
+	for (uint32_t d = 0; d < DEVS; d++) {
+		const union ks_sockaddr at = endpoint(LOOPBACK + d, port);
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (bind(fd, &at.sa, sizeof(at.v4)) == 0)
+			devs |= 1u << d;
+		close(fd);
+	}
+	return devs;
+}
+
+static void a_listener_takes_over_the_socket_that_holds_its_port(void **state)
+{
+	const uint16_t port = ks_hold(ALL_DEVS);
+
+	(void)state;
+	assert_int_not_equal(port, 0);
+	assert_int_equal(free_devs(port), 0);
+	assert_int_equal(listener(CMD_LISTEN, 0, 0, port), CONN_OK);
+	close(dial(port));
+	assert_int_equal(listener(CMD_UNLISTEN, 0, 0, port), CONN_OK);
+	assert_int_equal(free_devs(port), ALL_DEVS);
+}
+
+static void a_port_that_is_given_back_on_one_device_stays_held_on_the_others(void **state)
+{
+	const uint16_t port = ks_hold(ALL_DEVS);
+
+	(void)state;
+	ks_hold_end(1u << 1, port);
+	assert_int_equal(free_devs(port), 1u << 1);
+	ks_hold_end(ALL_DEVS, port);
+	assert_int_equal(free_devs(port), ALL_DEVS);
+}
+
+static void two_interfaces_with_one_address_do_not_keep_a_port_from_each_other(void **state)
+{
+	struct rnicd_port_cfg *twin = &rnicd.cfg.port[1];
+	const struct pkt_addr own = twin->ip;
+
+	(void)state;
+	twin->ip = rnicd.cfg.port[0].ip;
+	const uint16_t port = ks_hold(ALL_DEVS);
+	twin->ip = own;
+	assert_int_not_equal(port, 0);
+	assert_int_equal(free_devs(port), 1u << 1);
+	ks_hold_end(ALL_DEVS, port);
+}
+
+static void a_child_of_fork_holds_no_port(void **state)
+{
+	const uint16_t port = ks_hold(ALL_DEVS);
+	int told[2], ends[2];
+	char c;
+
+	(void)state;
+	assert_true(pipe(told) == 0 && pipe(ends) == 0);
+	const pid_t child = fork();
+	if (child == 0) {
+		close(ends[1]);
+		ks_held_close();
+		_exit(write(told[1], "x", 1) == 1 && read(ends[0], &c, 1) == 0 ? 0 : 1);
+	}
+	assert_int_equal(read(told[0], &c, 1), 1);
+	ks_hold_end(ALL_DEVS, port);
+	assert_int_equal(free_devs(port), ALL_DEVS);
+	close(ends[1]);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	close(ends[0]);
+	close(told[0]);
+	close(told[1]);
 }
 
 /* ---- datagram queue pairs of one process ---- */
@@ -416,6 +498,10 @@ int main(void)
 		cmocka_unit_test(guest_that_makes_room_may_have_input),
 		cmocka_unit_test(listener_ends_on_its_own_devices_only),
 		cmocka_unit_test(listener_that_finds_its_port_in_use_ends_no_other_listener),
+		cmocka_unit_test(a_listener_takes_over_the_socket_that_holds_its_port),
+		cmocka_unit_test(a_port_that_is_given_back_on_one_device_stays_held_on_the_others),
+		cmocka_unit_test(two_interfaces_with_one_address_do_not_keep_a_port_from_each_other),
+		cmocka_unit_test(a_child_of_fork_holds_no_port),
 		cmocka_unit_test(request_to_a_queue_pair_that_waits_for_its_next_turn_stops_no_sends),
 		cmocka_unit_test(request_at_the_end_of_a_full_turn_is_answered_in_the_next),
 		cmocka_unit_test(datagram_that_the_control_thread_has_no_room_for_is_not_lost_uncounted),

@@ -232,6 +232,13 @@ void cm_port_give(uint32_t dev, uint32_t families, uint16_t port);
 void cm_port_narrow(uint32_t dev, uint32_t families, uint16_t port);
 /* Reserves a free port; 0: all are in use. */
 uint16_t cm_port_any(uint32_t dev, uint32_t families);
+/*
+ * For devices in a client's process, which share the ports of their addresses with other programs: hold() chooses the
+ * port of cm_port_any(), and keeps other programs from it on these devices (bit mask, not 0). It returns 0 with errno
+ * EADDRINUSE if no port is free. After another errno the port is chosen as in rnicd, and may be in use. release() is
+ * called for each port that is given back, held or not.
+ */
+void cm_port_share(uint16_t (*hold)(uint32_t devs), void (*release)(uint32_t devs, uint16_t port));
 /* The next ephemeral port to try for a connection. The port is not reserved, since connections to different peers may
  * share a port. */
 uint16_t cm_port_next(uint32_t dev);

@@ -239,7 +239,10 @@ void cm_bind(struct client *c)
 	else if (!cm_port_take(dev, families, a.port))
 		a.port = 0;
 	if (a.port == 0) {
-		client_error(c, EADDRINUSE, "port %u is in use", c->req.cm_bind.addr.port);
+		if (c->req.cm_bind.addr.port == 0)
+			client_error(c, EADDRINUSE, "no port is free");
+		else
+			client_error(c, EADDRINUSE, "port %u is in use", c->req.cm_bind.addr.port);
 		return;
 	}
 	id->dev = dev;

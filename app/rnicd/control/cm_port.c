@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The TCP port numbers in use on each device and address family, by listeners and by bound ids. */
+#include <errno.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -11,6 +12,9 @@
 #define LAST  60999u
 
 #define FAMILIES 2u
+#define HOLDS    64u /* ports that are chosen at most until one is free in this process, too */
+
+_Static_assert(RNICD_MAX_PORTS <= 32, "a bit of devs_of() for each device");
 
 static uint64_t taken[FAMILIES][RNICD_MAX_PORTS][65536 / 64];
 
@@ -76,10 +80,33 @@ void cm_port_narrow(uint32_t dev, uint32_t families, uint16_t port)
 		cm_port_give(d, d != dev ? families : families & ~(uint32_t)cm_family_of(dev), port);
 }
 
+/* Of cm_port_share(); NULL: no other program has the addresses. */
+static uint16_t (*hold_port)(uint32_t devs);
+static void (*release_port)(uint32_t devs, uint16_t port);
+
+void cm_port_share(uint16_t (*hold)(uint32_t devs), void (*release)(uint32_t devs, uint16_t port))
+{
+	hold_port = hold;
+	release_port = release;
+}
+
+/* A bit for each device whose address is of these families. */
+static uint32_t devs_of(uint32_t dev, uint32_t families)
+{
+	uint32_t first = dev == CM_NO_DEV ? 0 : dev, last = dev == CM_NO_DEV ? rnicd.n_ports : dev + 1, devs = 0;
+
+	for (uint32_t d = first; d < last; d++)
+		if ((families & cm_family_of(d)) != 0)
+			devs |= UINT32_C(1) << d;
+	return devs;
+}
+
 void cm_port_give(uint32_t dev, uint32_t families, uint16_t port)
 {
 	uint32_t first = dev == CM_NO_DEV ? 0 : dev, last = dev == CM_NO_DEV ? rnicd.n_ports : dev + 1;
 
+	if (release_port != NULL)
+		release_port(devs_of(dev, families), port);
 	for (uint32_t d = first; d < last; d++)
 		for (uint32_t f = 0; f < FAMILIES; f++)
 			if ((families >> f & 1) != 0)
@@ -128,8 +155,28 @@ uint16_t cm_port_next(uint32_t dev)
 	return 0;
 }
 
+/* Reserves a port that hold_port() chooses. The ids of this process may have ports that are not held. */
+static uint16_t held_port(uint32_t dev, uint32_t families)
+{
+	const uint32_t devs = devs_of(dev, families);
+	uint16_t p;
+
+	for (uint32_t i = 0; i < HOLDS && (p = hold_port(devs)) != 0; i++) {
+		if (cm_port_take(dev, families, p))
+			return p;
+		release_port(devs, p);
+		errno = EADDRINUSE;
+	}
+	return 0;
+}
+
 uint16_t cm_port_any(uint32_t dev, uint32_t families)
 {
+	if (hold_port != NULL && devs_of(dev, families) != 0) {
+		uint16_t p = held_port(dev, families);
+		if (p != 0 || errno == EADDRINUSE)
+			return p;
+	}
 	for (uint32_t i = FIRST; i <= LAST; i++) {
 		uint16_t p = step();
 		if (cm_port_take(dev, families, p))

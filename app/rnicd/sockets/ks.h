@@ -218,6 +218,19 @@ static inline uint64_t ks_conn_due(const struct ks_conn *c)
 /* The listener of this device and TCP port; NULL: there is none. */
 struct ks_listener *ks_listener(uint32_t port, uint16_t lport);
 
+/* ---- ks_held.c ---- */
+/*
+ * Control thread: chooses a port that is free on each of the devices (bit mask, not 0), and holds the port there.
+ * Returns the port. 0 and errno: EADDRINUSE if no port is free.
+ */
+uint16_t ks_hold(uint32_t devs);
+/* Control thread: frees the port on these devices where it is held still. */
+void ks_hold_end(uint32_t devs, uint16_t port);
+/* Moves the socket that holds the port on the device into *to. False: none does. */
+bool ks_held(struct ks_src *to, uint32_t dev, uint16_t port);
+/* Called in a child of fork(): closes the child's copies of these sockets. */
+void ks_held_close(void);
+
 /* ---- ks_handed.c ---- */
 extern const struct handed_taker ks_taker;
 

@@ -88,7 +88,7 @@ enum conn_verdict ks_conn_open(const struct conn_addr *a, struct rc_params *p, s
 
 	if (pkt_addr_is_ip4(&a->remote) != pkt_addr_is_ip4(&a->local))
 		return CONN_NO_ROUTE;
-	if (!ks.net->open(&src, a))
+	if (!ks_held(&src, a->port, a->lport) && !ks.net->open(&src, a))
 		return errno == EADDRINUSE || errno == EACCES ? CONN_IN_USE : CONN_FULL;
 	c = conn_new(a, src);
 	if (c == NULL) {
@@ -210,6 +210,7 @@ enum conn_verdict ks_listen(const struct ks_listener *from)
 	const struct ks_listening how = { .backlog = l->backlog,
 					  .shared = (l->flags & RC_KEEP_RECV) != 0, /* qp-port */
 					  .tos = l->tos };
+	(void)ks_held(&l->src, l->port, l->lport);
 	if (!ks.net->listen(&l->src, &at, &how)) {
 		enum conn_verdict v = errno == EADDRINUSE || errno == EACCES ? CONN_IN_USE : CONN_FULL;
 		free(l);

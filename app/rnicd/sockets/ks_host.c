@@ -97,6 +97,8 @@ static bool host_open(struct ks_src *s, const struct conn_addr *a)
 	return false;
 }
 
+static uint16_t host_lport(const struct ks_src *s) { return s->sock->local.port; }
+
 static bool host_connect(const struct ks_src *s, const struct conn_addr *a)
 {
 	const struct ipc_addr to = endpoint_of(&a->remote, a->rport);
@@ -122,7 +124,7 @@ static int host_connected(const struct ks_src *s)
 
 static bool host_listen(struct ks_src *s, const struct conn_addr *at, const struct ks_listening *how)
 {
-	if (!host_open(s, at))
+	if (s->sock == NULL && !host_open(s, at))
 		return false;
 	int err = sock_listen(s->sock, how->backlog);
 	if (err == 0)
@@ -257,6 +259,7 @@ static void host_polled(const struct ks_src *s, bool polled)
 const struct ks_net ks_net_host = {
 	.ports = host_ports,
 	.open = host_open,
+	.lport = host_lport,
 	.connect = host_connect,
 	.connected = host_connected,
 	.listen = host_listen,

@@ -46,6 +46,17 @@ static bool kernel_open(struct ks_src *s, const struct conn_addr *a)
 	return bound(s, a);
 }
 
+static uint16_t kernel_lport(const struct ks_src *s)
+{
+	union ks_sockaddr at = { .sa = { .sa_family = AF_UNSPEC } };
+	socklen_t len = sizeof(at);
+	uint16_t port = 0;
+
+	if (getsockname(s->fd, &at.sa, &len) == 0)
+		(void)ks_sockaddr_ip(&at, &port);
+	return port;
+}
+
 static void kernel_tos(const struct ks_src *s, uint8_t tos)
 {
 	int value = tos;
@@ -83,15 +94,17 @@ static int kernel_connected(const struct ks_src *s)
 
 static bool kernel_listen(struct ks_src *s, const struct conn_addr *at, const struct ks_listening *how)
 {
+	const bool has_port = s->fd >= 0;
 	int one = 1;
 
-	s->fd = ks_socket(&at->local, SOCK_STREAM);
+	if (!has_port)
+		s->fd = ks_socket(&at->local, SOCK_STREAM);
 	if (s->fd >= 0)
 		setsockopt(s->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (s->fd >= 0 && how->shared)
 		setsockopt(s->fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
 	kernel_tos(s, how->tos); /* the listener's connections inherit the TOS */
-	if (!bound(s, at))
+	if (!has_port && !bound(s, at))
 		return false;
 	if (listen(s->fd, (int)how->backlog) == 0)
 		return true;
@@ -190,6 +203,7 @@ static void kernel_reset(const struct ks_src *s)
 const struct ks_net ks_net_kernel = {
 	.ports = ks_ports,
 	.open = kernel_open,
+	.lport = kernel_lport,
 	.keepalive = kernel_keepalive,
 	.tos = kernel_tos,
 	.connect = kernel_connect,

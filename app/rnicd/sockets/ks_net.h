@@ -52,8 +52,12 @@ struct ks_listening {
 struct ks_net {
 	/* Makes the host's devices (rnicd.port), configured as in `like` otherwise. False with a sentence in err. */
 	bool (*ports)(const struct rnicd_port_cfg *like, char *err, uint32_t err_len);
-	/* Makes a socket that is bound to the local address and port of the connection. */
+	/*
+	 * Makes a socket that is bound to the local address and port of the connection. a->lport 0: any port that is
+	 * free; lport() tells it.
+	 */
 	bool (*open)(struct ks_src *s, const struct conn_addr *a);
+	uint16_t (*lport)(const struct ks_src *s);
 	/* keepalive and tos may be NULL: then rnicd's port's configuration decides. 0 ns: no keepalive probes. */
 	void (*keepalive)(const struct ks_src *s, uint64_t ns);
 	void (*tos)(const struct ks_src *s, uint8_t tos);
@@ -61,6 +65,7 @@ struct ks_net {
 	bool (*connect)(const struct ks_src *s, const struct conn_addr *a);
 	/* 0: the socket is connected; EINPROGRESS: it is not connected yet; else the errno of the failure. */
 	int (*connected)(const struct ks_src *s);
+	/* Listens on *s, if it has a socket of open(), or else on a new socket. On failure *s has no socket. */
 	bool (*listen)(struct ks_src *s, const struct conn_addr *at, const struct ks_listening *how);
 	/* Accepts one connection of listener l. */
 	bool (*accept)(const struct ks_src *l, struct ks_src *s);

@@ -351,6 +351,7 @@ void ks_close_all(void)
 			close(c->src.fd);
 	rn_list_each(struct ks_listener, l, &ks.listeners, link)
 		close(l->src.fd);
+	ks_held_close();
 	ks_ud_close();
 	ks_pass_close();
 	close(ks.ep);
