@@ -153,7 +153,7 @@ uint32_t qp_op_len(const struct qp_msgs *m);
 RN_NOINLINE enum qp_pull qp_op_do_local(struct qp_ctx *ctx, struct qp_msgs *m);
 RN_NOINLINE void qp_op_pull(struct qp_msgs *m, struct qp_seg *seg);
 RN_NOINLINE void qp_atomic_pull(struct qp_msgs *m, struct qp_seg *seg);
-void qp_pull_short(const struct ddp_hdr *h, const uint8_t *body, struct qp_seg *seg);
+uint8_t *qp_pull_short(const struct ddp_hdr *h, struct qp_seg *seg);
 
 /* qp_push.c */
 RN_COLD enum qp_push qp_push_refuse(struct qp_ctx *ctx, struct qp_msgs *m, struct iw_err e, bool named);

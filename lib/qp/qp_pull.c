@@ -284,13 +284,13 @@ enum qp_pull qp_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, struct
 void qp_pull_empty(struct qp_msgs *m, enum qp_empty what, struct qp_seg *seg)
 {
 	const struct rdmap_read_req q = { 0 };
-	uint8_t body[RDMAP_READ_REQ_LEN];
 	struct ddp_hdr h = ddp_tagged(RDMAP_WRITE, true, m->write_stag, m->write_to);
 
 	if (what == QP_EMPTY_READ) {
 		h = ddp_untagged(RDMAP_READ_REQ, true, 0, m->msn_read++, 0);
 		(void)rdmap_readq_post(&m->readq, 0, 0, 0, QP_WR_NONE);
+		rdmap_read_req_build(qp_pull_short(&h, seg), &q);
+	} else {
+		(void)qp_pull_short(&h, seg);
 	}
-	rdmap_read_req_build(body, &q);
-	qp_pull_short(&h, body, seg);
 }

@@ -13,17 +13,15 @@ static void done_with(struct qp_msgs *m)
 	m->src = QP_SRC_NONE;
 }
 
-/* Makes a message of one segment, with the small payload that the opcode has. body: NULL if there is none. */
-void qp_pull_short(const struct ddp_hdr *h, const uint8_t *body, struct qp_seg *seg)
+/* Makes a message of one segment. Returns where the caller writes the small payload that the opcode has. */
+uint8_t *qp_pull_short(const struct ddp_hdr *h, struct qp_seg *seg)
 {
-	uint32_t len = rdmap_op_of(h->opcode)->min_payload;
+	uint8_t *payload = seg->hdr + ddp_build(seg->hdr, h);
 
-	seg->hdr_len = ddp_build(seg->hdr, h);
-	if (len > 0 && body != NULL)
-		memcpy(seg->hdr + seg->hdr_len, body, len);
-	seg->hdr_len += len;
+	seg->hdr_len = (uint32_t)(payload - seg->hdr) + rdmap_op_of(h->opcode)->min_payload;
 	seg->n = seg->len = 0;
 	seg->wr = QP_WR_NONE;
+	return payload;
 }
 
 /* How many Read Requests the Read needs: one for each sink with bytes; one if there are no bytes. */
@@ -45,7 +43,6 @@ static void read_request(struct qp_msgs *m, struct qp_seg *seg)
 	struct qp_send *s = &m->work->send;
 	const struct ddp_hdr h = ddp_untagged(RDMAP_READ_REQ, true, 0, m->msn_read++, 0);
 	struct rdmap_read_req q = { .src_stag = s->w.rkey, .src_to = s->w.raddr + s->sent };
-	uint8_t body[RDMAP_READ_REQ_LEN];
 
 	if (!s->started) {
 		struct qp_wr *wr = qp_sq_start(m, s);
@@ -59,8 +56,7 @@ static void read_request(struct qp_msgs *m, struct qp_seg *seg)
 		q.sink_to = s->u.sge[s->at].addr;
 		q.len = s->u.sge[s->at].len;
 	}
-	rdmap_read_req_build(body, &q);
-	qp_pull_short(&h, body, seg);
+	rdmap_read_req_build(qp_pull_short(&h, seg), &q);
 	rdmap_readq_post(&m->readq, q.sink_stag, q.sink_to, q.len, s->wr)->id = h.msn;
 	s->sent += q.len;
 	s->at++;
@@ -81,7 +77,6 @@ static void atomic_request(struct qp_msgs *m, struct qp_seg *seg)
 				      .to = s->w.raddr,
 				      .data = s->w.atomic.operand,
 				      .mask = RDMAP_ADD_ONE_FIELD };
-	uint8_t body[RDMAP_ATOMIC_REQ_LEN];
 
 	if (s->w.op == QP_WR_CMP_SWAP) {
 		q.op = RDMAP_CMP_SWAP;
@@ -89,8 +84,7 @@ static void atomic_request(struct qp_msgs *m, struct qp_seg *seg)
 		q.compare = s->w.atomic.operand;
 		q.mask = q.compare_mask = UINT64_MAX;
 	}
-	rdmap_atomic_req_build(body, &q);
-	qp_pull_short(&h, body, seg);
+	rdmap_atomic_req_build(qp_pull_short(&h, seg), &q);
 	qp_sq_start(m, s)->key = m->msn_read++;
 	rdmap_readq_post_atomic(&m->readq, s->u.sge[0].lkey, s->u.sge[0].addr, q.id, s->wr);
 	done_with(m);
@@ -106,7 +100,7 @@ static void imm_note(struct qp_msgs *m, struct qp_seg *seg)
 	const uint32_t imm = rn_load_be32((const uint8_t *)&s->w.aux);
 	const struct ddp_hdr h = ddp_tagged(RDMAP_WRITE, true, QP_IMM_STAG, (uint64_t)QP_IMM_MARK << 32 | imm);
 
-	qp_pull_short(&h, NULL, seg);
+	(void)qp_pull_short(&h, seg);
 	s->w.op = QP_WR_SEND;
 }
 
@@ -115,7 +109,7 @@ static void write_nothing(struct qp_msgs *m, struct qp_seg *seg)
 {
 	const struct ddp_hdr h = ddp_tagged(RDMAP_WRITE, true, 0, 0);
 
-	qp_pull_short(&h, NULL, seg);
+	(void)qp_pull_short(&h, seg);
 	m->wrote = false;
 }
 
@@ -127,7 +121,6 @@ static void write_imm(struct qp_msgs *m, struct qp_seg *seg)
 	struct qp_send *s = &m->work->send;
 	const enum rdmap_opcode op = s->w.flags & QP_WF_SOLICITED ? RDMAP_IMM_SE : RDMAP_IMM;
 	const struct ddp_hdr h = ddp_untagged(op, true, qp_srqn(m->qp, &s->w), m->msn_send, 0);
-	uint8_t body[RDMAP_IMM_LEN] = { 0 };
 
 	if (!s->started) /* no bytes */
 		qp_sq_start(m, s);
@@ -135,8 +128,9 @@ static void write_imm(struct qp_msgs *m, struct qp_seg *seg)
 		write_nothing(m, seg);
 		return;
 	}
-	memcpy(body, &s->w.aux, sizeof(s->w.aux));
-	qp_pull_short(&h, body, seg);
+	uint8_t *payload = qp_pull_short(&h, seg);
+	memset(payload, 0, RDMAP_IMM_LEN);
+	memcpy(payload, &s->w.aux, sizeof(s->w.aux));
 	seg->wr = s->wr;
 	m->work->wr[s->wr & m->work->wr_mask].imm_msn = (uint16_t)m->msn_send++;
 	done_with(m);
@@ -214,10 +208,8 @@ void qp_atomic_pull(struct qp_msgs *m, struct qp_seg *seg)
 	struct qp_work *k = m->work;
 	const struct qp_resp *p = &k->resp[k->resp_head & (QP_MAX_RD_ATOMIC - 1)];
 	const struct ddp_hdr h = ddp_untagged(RDMAP_ATOMIC_RESP, true, 0, m->msn_atomic++, 0);
-	uint8_t body[RDMAP_ATOMIC_RESP_LEN];
 
-	rdmap_atomic_resp_build(body, &p->atomic);
-	qp_pull_short(&h, body, seg);
+	rdmap_atomic_resp_build(qp_pull_short(&h, seg), &p->atomic);
 	k->resp_head++;
 	rdmap_ird_give(&m->ird);
 	m->src = QP_SRC_NONE;
