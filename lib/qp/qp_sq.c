@@ -124,9 +124,9 @@ enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s
 
 	if (qp->sq.seen - qp->sq.own <= qp->sq_taken && !more_posted(qp))
 		return rn_likely(qp->sq.verdict == SPSC_OK) ? QP_TAKE_NONE : QP_TAKE_BAD_RING;
-	/* two or more work requests ahead: their cache lines are still with the client's core */
-	__builtin_prefetch(spsc_cons_slot(&qp->sq, qp->sq_taken + 4));
-	__builtin_prefetch(spsc_cons_slot(&qp->sq, qp->sq_taken + 5));
+	/* four or more work requests ahead: their cache lines are still with the client's core */
+	__builtin_prefetch(spsc_cons_slot(&qp->sq, qp->sq_taken + 8));
+	__builtin_prefetch(spsc_cons_slot(&qp->sq, qp->sq_taken + 9));
 	memcpy(&s->w, spsc_cons_slot(&qp->sq, qp->sq_taken), sizeof(s->w));
 	s->sent = s->at = s->at_off = 0;
 	s->started = s->found = false;
