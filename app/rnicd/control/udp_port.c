@@ -44,7 +44,7 @@ bool udp_port_take(struct user *u, uint32_t dev, uint16_t udp_port)
 	struct rnicd_port *port = rnicd.port[dev];
 	uint64_t *bits = port->qp_ports != NULL ? port->qp_ports : calloc(WORDS, sizeof(*bits));
 
-	/* Never freed, since workers read it. release: pairs with port_has_qp(). */
+	/* Freed with the port, after the workers have ended. release: pairs with port_has_qp(). */
 	__atomic_store_n(&port->qp_ports, bits, __ATOMIC_RELEASE);
 	if (bits == NULL || !user_take(u, USER_UDP_PORTS, dev, 1))
 		return false;

@@ -2,6 +2,7 @@
 #include "plane/port.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <rte_errno.h>
@@ -352,6 +353,7 @@ void port_free_all(void)
 		port_host_free(rnicd.port[i]);
 		if (rnicd.port[i]->of == NULL)
 			rte_mempool_free(rnicd.port[i]->pool);
+		free(rnicd.port[i]->qp_ports); /* no worker runs any more that could read these bits */
 		rte_free(rnicd.port[i]);
 		rnicd.port[i] = NULL;
 	}
