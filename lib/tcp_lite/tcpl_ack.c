@@ -16,18 +16,16 @@ struct acked {
 	struct tcpl_newest newest; /* only with F_MODEL */
 };
 
-/* Begins to count what an ACK of `bytes` bytes says. Without F_MODEL nothing but `any` and `bytes` of newest is used. */
-static inline void acked_begin(const struct tcpl_conn *c, struct acked *a, uint32_t bytes)
+/* Begins to count what an ACK of `bytes` bytes says. The times in `newest` have a meaning only with newest.any. */
+static inline void acked_begin(struct acked *a, uint32_t bytes)
 {
 	a->bytes = bytes;
 	a->known = a->sacked = a->recs = a->rtt_end = 0;
 	a->rtt = RN_NEVER;
 	a->dsack = false;
 	a->dup = (struct tcpl_block){ 0, 0 };
-	a->newest.any = false;
-	a->newest.bytes = 0;
-	if (rn_unlikely(c->flags & F_MODEL))
-		a->newest = (struct tcpl_newest){ .any = false };
+	a->newest.any = a->newest.limited = false;
+	a->newest.bytes = a->newest.prior = 0;
 }
 
 /*
@@ -214,7 +212,7 @@ void tcpl_ack_fast(struct tcpl_conn *c, uint64_t now, uint32_t ack, struct tcpl_
 	struct acked a;
 	uint32_t pipe = c->pipe;
 
-	acked_begin(c, &a, ack - c->snd_una);
+	acked_begin(&a, ack - c->snd_una);
 	clean_acked(c, now, ack, NULL, &a);
 	progress(c, now, &a, ev);
 	if (rn_unlikely(c->flags & F_MODEL))
@@ -458,9 +456,10 @@ static void judge(struct tcpl_conn *c, const struct tcpl_opts *o, const struct a
 static void old_ack(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, const struct tcpl_opts *o,
 		    struct tcpl_ev *ev)
 {
-	struct acked a = { .rtt = RN_NEVER };
+	struct acked a;
 	uint32_t pipe = c->pipe, lost = c->dlv.lost;
 
+	acked_begin(&a, 0);
 	c->stats.idle_acks += s->len == 0 && !(s->flags & TCPL_FIN);
 	if (!(c->flags & F_SACK) || o->n_sack == 0)
 		return;
@@ -485,7 +484,7 @@ static void refused(struct tcpl_conn *c)
 void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, const struct tcpl_opts *o,
 		 struct tcpl_ev *ev)
 {
-	struct acked a = { .rtt = RN_NEVER };
+	struct acked a;
 	uint32_t wnd = c->snd_wnd, pipe = tcpl_pipe(c), lost = c->dlv.lost;
 	bool frozen = c->recovery == TCPL_R_RECOVERY;
 
@@ -497,7 +496,7 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 	bool same = s->ack == c->snd_una && s->len == 0 && !(s->flags & TCPL_FIN) &&
 		    (wnd == c->snd_wnd || o->n_sack > 0);
 	bool dup = same && c->r_head != c->r_tail;
-	a.bytes = s->ack - c->snd_una;
+	acked_begin(&a, s->ack - c->snd_una);
 	if (a.bytes > 0) {
 		clean_acked(c, now, s->ack, o, &a);
 		progress(c, now, &a, ev);
