@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Ports that the connection manager chooses for embedded programs, and datagram queue pairs of embedded programs with a UDP port of their own: between two processes of one host, between two
-hosts, and with a program over rnicd. A port has one owner on the host, and is free again when its owner has ended.
+Ports that the connection manager chooses for embedded programs, and datagram queue pairs of embedded programs with a
+UDP port of their own: between two processes of one host, between two hosts, and with a program over rnicd. A port has
+one owner on the host, and is free again when its owner has ended.
 """
 import contextlib
 import errno

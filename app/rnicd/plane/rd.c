@@ -538,7 +538,7 @@ static struct look_flow folded_flow(const struct rd_port *r, const struct rd_fol
 /* The flows of one device, as far as there is room in the list. */
 static uint32_t look_flows(const struct rd_port *r, struct look_flow *f)
 {
-	const uint32_t ever = RD_PEERS - r->free.n_unused;
+	const uint32_t ever = rd_peers_ever(r);
 	uint32_t n = 0;
 
 	for (uint32_t k = 0; k < ever && n < rn_min_u32(r->n_peers, LOOK_FLOWS); k++) {

@@ -83,7 +83,7 @@ static bool find_place(struct rd_port *r, uint64_t now)
 	if (r->n_peers == RD_PEERS)
 		rd_fold_replace(r, PEER_REST_NS, now);
 	for (uint32_t i = 0; i < PEER_LOOKS && r->n_peers == RD_PEERS; i++) {
-		struct rd_peer *old = &r->peer[r->hand++ % RD_PEERS];
+		struct rd_peer *old = &r->peer[r->hand++ % rd_peers_ever(r)];
 		if (peer_rests(old, now))
 			rd_peer_drop(r, old);
 	}
@@ -96,7 +96,7 @@ static bool find_place(struct rd_port *r, uint64_t now)
  */
 static void fold_one(struct rd_port *r, uint64_t now)
 {
-	const uint32_t ever = RD_PEERS - r->free.n_unused;
+	const uint32_t ever = rd_peers_ever(r);
 
 	for (uint32_t i = 0; i < PEER_LOOKS && ever >= RD_AWAKE && rn_slist_empty(&r->free.back); i++) {
 		struct rd_peer *p = &r->peer[r->hand++ % ever];

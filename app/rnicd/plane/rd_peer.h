@@ -8,6 +8,9 @@
 
 #include "border/rd_view.h"
 
+/* How many elements of rd_port.peer were ever in use: the first ones. The others have never been touched. */
+static inline uint32_t rd_peers_ever(const struct rd_port *r) { return RD_PEERS - r->free.n_unused; }
+
 /*
  * The first peer of the hash chain that has all workers of the device at addr; rd_peer.next leads on. The chain may
  * have workers of other devices, too.

@@ -226,7 +226,7 @@ struct ks_listener *ks_listener(uint32_t port, uint16_t lport);
 uint16_t ks_hold(uint32_t devs);
 /* Control thread: frees the port on these devices where it is held still. */
 void ks_hold_end(uint32_t devs, uint16_t port);
-/* Moves the socket that holds the port on the device into *to. False: none does. */
+/* Moves the socket that holds the port on the device into *to. False: none does. Called with ks.lock held. */
 bool ks_held(struct ks_src *to, uint32_t dev, uint16_t port);
 /* Called in a child of fork(): closes the child's copies of these sockets. */
 void ks_held_close(void);
