@@ -24,8 +24,8 @@ def open_to_all(path):
 
 def in_netns(ns, *argv, **env):
     """Starts a program in a network namespace; no daemon is found there unless RNICD_SOCKET names it."""
-    env.setdefault("RNICD_SOCKET", "/nonexistent")
-    return Process(["ip", "netns", "exec", ns, *argv], env=dict(os.environ, RNIC_REG_VERBOSE="0", **env), name=argv[0])
+    env = {"RNICD_SOCKET": "/nonexistent", "RNIC_REG_VERBOSE": "0", **env}
+    return Process(["ip", "netns", "exec", ns, *argv], env=dict(os.environ, **env), name=argv[0])
 
 
 class Host:

@@ -74,28 +74,32 @@ static void mac_of(const struct ifaddrs *all, const struct ifaddrs *i, const str
 	}
 }
 
-static bool name_taken(const char *name)
+static bool begins_with(const char *name, const char *beginning)
+{
+	return strncmp(name, beginning, strlen(beginning)) == 0;
+}
+
+static bool name_clashes(const char *name)
 {
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
-		if (strcmp(rnicd.port[i]->cfg->name, name) == 0)
+		if (begins_with(name, rnicd.port[i]->cfg->name) || begins_with(rnicd.port[i]->cfg->name, name))
 			return true;
 	return false;
 }
 
 /*
- * The name of a device: rnic-eth0; the second address of an interface is rnic-eth0-2. IPv6 and link-local addresses are
- * counted separately (rnic-eth0-v6, rnic-eth0-ll), so that an address of one kind that comes or goes changes no name of
- * another kind.
+ * The name of a device: rnic-eth0; the second address of an interface is rnic2-eth0. IPv6 and link-local addresses are
+ * counted separately (rnicv6-eth0, rnicll-eth0), so that an address of one kind that comes or goes changes no name of
+ * another kind. No name is the beginning of another one: libfabric takes such a device for the other one. What
+ * distinguishes devices of one interface therefore comes first, and eth10 beside eth1 has rnic2-eth10.
  */
 static void name_of(const char *interface, enum turn turn, char name[RNICD_NAME_MAX])
 {
-	static const char *const kind[TURNS] = {
-		[IP4] = "", [IP6] = "-v6", [LO4] = "", [LO6] = "-v6", [LOCAL] = "-ll"
-	};
+	static const char *const kind[TURNS] = { [IP4] = "", [IP6] = "v6", [LO4] = "", [LO6] = "v6", [LOCAL] = "ll" };
 
-	snprintf(name, RNICD_NAME_MAX, "rnic-%.15s%s", interface, kind[turn]);
-	for (unsigned n = 2; name_taken(name); n++)
-		snprintf(name, RNICD_NAME_MAX, "rnic-%.15s%s-%u", interface, kind[turn], n);
+	snprintf(name, RNICD_NAME_MAX, "rnic%s-%.15s", kind[turn], interface);
+	for (unsigned n = 2; name_clashes(name); n++)
+		snprintf(name, RNICD_NAME_MAX, "rnic%u%s-%.15s", n, kind[turn], interface);
 }
 
 static enum turn turn_of(const struct ifaddrs *i)
