@@ -122,15 +122,18 @@ class Batch:
     """
     out: rnicd's client is the initiator. siw: siw's knobs; port: lines of rnicd's [port]; host, guest: options of peer.
     wire(conns) checks the connections of the capture. excused: known failures of siw, {(scenario, side): words}.
-    counters: counts that the daemon must have. netem: impairment of the guest's network, in tc's words.
+    counters: counts that the daemon must have. netem: impairment of the guest's network, in tc's words. design: where
+    the iWARP of rnicd's side runs, if not in rnicd; then the program has the keys of the port.
     """
 
     def __init__(self, name, out, scenarios, *, siw=None, port="", mtu=1500, host="", guest_opts="", wire=None, excused=None,
-                 counters=None, netem=""):
+                 counters=None, netem="", design=""):
         self.name, self.out, self.scenarios = name, out, scenarios
         self.siw, self.port, self.mtu = siw or {}, port, mtu
         self.host, self.guest_opts, self.wire = host.split(), guest_opts, wire
         self.excused, self.counters, self.netem = excused or {}, counters or {}, netem
+        keys = port.replace(" ", "").replace("\n", ";")
+        self.env = {"RNIC_DESIGN": design, "RNIC_EMBEDDED_KEYS": keys} if design else {}
         self.lines, self.error, self.ran, self.capture = {}, None, False, None
         for i, s in enumerate(scenarios):
             self._case(f"{name}: {s}" + (" again" if s in scenarios[:i] else ""), lambda i=i: self.verdict(i))
@@ -167,9 +170,9 @@ class Batch:
             if self.out:
                 server = g.run(" ".join(["peer", *serve, GUEST, self.guest_opts]))
                 server.wait_line("listening")
-                client = d.run(PEER, *call, *self.host, GUEST, *self.scenarios)
+                client = d.run(PEER, *call, *self.host, GUEST, *self.scenarios, **self.env)
             else:
-                server = d.run(PEER, *serve, RNIC, *self.host)
+                server = d.run(PEER, *serve, RNIC, *self.host, **self.env)
                 server.wait_line("listening")
                 client = g.run(" ".join(["peer", *call, self.guest_opts, RNIC, *self.scenarios]))
             client.wait(5 * PATIENCE)

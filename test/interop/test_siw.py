@@ -95,6 +95,24 @@ Batch("depth 8 and 2 in", False, DEPTHS, host="-i 8 -o 2", guest_opts="-i 3 -o 8
 Batch("depth 32 out", True, DEPTHS, host="-i 32 -o 32", guest_opts="-i 32 -o 32")
 Batch("depth 32 in", False, DEPTHS, host="-i 32 -o 32", guest_opts="-i 32 -o 32")
 
+# ---- iWARP in the program: over rnicd's TCP (host), and with CRCs computed by rnicd (assisted) ----
+
+DESIGN = ["connect", "disc", "reject", "send:0", "send:33", "send:65536", "send:4096:60", "write:1", "write:1460", "write:65536:8",
+          "write:1048576", "read:0", "read:4096", "read:65536:8", "read:1048576", "mixed:8192:20", "bidir:20000:20", "fence:5000:8",
+          "sendse", "sendinv", "r.send:1460", "r.write:65536", "r.read:65536", "r.mixed:3000:8", "r.sendinv"]
+for design in ("host", "assisted"):
+    Batch(f"design {design}, out", True, DESIGN + ["first"] * 3, design=design,
+          wire=both(says("req", rev=2, C=True, M=False, S=True, A=True), says("rep", rev=2, C=True, S=True, A=True), crc_used(True)))
+    Batch(f"design {design}, in", False, DESIGN, design=design,
+          wire=both(says("req", rev=2, C=False, S=True, A=False), says("rep", rev=2, C=True, S=True, A=False), crc_used(True)))
+    Batch(f"design {design}, no CRC out", True, FEW, port="crc = off", design=design,
+          wire=both(says("req", C=False), says("rep", C=False), crc_used(False)))
+    Batch(f"design {design}, rev 1 out", True, FEW, port="mpa-revision = 1\npeer-to-peer = off", design=design,
+          wire=both(says("req", rev=1, S=False), says("rep", rev=1)))
+    Batch(f"design {design}, p2p in", False, FEW + ["first", "r.send:64"], siw={"peer_to_peer": 1}, design=design,
+          wire=both(says("rep", A=True), crc_used(True)))
+    Batch(f"design {design}, 1 % loss", True, FEW, netem="loss 1%", design=design, wire=crc_used(True))
+
 # ---- a bad network: tc netem in the guest, out and in; rnicd's counters prove that it was bad ----
 
 BAD = ["connect", "disc", "reject", "send:33", "send:65536", "write:65536:8", "read:65536:8", "send:1048576", "write:1048576",
