@@ -299,14 +299,22 @@ static void on_event(const struct event *ev)
 	}
 }
 
+/* Adds the frames of a port and of its paths. */
+static void add_frames(const struct rnicd_port *p, uint64_t *rx, uint64_t *tx)
+{
+	for (uint32_t w = 0; w < rnicd.n_workers; w++) {
+		*rx += p->stats[w].rx_packets;
+		*tx += p->stats[w].tx_packets;
+	}
+	for (uint32_t k = 0; k < p->n_paths; k++)
+		add_frames(p->path[k], rx, tx);
+}
+
 static void say_state(void)
 {
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
 		uint64_t rx = 0, tx = 0;
-		for (uint32_t w = 0; w < rnicd.n_workers; w++) {
-			rx += rnicd.port[i]->stats[w].rx_packets;
-			tx += rnicd.port[i]->stats[w].tx_packets;
-		}
+		add_frames(rnicd.port[i], &rx, &tx);
 		rnicd_log(RNICD_LOG_INFO, "port %s: link %s, %llu packets received, %llu sent",
 			  rnicd.port[i]->cfg->name, port_link(rnicd.port[i]) == RNICD_LINK_UP ? "up" : "down",
 			  (unsigned long long)rx, (unsigned long long)tx);

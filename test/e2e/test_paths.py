@@ -1,21 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Ports with several paths: which packets go by which path, what is sent again when paths differ, lose or die, and what
-the daemon tells of them.
+Ports whose paths are wires inside the daemon: which packets go by which path, what is sent again when paths differ,
+lose or die, and what the daemon tells of them.
 """
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 
-from nets import netns, sh, wait_for
-from rig import BUILD, TESTPMD, Daemon, Soak, case, helper, main, moves, pair_conf, said, until
+from nets import wait_for
+from paths_rig import PORT, bytes_of, change, conns_of, port, sent, server
+from rig import BUILD, Daemon, Soak, case, main, moves, pair_conf, said
 
 RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
-PORT = 7461
 RATE = "rate = 1G\n"
 
 
@@ -27,14 +26,6 @@ def paths_conf(both, n=2):
     return text
 
 
-def port(d, name):
-    return d.telemetry(f"/rnic/ports,{name}")
-
-
-def server(d, addr):
-    d.run(TESTPMD, "-s", "-a", addr, "-p", str(PORT)).wait_line("listening")
-
-
 @contextlib.contextmanager
 def soaking(d):
     """Verified data in both directions while the case runs. No connection may end meanwhile."""
@@ -42,24 +33,6 @@ def soaking(d):
     soak = Soak(d, "10.77.0.2", PORT, "--bidir")
     yield soak
     soak.end()
-
-
-def conns_of(d):
-    lines = [line for line in d.telemetry("/rnic/conns") if f":{PORT}" in line and " ESTABLISHED " in line]
-    return [t for t in (d.telemetry(f"/rnic/conns,{line.split()[0]}") for line in lines) if t]
-
-
-def bytes_of(d):
-    return [c["bytes_in"] for c in conns_of(d)] or [0]
-
-
-def change(d, what):
-    """Changes a path; asks again until an earlier change is done."""
-    until(lambda: d.telemetry(f"/rnic/set,{what}")["done"], what)
-
-
-def sent(d, end="a", n=2):
-    return [port(d, f"{end}/{i}")["tx_packets"] for i in range(n)]
 
 
 @case
@@ -110,51 +83,6 @@ def a_path_that_delivers_nothing_is_left_and_taken_again():
             wait_for(lambda: sent(d)[1] > before + 1000, f"frames on the mended path\n{d.tail()}")
             assert soak.p.p.poll() is None
         assert port(d, "a/1")["path_left"] > 0
-
-
-def af_packet(ends, address):
-    return f"""
-[rnicd]
-socket = {{dir}}/rnicd.sock
-hugepages = no
-[port a]
-paths = {', '.join('af_packet:' + e for e in ends)}
-address = {address}/24
-"""
-
-
-@case
-def links_that_go_down_one_by_one():
-    """Two daemons and two cables between them. The port must fail when both cables are down, and not before."""
-    with netns() as ns:
-        for n in "vw":
-            sh("ip", "-n", ns, "link", "add", f"{n}0", "type", "veth", "peer", "name", f"{n}1")
-            for i in "01":
-                sh("ip", "-n", ns, "link", "set", f"{n}{i}", "up")
-        with Daemon(af_packet(("v0", "w0"), "10.79.0.2"), netns=ns) as far, \
-                Daemon(af_packet(("v1", "w1"), "10.79.0.3"), netns=ns) as d:
-            server(far, "10.79.0.2")
-            soak = d.run(TESTPMD, "--mode", "soak", "--sizes", "16k", "--seconds", "600", "-p", str(PORT), "10.79.0.2")
-            moves(far, PORT)
-            assert min(sent(d)) > 0, sent(d)
-            watch = d.run(helper("link_watch"), "a")
-            watch.wait_line("PORT_ACTIVE state")
-            sh("ip", "-n", ns, "link", "set", "w0", "down")
-            said(d, "port a/1: link down: the interface w1 is down or has no carrier")
-            said(far, "port a/1: link down")
-            moves(far, PORT, beyond=max(bytes_of(far)))
-            assert port(d, "a")["link"] == "up" and port(d, "a/1")["link"] == "down"
-            assert watch.stdout().count("EVENT") == 0, watch.stdout()
-            sh("ip", "-n", ns, "link", "set", "v0", "down")
-            watch.wait_line("IBV_EVENT_PORT_ERR 1, state DOWN")
-            said(d, "port a: link down: none of its paths carries frames")
-            sh("ip", "-n", ns, "link", "set", "w0", "up")
-            watch.wait_line("IBV_EVENT_PORT_ACTIVE 1, state ACTIVE")
-            said(d, "port a: link up")
-            watch.ok()
-            moves(far, PORT, beyond=max(bytes_of(far)))
-            soak.p.send_signal(signal.SIGINT)
-            assert "verified" in soak.ok()
 
 
 @case

@@ -97,14 +97,17 @@ Batch("depth 32 in", False, DEPTHS, host="-i 32 -o 32", guest_opts="-i 32 -o 32"
 
 # ---- iWARP in the program: over rnicd's TCP (host), and with CRCs computed by rnicd (assisted) ----
 
-DESIGN = ["connect", "disc", "reject", "send:0", "send:33", "send:65536", "send:4096:60", "write:1", "write:1460", "write:65536:8",
-          "write:1048576", "read:0", "read:4096", "read:65536:8", "read:1048576", "mixed:8192:20", "bidir:20000:20", "fence:5000:8",
-          "sendse", "sendinv", "r.send:1460", "r.write:65536", "r.read:65536", "r.mixed:3000:8", "r.sendinv"]
+DESIGN = ["connect", "disc", "reject", "send:0", "send:33", "send:65536", "send:4096:60", "write:1", "write:1460",
+          "write:65536:8", "write:1048576", "read:0", "read:4096", "read:65536:8", "read:1048576", "mixed:8192:20",
+          "bidir:20000:20", "fence:5000:8", "sendse", "sendinv", "r.send:1460", "r.write:65536", "r.read:65536",
+          "r.mixed:3000:8", "r.sendinv"]
 for design in ("host", "assisted"):
     Batch(f"design {design}, out", True, DESIGN + ["first"] * 3, design=design,
-          wire=both(says("req", rev=2, C=True, M=False, S=True, A=True), says("rep", rev=2, C=True, S=True, A=True), crc_used(True)))
+          wire=both(says("req", rev=2, C=True, M=False, S=True, A=True), says("rep", rev=2, C=True, S=True, A=True),
+                    crc_used(True)))
     Batch(f"design {design}, in", False, DESIGN, design=design,
-          wire=both(says("req", rev=2, C=False, S=True, A=False), says("rep", rev=2, C=True, S=True, A=False), crc_used(True)))
+          wire=both(says("req", rev=2, C=False, S=True, A=False), says("rep", rev=2, C=True, S=True, A=False),
+                    crc_used(True)))
     Batch(f"design {design}, no CRC out", True, FEW, port="crc = off", design=design,
           wire=both(says("req", C=False), says("rep", C=False), crc_used(False)))
     Batch(f"design {design}, rev 1 out", True, FEW, port="mpa-revision = 1\npeer-to-peer = off", design=design,

@@ -56,6 +56,9 @@ Batch("siw judges", True, list(ERRORS), wire=terminates(False), excused=SERVED,
 Batch("siw errs, no CRC", False, list(ERRORS), port="crc = off", wire=terminates(True))
 Batch("siw judges, no CRC", True, list(ERRORS), port="crc = off", wire=terminates(False), excused=SERVED,
       counters={"terms_rcvd": sum(1 for _, t in ERRORS.values() if t)})
+for where in ("host", "assisted"):
+    Batch(f"siw errs, design {where}", False, list(ERRORS), design=where, wire=terminates(True))
+    Batch(f"siw judges, design {where}", True, list(ERRORS), design=where, wire=terminates(False), excused=SERVED)
 
 
 # ---- a thousand connections ----

@@ -304,7 +304,7 @@ struct rnicd_port {
 	struct rnicd_port_caps caps;
 	enum rnicd_owners owners;
 	bool crc_always;         /* as configured; of a PAIR: set if it is configured at either end */
-	struct rnicd_port *peer; /* PAIR: the other end. PATHS: the port here where all paths end; else NULL */
+	struct rnicd_port *peer; /* PAIR: the other end. PATHS: where the wires among them lead, or NULL; else NULL */
 	struct rnicd_port *of;   /* a path's port, else NULL */
 	uint32_t n_paths;        /* 0: the port has one line, its own */
 	struct rnicd_port *path[RNICD_PATHS];

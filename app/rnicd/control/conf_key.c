@@ -316,8 +316,9 @@ const struct conf_key conf_keys_port[] = {
 	  .own = own_device },
 	{ "address", "", "ADDRESS/BITS of the port", CONF_OWN, .own = own_address },
 	{ "paths", "-",
-	  "several links instead of one device: a device for each path, such as pair:b, pair:b; rate, loss, "
-	  "delay and the other keys of a line, up to seed, have one value for all paths or a list of values",
+	  "several links instead of one device: a device of any kind for each path, such as pair:b, pair:b or "
+	  "memif:ARGS, af_packet:INTERFACE; rate, loss, delay and the other keys of a line, up to seed, have one "
+	  "value for all paths or a list of values",
 	  CONF_OWN, .own = own_paths },
 	{ "spread", "round-robin",
 	  "how a frame chooses its path: round-robin (for each connection), least-queue, or flow (each "

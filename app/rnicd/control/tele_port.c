@@ -27,23 +27,17 @@ static void sum_port(const struct rnicd_port *p, struct rnicd_port_stats *sum)
 	}
 }
 
-/* The counters of a port and its paths, added up. Received packets and bytes are the port's alone: a frame that a path
- * receives is counted at the path and at the port. */
+/* The counters of a port and its paths, added up. */
 static void sum_paths(const struct rnicd_port *p, struct rnicd_port_stats *sum)
 {
 	struct rnicd_port_stats one;
-	uint64_t rx_packets, rx_bytes;
 
 	sum_port(p, sum);
-	rx_packets = sum->rx_packets;
-	rx_bytes = sum->rx_bytes;
 	for (uint32_t k = 0; k < p->n_paths; k++) {
 		sum_port(p->path[k], &one);
 		for (size_t i = 0; i < sizeof(one) / sizeof(uint64_t); i++)
 			((uint64_t *)(void *)sum)[i] += ((const uint64_t *)(const void *)&one)[i];
 	}
-	sum->rx_packets = rx_packets;
-	sum->rx_bytes = rx_bytes;
 }
 
 static void tell_stats(struct rte_tel_data *d, const struct rnicd_port_stats *s)

@@ -54,6 +54,20 @@ uint32_t port_af_packet_slot(const struct rnicd_port *port)
 	return (need + AF_PACKET_ALIGN - 1) / AF_PACKET_ALIGN * AF_PACKET_ALIGN;
 }
 
+/* Whether the driver serves the socket already, for a port or path that has another id there. */
+static bool serves_memif(const struct rnicd_port *port, const char *path)
+{
+	char other[RNICD_ARGS_MAX];
+
+	for (uint32_t i = 0; i < port->index; i++) {
+		const struct rnicd_port *p = rnicd.port[i];
+		if (p->cfg->kind == RNICD_PORT_MEMIF && p->ethdev != RTE_MAX_ETHPORTS && !port_link_must_call(p) &&
+		    devargs_get(p->cfg->args, "socket", other, sizeof(other)) && strcmp(other, path) == 0)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Removes the socket that a killed memif server has left behind, since the driver does not bind to a name that is
  * taken. False with a sentence in err: another program serves the socket.
@@ -66,7 +80,7 @@ static bool clear_memif(const struct rnicd_port *port, char *err, uint32_t err_l
 
 	if (port_link_must_call(port) || !devargs_get(port->cfg->args, "socket-abstract", no, sizeof(no)) ||
 	    strcmp(no, "no") != 0 || !devargs_get(port->cfg->args, "socket", un.sun_path, sizeof(un.sun_path)) ||
-	    lstat(un.sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
+	    serves_memif(port, un.sun_path) || lstat(un.sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
 		return true;
 	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int rc = connect(s, (struct sockaddr *)&un, sizeof(un)), e = errno;

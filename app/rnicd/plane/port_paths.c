@@ -5,8 +5,8 @@
 #include "plane/port.h"
 
 /*
- * The port at the other end of all paths of a wired port. NULL: the paths end at several ports, or outside this
- * process.
+ * The port to which the wires among the paths of a port lead. Paths of other kinds lead to the same network, since all
+ * paths share one subnet. NULL: there is no wire, or the wires lead to several ports.
  */
 static struct rnicd_port *far_end(const struct rnicd_port *port)
 {
@@ -14,7 +14,9 @@ static struct rnicd_port *far_end(const struct rnicd_port *port)
 
 	for (uint32_t i = 0; i < port->n_paths; i++) {
 		struct rnicd_port *p = port->path[i]->peer != NULL ? port->path[i]->peer->of : NULL;
-		if (p == NULL || (end != NULL && p != end))
+		if (p == NULL)
+			continue;
+		if (end != NULL && p != end)
 			return NULL;
 		end = p;
 	}

@@ -349,8 +349,6 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 {
 	struct rnicd_port_stats *st = &port->stats[w->index];
 
-	st->rx_packets++;
-	st->rx_bytes += r->m->pkt_len;
 	struct capture *cap = port_capture(port);
 	if (rn_unlikely(cap != NULL) && from_wire && !capture_frame(cap, r->m, CAPTURE_IN))
 		st->capture_drops++;
@@ -503,13 +501,17 @@ static bool look(struct rnicd_worker *w, const struct rnicd_port *port)
 
 void worker_rx_all(struct rnicd_worker *w) { memset(w->look_at, 0, sizeof(w->look_at)); }
 
-/* Counts the frames of a path, besides the port's own counts, and marks each frame with its path. */
-static void by_path(const struct rnicd_port *path, struct rnicd_port_stats *st, struct rte_mbuf **m, uint32_t n)
+/*
+ * Counts the frames that came in by a line, and marks those of a path with the path. A frame that this worker hands to
+ * another one is not counted again there.
+ */
+static void came_in(const struct rnicd_port *line, struct rnicd_port_stats *st, struct rte_mbuf **m, uint32_t n)
 {
 	st->rx_packets += n;
 	for (uint32_t i = 0; i < n; i++) {
 		st->rx_bytes += m[i]->pkt_len;
-		m[i]->port = path->index;
+		if (rn_unlikely(line->of != NULL))
+			m[i]->port = line->index;
 	}
 }
 
@@ -534,8 +536,7 @@ static uint32_t from_port(struct rnicd_worker *w, struct rnicd_port *port)
 	uint32_t n = poll_port(port, (uint16_t)w->index, m, most);
 	for (uint32_t i = 0; i < n; i++)
 		ports[i] = rn_likely(port->of == NULL) ? port : port->of;
-	if (rn_unlikely(port->of != NULL))
-		by_path(port, &port->stats[w->index], m, n);
+	came_in(port, &port->stats[w->index], m, n);
 	w->more |= n == most;
 	*share = next_share(most, n, n != 0 ? burst(w, m, ports, n, true) : 0);
 	return n;
