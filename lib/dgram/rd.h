@@ -144,13 +144,6 @@ struct rd_wide {
 	uint32_t wr_of[RD_WIDE];       /* argument of qp_acked() for segment number % RD_WIDE */
 };
 
-/* What a pair at rest keeps of the engine's sequence of messages (struct qp_msgs): the numbers that must continue. */
-struct rd_rest {
-	uint32_t msn_send, msn_read, msn_atomic; /* sending */
-	uint32_t uq_send, uq_read, uq_atomic;    /* receiving */
-	uint32_t imm_len;
-};
-
 /*
  * The working memory of a pair, which the pair has from the bounded pool of its worker while something is under way:
  * the engine's sequence of messages, and what is on the way in both runs.
@@ -195,42 +188,59 @@ struct rd_work {
 
 /* A list of pairs, doubly linked by their places in the worker's table plus 1. 0: none. */
 struct rd_list {
-	uint32_t first, last;
+	uint16_t first, last;
 };
 struct rd_link {
-	uint32_t next, prev;
+	uint16_t next, prev;
+};
+#define RD_PAIRS_MAX (UINT16_MAX - 1u) /* pairs of a table, at most */
+
+/*
+ * What a pair at rest keeps of the engine's sequence of messages (struct qp_msgs), the numbers that must continue, and
+ * its link.
+ */
+struct rd_rest {
+	uint32_t msn_send, msn_read, msn_atomic; /* sending */
+	uint32_t uq_send, uq_read, uq_atomic;    /* receiving */
+	uint32_t imm_len;
+	struct rd_link link; /* RD_IN_RESTS */
 };
 
 /* The lists in which a pair may be at the same time. */
 enum rd_in {
 	RD_IN_QP = 0, /* the QP's pairs */
-	RD_IN_RESTS,  /* the tenant's pairs that rest; the first one has rested longest */
 	RD_IN_BOTH,   /* pairs by QP and peer */
 	RD_IN_ADDR,   /* pairs by the peer's device */
-	RD_INS
+	RD_INS,
+	RD_IN_RESTS = RD_INS /* the tenant's pairs that rest; the first one has rested longest. Links: rd_rest.link */
 };
 
 /* A queue pair of ours, one of a peer, and their runs. A pair at rest is this struct alone. */
 struct rd_pair {
-	struct rd_work *k; /* NULL: the pair rests */
-	struct qp *qp;     /* NULL: the pair has ended */
+	struct qp *qp; /* NULL: the pair has ended */
 	uint8_t addr[RD_ADDR_LEN];
 	uint32_t qpn, peer_qpn; /* ours, the peer's */
 	uint32_t run, peer_run; /* peer_run 0: nothing has come from the peer */
 	uint32_t sent;          /* how many segments of our run are sent */
 	uint32_t next;          /* the first segment of the peer's run that has not had its turn */
-	struct rd_rest rest;
+	union {
+		struct rd_rest rest; /* if `rests` */
+		struct {
+			struct rd_work *k;    /* if not `rests`. NULL: none, as the pair is free or has ended */
+			struct rn_slink link; /* if not `rests`: free list, or the list of `listed` */
+		};
+	};
+	struct rd_link in[RD_INS];
 	uint8_t state; /* enum rd_state; written by rd_set_state() alone */
 	uint8_t tenant;
+	bool rests : 1;  /* has no working memory, and nothing to send */
 	bool listed : 1; /* in the worker's list of pairs with something to send, or in a list of rd_park() */
 	bool owes : 1;   /* the peer must get a report: of segments that had their turn, of promises, or as a probe */
 	bool loose : 1;  /* our run is unordered */
 	bool peer_loose : 1;
-	bool wrote : 1;       /* what a pair at rest keeps of qp_msgs.wrote */
-	struct rn_slink link; /* free list, or the worker's list of pairs with something to send */
-	struct rd_link in[RD_INS];
+	bool wrote : 1; /* what a pair at rest keeps of qp_msgs.wrote */
 };
-_Static_assert(sizeof(struct rd_pair) <= 128, "a pair at rest has grown");
+_Static_assert(sizeof(struct rd_pair) <= 96, "a pair at rest has grown");
 
 /* A work request that was taken from the queue and waits for its pair, which is busy with earlier ones. */
 struct rd_send {
@@ -317,8 +327,8 @@ struct rd_ctx {
 };
 
 /*
- * pair: zeroed memory, n_pairs of them. run: greater than any run number that this device used before a restart, for
- * example the time of day in units of 1/64 s.
+ * pair: zeroed memory, n_pairs of them, RD_PAIRS_MAX at most. run: greater than any run number that this device used
+ * before a restart, for example the time of day in units of 1/64 s.
  */
 void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t n_pairs, uint32_t run);
 /*
@@ -372,10 +382,11 @@ bool rd_look(struct rd_ctx *d);
 
 /* The next pair for which rd_out must be called until it returns 0; NULL: there are no more. */
 struct rd_pair *rd_pop(struct rd_ctx *d);
-void rd_put(struct rd_ctx *d, struct rd_pair *p); /* rd_pop() shall return the pair; does nothing if the pair is free */
+/* rd_pop() shall return the pair. Does nothing if the pair is free or rests. */
+void rd_put(struct rd_ctx *d, struct rd_pair *p);
 /*
  * Puts the pair, which rd_pop() has returned, into the caller's list, where it waits until rd_unpark(). Does nothing if
- * the pair is free meanwhile, or if rd_out() has put it into the list of rd_pop() again.
+ * the pair is free or rests meanwhile, or if rd_out() has put it into the list of rd_pop() again.
  */
 void rd_park(struct rd_pair *p, struct rn_slist *where);
 /* Moves the first pair of the caller's list to the list of rd_pop(). False: the list is empty. */

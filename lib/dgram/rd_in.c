@@ -73,7 +73,7 @@ static uint64_t more_of(const struct rd_pair *p, const struct rd_hdr *h)
  */
 static bool take_acks(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *h)
 {
-	struct rd_work *k = p->k;
+	struct rd_work *k = rd_work_of(p);
 	bool news = false;
 	uint32_t n = 0;
 
@@ -112,7 +112,7 @@ static void in_refused(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx)
 	}
 	if (!take_acks(d, p, rx->h)) /* segments that had their turn before the end have succeeded */
 		return;
-	if (rdmap_term_parse(rx->p + rx->h->body, rx->len - rx->h->body, &t) != RDMAP_TERM_SHORT && p->k != NULL)
+	if (rdmap_term_parse(rx->p + rx->h->body, rx->len - rx->h->body, &t) != RDMAP_TERM_SHORT && !p->rests)
 		qp_blame(&p->k->m, &t);
 	d->stats.refused++;
 	rd_end(d, p, RD_END_FAIL, p->peer_run != 0 && p->peer_run != rx->h->run);
@@ -137,11 +137,11 @@ static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd
 		*refused = false;
 		if (rn_seq_lt(h->run, p->peer_run))
 			return NULL;
-		if (p->next > 0 || (p->k != NULL && p->k->map != 0)) { /* the peer has begun anew: our run is void */
+		if (p->next > 0 || (!p->rests && p->k->map != 0)) { /* the peer has begun anew: our run is void */
 			rd_end(d, p, RD_END_FAIL, false);
 			rd_route(d, qp);
 			p = rd_find(d, qp, rx->addr, h->src_qpn);
-		} else if (p->k != NULL) {
+		} else if (!p->rests) {
 			rd_drop_holds(d, p->k);
 			rd_unpromise(d, p, p->k->promised);
 			rd_wait_over(d, p); /* the segment that waited for a receive is gone */
@@ -246,7 +246,7 @@ static bool told_of(const struct rd_pair *p, const struct rd_hdr *h)
  */
 static bool lacks(const struct rd_pair *p, uint32_t below)
 {
-	struct rd_work *k = p->k;
+	struct rd_work *k = rd_work_of(p);
 
 	for (uint32_t n = p->next; rn_seq_lt(n, below); n++) {
 		const uint32_t ahead = n - p->next;

@@ -21,6 +21,8 @@ static inline struct rd_pair *rd_at(const struct rd_ctx *d, uint32_t place)
 {
 	return place != 0 ? &d->pair[place - 1] : NULL;
 }
+/* The pair's working memory; NULL: it has none. */
+static inline struct rd_work *rd_work_of(const struct rd_pair *p) { return p->rests ? NULL : p->k; }
 /* The list of the pairs with the peer's device at addr; the list may have pairs with other devices, too. */
 struct rd_list *rd_addr_list(const struct rd_ctx *d, const uint8_t *addr);
 /* Gives a pair at rest its working memory. False: none is free, or the tenant has its share. */

@@ -122,7 +122,7 @@ uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 		rd_qp_error(d, p->qp);
 		return 0;
 	}
-	if (p->k == NULL)
+	if (p->rests)
 		return 0;
 	p->k->used = d->qp->now;
 	struct rd_hdr h = { .flags = 0 }; /* out_segment() sets flags and qkey */

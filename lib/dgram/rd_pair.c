@@ -46,15 +46,29 @@ static void rd_set_state(struct rd_pair *p, enum rd_state s) { p->state = (uint8
 
 /* ---- lists by places ---- */
 
+static struct rd_link *link_of(struct rd_pair *p, enum rd_in in)
+{
+	return in == RD_IN_RESTS ? &p->rest.link : &p->in[in];
+}
+
+/* The place that leads on from p, and the one that leads back; p NULL: to the list's first pair, and to its last. */
+static uint16_t *next_of(struct rd_list *l, enum rd_in in, struct rd_pair *p)
+{
+	return p != NULL ? &link_of(p, in)->next : &l->first;
+}
+
+static uint16_t *prev_of(struct rd_list *l, enum rd_in in, struct rd_pair *p)
+{
+	return p != NULL ? &link_of(p, in)->prev : &l->last;
+}
+
 /* Puts the pair, which is in no list of this kind, before the pair `before` of this list; NULL: at the end. */
 static void enlist(struct rd_ctx *d, struct rd_list *l, enum rd_in in, struct rd_pair *before, struct rd_pair *p)
 {
-	const uint32_t place = (uint32_t)(p - d->pair) + 1, prev = before != NULL ? before->in[in].prev : l->last;
-	struct rd_pair *after = rd_at(d, prev);
+	uint16_t *prev = prev_of(l, in, before), *next = next_of(l, in, rd_at(d, *prev));
 
-	p->in[in] = (struct rd_link){ .next = after != NULL ? after->in[in].next : l->first, .prev = prev };
-	*(after != NULL ? &after->in[in].next : &l->first) = place;
-	*(before != NULL ? &before->in[in].prev : &l->last) = place;
+	*link_of(p, in) = (struct rd_link){ .next = *next, .prev = *prev };
+	*next = *prev = (uint16_t)(p - d->pair + 1);
 }
 
 static void enlist_first(struct rd_ctx *d, struct rd_list *l, enum rd_in in, struct rd_pair *p)
@@ -70,10 +84,10 @@ static void enlist_last(struct rd_ctx *d, struct rd_list *l, enum rd_in in, stru
 /* Takes the pair off the list, in which it is. */
 static void delist(struct rd_ctx *d, struct rd_list *l, enum rd_in in, struct rd_pair *p)
 {
-	struct rd_pair *prev = rd_at(d, p->in[in].prev), *next = rd_at(d, p->in[in].next);
+	const struct rd_link x = *link_of(p, in);
 
-	*(prev != NULL ? &prev->in[in].next : &l->first) = p->in[in].next;
-	*(next != NULL ? &next->in[in].prev : &l->last) = p->in[in].prev;
+	*next_of(l, in, rd_at(d, x.prev)) = x.next;
+	*prev_of(l, in, rd_at(d, x.next)) = x.prev;
 }
 
 /* ---- pairs with something to send ---- */
@@ -81,7 +95,7 @@ static void delist(struct rd_ctx *d, struct rd_list *l, enum rd_in in, struct rd
 /* A pair's link can lie in one list only: a listed pair stays where it is, and a free pair stays in the pool. */
 static void put_into(struct rd_pair *p, struct rn_slist *list)
 {
-	if (p->listed || p->state == RD_FREE)
+	if (p->listed || p->rests || p->state == RD_FREE)
 		return;
 	p->listed = true;
 	rn_slist_push_back(list, &p->link);
@@ -169,10 +183,8 @@ static bool may_be_sender(const struct rd_ctx *d, uint8_t tenant)
 }
 
 /* Continues the engine's sequence of messages with the numbers that were stored when the pair began to rest. */
-static void go_on(const struct rd_pair *p, struct qp_msgs *m)
+static void go_on(const struct rd_pair *p, const struct rd_rest *r, struct qp_msgs *m)
 {
-	const struct rd_rest *r = &p->rest;
-
 	qp_msgs_init(m, RD_DEPTH, RD_DEPTH);
 	m->peer = p->addr;
 	m->peer_qpn = p->peer_qpn;
@@ -186,19 +198,36 @@ static void go_on(const struct rd_pair *p, struct qp_msgs *m)
 	m->wrote = p->wrote;
 }
 
+/* Takes the pair off the list of those that rest. It has no working memory yet. */
+static void rest_over(struct rd_ctx *d, struct rd_pair *p)
+{
+	delist(d, &d->tenant[p->tenant].rests, RD_IN_RESTS, p);
+	p->rests = false;
+	p->k = NULL;
+}
+
+/* Puts the pair, which has no working memory and is not listed, into the list of those that rest. */
+static void rest_begins(struct rd_ctx *d, struct rd_pair *p, struct rd_rest rest)
+{
+	p->rests = true;
+	p->rest = rest;
+	enlist_last(d, &d->tenant[p->tenant].rests, RD_IN_RESTS, p);
+}
+
 bool rd_wake(struct rd_ctx *d, struct rd_pair *p)
 {
 	struct rd_tenant *t = &d->tenant[p->tenant];
 	struct rd_work *k;
 
-	if (p->k != NULL)
+	if (!p->rests)
 		return true;
 	if (!work_free(d, p->tenant))
 		return false;
+	const struct rd_rest rest = p->rest;
 	k = rn_pool_pop(&d->works, struct rd_work, link);
 	d->works_used++;
 	t->works++;
-	delist(d, &t->rests, RD_IN_RESTS, p);
+	rest_over(d, p);
 	rn_list_push_back(&d->busy, &k->of_busy);
 	k->pair = p;
 	k->used = d->qp->now;
@@ -215,14 +244,14 @@ bool rd_wake(struct rd_ctx *d, struct rd_pair *p)
 	qp_work_init(&k->work);
 	qp_msgs_work(&k->m, &k->work);
 	qp_attach(&k->m, p->qp);
-	go_on(p, &k->m);
+	go_on(p, &rest, &k->m);
 	p->k = k;
 	return true;
 }
 
 bool rd_wake_to_send(struct rd_ctx *d, struct rd_pair *p)
 {
-	if (p->k != NULL && p->k->sender)
+	if (!p->rests && p->k->sender)
 		return true;
 	if (!may_be_sender(d, p->tenant) || !rd_wake(d, p))
 		return false;
@@ -256,20 +285,20 @@ static bool busy(const struct rd_pair *p)
 
 void rd_rest(struct rd_ctx *d, struct rd_pair *p)
 {
-	if (p->k == NULL || p->listed || p->owes || busy(p))
+	if (p->rests || p->listed || p->owes || busy(p))
 		return;
 	const struct qp_msgs *m = &p->k->m;
-	p->rest = (struct rd_rest){ .msn_send = m->msn_send,
-				    .msn_read = m->msn_read,
-				    .msn_atomic = m->msn_atomic,
-				    .uq_send = m->uq_send.msn,
-				    .uq_read = m->uq_read.msn,
-				    .uq_atomic = m->uq_atomic.msn,
-				    .imm_len = m->imm_len };
+	const struct rd_rest rest = { .msn_send = m->msn_send,
+				      .msn_read = m->msn_read,
+				      .msn_atomic = m->msn_atomic,
+				      .uq_send = m->uq_send.msn,
+				      .uq_read = m->uq_read.msn,
+				      .uq_atomic = m->uq_atomic.msn,
+				      .imm_len = m->imm_len };
 	p->wrote = m->wrote;
 	rn_list_remove(&d->busy, &p->k->of_busy);
 	work_back(d, p);
-	enlist_last(d, &d->tenant[p->tenant].rests, RD_IN_RESTS, p);
+	rest_begins(d, p, rest);
 }
 
 /* ---- queues to be looked at again ---- */
@@ -420,10 +449,10 @@ void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 {
 	struct rd_tenant *t = &d->tenant[p->tenant];
 
-	if (p->k != NULL)
-		end_work(d, p, how);
+	if (p->rests)
+		rest_over(d, p);
 	else
-		delist(d, &t->rests, RD_IN_RESTS, p);
+		end_work(d, p, how);
 	delist(d, &rd_side_of(p->qp)->pairs, RD_IN_QP, p);
 	delist(d, both_of(d, p->qpn, p->addr, p->peer_qpn), RD_IN_BOTH, p);
 	p->qp = NULL;
@@ -507,7 +536,6 @@ struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, ui
 		.qpn = qp->qpn,
 		.peer_qpn = peer_qpn,
 		.loose = rd_side_of(qp)->loose,
-		.rest = { .msn_send = 1, .msn_read = 1, .msn_atomic = 1, .uq_send = 1, .uq_read = 1, .uq_atomic = 1 }
 	};
 	memcpy(p->addr, addr, RD_ADDR_LEN);
 	if (++d->run == 0)
@@ -515,7 +543,10 @@ struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, ui
 	p->run = d->run;
 	rd_set_state(p, RD_UP);
 	d->tenant[p->tenant].pairs++;
-	enlist_last(d, &d->tenant[p->tenant].rests, RD_IN_RESTS, p);
+	rest_begins(
+		d, p,
+		(struct rd_rest){
+			.msn_send = 1, .msn_read = 1, .msn_atomic = 1, .uq_send = 1, .uq_read = 1, .uq_atomic = 1 });
 	enlist_last(d, &rd_side_of(qp)->pairs, RD_IN_QP, p);
 	enlist_first(d, both_of(d, p->qpn, p->addr, p->peer_qpn), RD_IN_BOTH, p);
 	enlist_first(d, rd_addr_list(d, p->addr), RD_IN_ADDR, p);

@@ -103,7 +103,7 @@ uint8_t rd_room(const struct rd_pair *p)
  */
 void rd_take_back(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *h)
 {
-	if (p->k == NULL || h->qkey != p->next || p->k->holds > 0)
+	if (p->rests || h->qkey != p->next || p->k->holds > 0)
 		return;
 	rd_unpromise(d, p, p->k->promised);
 	rd_put(d, p); /* the pair may rest now */

@@ -97,7 +97,9 @@ def flows_are_told_with_what_they_have_carried():
         assert there["packets_out"] >= 30 * 2 * 15 and back["packets_out"] >= 30 * 15, (there, back)
         assert there["packets_in"] <= back["packets_out"] and back["packets_in"] <= there["packets_out"], (there, back)
         assert there["again"] + back["again"] > 0, "no packet was lost, so the case proves nothing"
-        assert counters(d)["rd_twice"] == there["twice"] + back["twice"]
+        told = counters(d)
+        assert told["rd_twice"] == there["twice"] + back["twice"], (told, there, back)
+        assert told["rd_again"] == there["again"] + back["again"] and told["rd_lost"] == 0, (told, there, back)
 
 
 @case

@@ -22,7 +22,7 @@ static uint32_t most_on_the_way(uint64_t ns)
 		rd_run(10 * RN_NS_PER_US);
 		for (uint32_t i = 0; i < PAIRS; i++) {
 			const struct rd_pair *p = &sim.node[0].pair[i];
-			if (p->state == RD_UP && p->k != NULL)
+			if (p->state == RD_UP && !p->rests)
 				most = rn_max_u32(most, p->sent - p->k->acked);
 		}
 	}
@@ -132,7 +132,7 @@ static void what_was_given_back_is_not_used(void **state)
 	post_many(QP_WR_WRITE);
 	rd_run(RN_NS_PER_S / 10);
 	const struct rd_pair *p = &sim.node[0].pair[0];
-	assert_true(p->k != NULL && p->k->gives && p->k->more > 0);
+	assert_true(!p->rests && p->k->gives && p->k->more > 0);
 	const struct rd_hdr old = { .kind = RD_TAKEN,
 				    .dst_qpn = p->qpn,
 				    .src_qpn = p->peer_qpn,
@@ -140,14 +140,14 @@ static void what_was_given_back_is_not_used(void **state)
 				    .peer_run = p->run,
 				    .taken = p->sent,
 				    .room = RD_ROOM_MAX };
-	while (p->k != NULL)
+	while (!p->rests)
 		rd_run(RN_NS_PER_MS);
 	uint8_t none[RD_ANSWER_MAX];
 	static const uint8_t addr[RD_ADDR_LEN] = { [15] = 2 }; /* address of node 1 */
 	const struct rd_rx rx = { .h = &old, .addr = addr };
 	const uint32_t id = rd_post(0, &big);
 	assert_int_equal(rd_in(&sim.node[0].d, &sim.node[0].n->q[0].qp, &rx, none), 0);
-	assert_true(p->k != NULL && p->k->more == 0 && !p->k->gives);
+	assert_true(!p->rests && p->k->more == 0 && !p->k->gives);
 	rd_run(RN_NS_PER_S);
 	assert_int_equal(rd_status(0, id), QP_WC_SUCCESS);
 	rd_run(3 * RN_NS_PER_S);

@@ -35,6 +35,7 @@
  * Each pair needs one peer, so a tenant that uses its whole share of the pairs takes at most this share of the peers.
  */
 _Static_assert(RD_PEERS >= RD_PAIRS, "one tenant's pairs cannot take all peers");
+_Static_assert(RD_PAIRS <= RD_PAIRS_MAX, "the carrier can number the pairs");
 
 /* The length of the longest packet, and the least MTU that such a packet fits over IPv4 and IPv6. */
 #define RD_FRAME   (UDPR_HDR_LEN + UDPR_COOKIE_LEN + RD_PACKET_MAX + UDPL_CRC_LEN)
@@ -64,7 +65,7 @@ struct rd_bits {
 	uint64_t bits[UDPR_WIDE / 64];
 };
 
-/* What the flows to and from a peer have carried since the peer was made. */
+/* What the flows to and from a peer have carried since the peer was made, or was last folded. */
 struct rd_flow_stats {
 	uint64_t packets_out, again; /* packets sent; retransmissions */
 	uint64_t packets_in, twice;  /* packets taken; packets dropped because they had come before */
@@ -72,8 +73,8 @@ struct rd_flow_stats {
 };
 
 /*
- * Counters of a device at one worker: packets that were dropped, packets and work requests for which a table was full,
- * and peers that were forgotten.
+ * Counters of a device at one worker: packets that were dropped or sent again, packets and work requests for which a
+ * table was full, flows that were lost, and peers that were forgotten.
  */
 struct rd_drops {
 	uint64_t no_peer; /* first packets and work requests that found no free peer */
@@ -83,6 +84,8 @@ struct rd_drops {
 	uint64_t far;     /* DATA with a number outside the window */
 	uint64_t no_room; /* DATA dropped for want of a packet for an answer: the sender sends the DATA again */
 	uint64_t idle;    /* peers whose flows carried nothing for rd-idle */
+	uint64_t again;   /* DATA sent again */
+	uint64_t lost;    /* flows to peers that were lost */
 };
 
 /*
@@ -115,16 +118,15 @@ struct rd_peer {
 struct rd_fold {
 	struct pkt_addr addr;
 	struct udpr_fold rx;
-	uint32_t used; /* when the last packet was sent or came; in units of 2^RD_USED_SHIFT ns */
-	uint32_t next; /* place of the next one in its chain, or in the list of free ones, plus 1; 0: none */
-	struct {
-		uint32_t packets_out, again, packets_in, twice, lost;
-	} stats; /* as in struct rd_flow_stats; a peer with greater numbers is not folded */
-	uint8_t number, numbers;
-	bool taken; /* in a chain of rd_port.fold_chain */
+	uint32_t used;  /* when the last packet was sent or came; in units of 2^RD_USED_SHIFT ns */
+	uint16_t next;  /* place of the next one in its chain, or in the list of free ones, plus 1; 0: none */
+	uint8_t number; /* RD_FOLD_FREE: in no chain of rd_port.fold_chain */
+	uint8_t numbers;
 };
 #define RD_USED_SHIFT 24
-_Static_assert(sizeof(struct rd_fold) <= 64, "a peer at rest has grown");
+#define RD_FOLD_FREE  UINT8_MAX
+_Static_assert(sizeof(struct rd_fold) <= 40, "a peer at rest has grown");
+_Static_assert(RD_NUMBERS < RD_FOLD_FREE && RD_PEERS < UINT16_MAX, "struct rd_fold has room for them");
 
 /* A device's reliable datagrams at one worker. */
 struct rd_port {
@@ -143,11 +145,11 @@ struct rd_port {
 	uint32_t n_peers;    /* peers in use, folded ones included */
 	uint32_t n_folds;    /* how many of these are folded */
 	uint32_t folds_ever; /* places of `fold` that were ever in use */
-	uint32_t fold_free;  /* the first free one of these, plus 1; 0: none */
+	uint16_t fold_free;  /* the first free one of these, plus 1; 0: none */
 	struct rd_drops drops;
 	/* Memory of the pools and tables. An element that was never in use is never touched, so it takes no memory. */
 	struct rd_peer *chain[RD_CHAINS];
-	uint32_t fold_chain[RD_CHAINS]; /* the first place of each chain plus 1; 0: none */
+	uint16_t fold_chain[RD_CHAINS]; /* the first place of each chain plus 1; 0: none */
 	struct rd_fold fold[RD_PEERS];
 	struct rd_peer peer[RD_PEERS];
 	struct rd_pair pair[RD_PAIRS];

@@ -307,6 +307,7 @@ static bool flow_fates(struct rnicd_worker *w, struct rd_port *r, struct rd_peer
 	rd_peer_windows(r, p);
 	if (lost) {
 		p->stats.lost++;
+		r->drops.lost++;
 		if (!any_lives(r, &p->addr)) /* the device may have restarted with another number of workers */
 			rd_peer_set_numbers(r, &p->addr, 0);
 		p->tx = (struct udpr_tx){ .last_sent = p->tx.last_sent };
@@ -397,6 +398,7 @@ static bool flow_send(struct rnicd_worker *w, struct rd_port *r, struct rd_peer 
 
 		send_packet(w, rnicd.port[r->port], &p->addr, &h, data ? rd_packet_of(packet) : NULL);
 		p->stats.again += again;
+		r->drops.again += again;
 		p->stats.packets_out += data && !again;
 		(*n)++;
 	}
@@ -520,6 +522,8 @@ void rd_port_look(const struct rnicd_worker *w, struct look_worker *l)
 		l->rd_drops.far += drops->far;
 		l->rd_drops.no_room += drops->no_room;
 		l->rd_drops.idle += drops->idle;
+		l->rd_drops.again += drops->again;
+		l->rd_drops.lost += drops->lost;
 	}
 }
 
@@ -531,7 +535,6 @@ static struct look_flow folded_flow(const struct rd_port *r, const struct rd_fol
 		.peer_worker = f->number,
 		.state = UDPR_CLOSED,
 		.from = f->rx.flow != 0,
-		.stats = { f->stats.packets_out, f->stats.again, f->stats.packets_in, f->stats.twice, f->stats.lost },
 	};
 }
 
@@ -562,7 +565,7 @@ static uint32_t look_flows(const struct rd_port *r, struct look_flow *f)
 		};
 	}
 	for (uint32_t k = 0; k < r->folds_ever && n < LOOK_FLOWS; k++)
-		if (r->fold[k].taken)
+		if (r->fold[k].number != RD_FOLD_FREE)
 			f[n++] = folded_flow(r, &r->fold[k]);
 	return n;
 }

@@ -8,7 +8,7 @@
 
 _Static_assert(REST > 2u << RD_USED_SHIFT, "rd_fold.used does not lie in the future");
 
-static uint32_t place_of(const struct rd_port *r, const struct rd_fold *f) { return (uint32_t)(f - r->fold) + 1; }
+static uint16_t place_of(const struct rd_port *r, const struct rd_fold *f) { return (uint16_t)(f - r->fold + 1); }
 
 static struct rd_fold *at(struct rd_port *r, uint32_t place) { return place != 0 ? &r->fold[place - 1] : NULL; }
 
@@ -29,13 +29,13 @@ struct rd_fold *rd_fold_find(struct rd_port *r, const struct pkt_addr *addr, uin
 
 static void forget(struct rd_port *r, struct rd_fold *f)
 {
-	const uint32_t place = place_of(r, f);
-	uint32_t *link = &r->fold_chain[rd_chain_of(&f->addr)];
+	const uint16_t place = place_of(r, f);
+	uint16_t *link = &r->fold_chain[rd_chain_of(&f->addr)];
 
 	while (*link != place)
 		link = &at(r, *link)->next;
 	*link = f->next;
-	f->taken = false;
+	f->number = RD_FOLD_FREE;
 	f->next = r->fold_free;
 	r->fold_free = place;
 	r->n_folds--;
@@ -55,11 +55,6 @@ void rd_fold_open(struct rd_port *r, struct rd_fold *f, uint64_t now, struct rd_
 	rd_fold_rx(r, f, now, &p->rx);
 	p->tx.last_sent = p->rx.heard;
 	p->numbers = f->numbers;
-	p->stats = (struct rd_flow_stats){ .packets_out = f->stats.packets_out,
-					   .again = f->stats.again,
-					   .packets_in = f->stats.packets_in,
-					   .twice = f->stats.twice,
-					   .lost = f->stats.lost };
 	forget(r, f);
 }
 
@@ -71,26 +66,22 @@ static uint64_t idle_ns(void)
 
 bool rd_fold_make(struct rd_port *r, const struct rd_peer *p, uint64_t now)
 {
-	const struct rd_flow_stats *s = &p->stats;
 	const uint64_t used = rn_max_u64(p->rx.heard, p->tx.last_sent);
 	struct udpr_fold rx;
 
-	if (now - used < REST || (s->packets_out | s->again | s->packets_in | s->twice | s->lost) > UINT32_MAX ||
-	    udpr_tx_busy(&p->tx) || p->ring != NULL || !rn_slist_empty(&p->full) || !udpr_rx_fold(&p->rx, &rx))
+	if (now - used < REST || udpr_tx_busy(&p->tx) || p->ring != NULL || !rn_slist_empty(&p->full) ||
+	    !udpr_rx_fold(&p->rx, &rx))
 		return false;
 	struct rd_fold *f = r->fold_free != 0 ? at(r, r->fold_free) : &r->fold[r->folds_ever++];
-	uint32_t *link = &r->fold_chain[rd_chain_of(&p->addr)];
+	uint16_t *link = &r->fold_chain[rd_chain_of(&p->addr)];
 
 	r->fold_free = f->next;
 	*f = (struct rd_fold){ .addr = p->addr,
 			       .rx = rx,
 			       .used = (uint32_t)((used >> RD_USED_SHIFT) + 1),
 			       .next = *link,
-			       .stats = { (uint32_t)s->packets_out, (uint32_t)s->again, (uint32_t)s->packets_in,
-					  (uint32_t)s->twice, (uint32_t)s->lost },
 			       .number = (uint8_t)p->number,
-			       .numbers = (uint8_t)p->numbers,
-			       .taken = true };
+			       .numbers = (uint8_t)p->numbers };
 	*link = place_of(r, f);
 	r->n_folds++;
 	r->n_peers++;
@@ -104,7 +95,7 @@ void rd_fold_replace(struct rd_port *r, uint64_t idle, uint64_t now)
 	for (uint32_t i = 0; i < rn_min_u32(LOOKS, r->folds_ever); i++) {
 		struct rd_fold *f = &r->fold[r->fold_hand++ % r->folds_ever];
 
-		if (!f->taken || age(f, now) <= idle)
+		if (f->number == RD_FOLD_FREE || age(f, now) <= idle)
 			continue;
 		forget(r, f);
 		return;
@@ -118,7 +109,7 @@ void rd_fold_sweep(struct rd_port *r, uint64_t now)
 	for (uint32_t i = 0; i < rn_min_u32(SWEEP, r->folds_ever); i++) {
 		struct rd_fold *f = &r->fold[r->sweep_hand++ % r->folds_ever];
 
-		if (!f->taken || age(f, now) <= idle)
+		if (f->number == RD_FOLD_FREE || age(f, now) <= idle)
 			continue;
 		r->drops.idle++;
 		forget(r, f);
