@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Many devices, each of which exchanges reliable datagrams with one queue pair of rnicd: a Write to the queue pair, and
-the report that the queue pair has taken the Write. The devices are addresses of this network namespace; each speaks the
-protocol through test/e2e/wire_rd.py. The first device sends a flood of datagrams that rnicd drops, so that rnicd's
+Many devices, each of which exchanges reliable datagrams with one queue pair of rnicd: a Write from each queue pair of
+the device, and the report that the Write was taken. The devices are addresses of this network namespace; each speaks
+the protocol through test/e2e/wire_rd.py. The first device sends a flood of datagrams that rnicd drops, so that rnicd's
 buffers have been used before anything is measured.
 
-usage: crowd.py TO FIRST QPN Q_KEY WHERE STAG
+usage: crowd.py TO FIRST PAIRS QPN Q_KEY WHERE STAG
+	   PAIRS: queue pairs of each device
 	   reads numbers from stdin, one in a line; meets as many further devices, from address FIRST on, and prints how
 	   many were met altogether
 """
@@ -21,11 +22,14 @@ from wire_rd import Device, Pair  # pylint: disable=wrong-import-position
 FLOOD = 40000  # datagrams; more than rnicd has buffers
 
 
-def meet(host, to, qpn, qkey, where, stag):
+def meet(host, to, pairs, qpn, qkey, where, stag):
     d = Device(host, to)
-    p = Pair(d, 0x4242, qpn, qkey)
-    p.put(*p.write(stag, where, b"device"))
-    p.taken()
+    all_pairs = [Pair(d, 0x4242 + n, qpn, qkey) for n in range(pairs)]
+    sent = [(d.give(body), body) for p in all_pairs for body in p.chain(*p.write(stag, where, b"device"))]
+    for number, body in sent:
+        d.delivered(number, body)
+    for p in all_pairs:
+        p.taken()
     d.close()
 
 

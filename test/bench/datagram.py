@@ -144,14 +144,21 @@ class Peers(Row):
 
 
 class Crowd(Row):
-    """The daemon's memory for each of many devices, from which it has heard within rd-idle, and their queue pairs."""
+    """
+    The daemon's memory for each of many devices, from which it has heard within rd-idle, and their queue pairs. With
+    more than one queue pair a device: the memory for each, and the daemon's CPU time for a message from each to the one
+    queue pair of rnicd, which sleeps between the messages.
+    """
     HERE = os.path.dirname(os.path.abspath(__file__))
     WARM = 64  # devices that are met before the measurement
 
-    def __init__(self, count):
-        self.count = count
-        self.keys = {"rnicd": {"poll": "adaptive", "hugepages": "no"}, "port": {"mtu": 1500}}
-        self.figures = [Figure(f"daemon's memory for a device, RD, {count} devices", "KiB", None)]
+    def __init__(self, count, pairs=1):
+        self.count, self.pairs = count, pairs
+        self.keys = {"rnicd": {"poll": "1us", "hugepages": "no"}, "port": {"mtu": 1500}}
+        each = f"RD, {count} devices" + (f" of {pairs} queue pairs" if pairs > 1 else "")
+        self.figures = [Figure(f"daemon's memory for a {'pair' if pairs > 1 else 'device'}, {each}", "KiB", None)]
+        if pairs > 1:
+            self.figures.append(Figure(f"daemon's CPU for a message, {each}", "us", None))
 
     def needs(self):
         return ["ip"]
@@ -165,7 +172,7 @@ class Crowd(Row):
 
     def line(self, stage, *numbers):
         return ["ip", "netns", "exec", stage.ns[0], os.path.join(self.HERE, "crowd.py"), stage.ADDR[0],
-                stage.CROWD.split("/", maxsplit=1)[0], *numbers]
+                stage.CROWD.split("/", maxsplit=1)[0], str(self.pairs), *numbers]
 
     def command(self, stage):
         return f"{' '.join(self.line(stage))} QPN Q_KEY WHERE STAG   # on a tap; {self.count} devices"
@@ -178,7 +185,7 @@ class Crowd(Row):
                 qpn, where, stag = s.stdout.readline().split()[1:]
                 with subprocess.Popen(self.line(stage, qpn, QKEY, where, stag), **pipes) as p:
                     try:
-                        return [self.measure(stage, p)]
+                        return self.measure(stage, p)[:len(self.figures)]
                     finally:
                         end(p)
             finally:
@@ -190,13 +197,14 @@ class Crowd(Row):
             p.stdin.flush()
             if p.stdout.readline().strip() != str(altogether):
                 raise BenchError(f"not all of {n} devices were met")
-            return stage.d.memory()
 
-        before = meet(self.WARM, self.WARM)
-        after, c = meet(self.count, self.WARM + self.count), stage.d.counters()
-        if c["rd_peers"] != c["rd_pairs"] or c["rd_peers"] < self.WARM + self.count:
+        meet(self.WARM, self.WARM)
+        before, start, pairs = stage.d.memory(), stage.d.cpu_ns(), self.count * self.pairs
+        meet(self.count, self.WARM + self.count)
+        took, after, c = stage.d.cpu_ns() - start, stage.d.memory(), stage.d.counters()
+        if c["rd_peers"] * self.pairs != c["rd_pairs"] or c["rd_peers"] < self.WARM + self.count:
             raise BenchError(f"rnicd has {c['rd_peers']} peers and {c['rd_pairs']} pairs of {self.count} devices")
-        return Peers.share(before, after, self.count)
+        return [Peers.share(before, after, pairs), took / pairs / 1000]
 
 
 class Incast(Datagram):
@@ -260,4 +268,4 @@ def datagram_rows(args):
     out = [*sweeps(args), *losses(args), *ratios(args), *(Incast(args, kind) for kind in ("rc", "rd"))]
     for count in (10, 100, 1000, 4000) if args.full else (10, 100, 1000):
         out += [Peers(args, kind, count) for kind in KINDS]
-    return out + [Crowd(count) for count in (1000, 10000)]
+    return out + [Crowd(count) for count in (1000, 10000)] + [Crowd(1024, 16)]
