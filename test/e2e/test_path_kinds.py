@@ -141,6 +141,7 @@ a_case("af_packet", "host")
 a_case("memif", "af_packet", "host", "tap")
 a_case("memif", "af_packet", name="two_workers", rnicd="workers = 0,0")
 a_case("memif", "af_packet", name="least_queue", keys="spread = least-queue")
+a_case("memif", "af_packet", name="large_frames", keys="mtu = 9000")
 a_case("memif", "af_packet", name="the_design_host", design="host")
 a_case("memif", "af_packet", name="the_design_assisted", design="assisted")
 
@@ -176,6 +177,21 @@ def a_path_that_delivers_nothing_although_it_is_up():
             for d in (far, near):
                 change(d, f"port a/{i} loss=0")
         all_used(near)
+        end(soak)
+
+
+@case
+def a_memif_that_ends_while_workers_use_its_rings():
+    """The driver unmaps the rings when a connection ends. Large frames keep a worker inside the rings for longer."""
+    with joined("memif", "af_packet", keys="mtu = 9000") as (far, near, links):
+        server(far, FAR)
+        soak = soak_of(near)
+        for _ in range(10):
+            all_used(near)
+            with says("port a/0: link down", far, near):
+                links[0].cut()
+            with says("port a/0: link up", far, near):
+                links[0].mend()
         end(soak)
 
 

@@ -7,6 +7,7 @@
 #include "plane/capture.h"
 #include "plane/frame.h"
 #include "plane/port_host.h"
+#include "plane/port_memif.h"
 #include "plane/worker_int.h"
 
 #define MASK     (PORT_TX_QUEUE - 1)
@@ -83,7 +84,9 @@ static uint32_t give(struct port_tx *t, struct rte_mbuf **m, uint32_t n)
 	} else if (t->through == NULL && t->port->host != NULL) {
 		return port_host_tx(t->port, t->queue, m, n);
 	} else if (rn_likely(t->through == NULL)) {
+		port_memif_enter(t->port, t->queue);
 		sent = rte_eth_tx_burst(t->port->ethdev, t->queue, m, (uint16_t)n);
+		port_memif_leave(t->port, t->queue);
 	} else {
 		for (uint32_t i = 0; i < n; i++)
 			m[i]->port = t->port->index;

@@ -11,6 +11,7 @@
 #include "pkt/pkt_igmp.h"
 #include "plane/port.h"
 #include "plane/port_host.h"
+#include "plane/port_memif.h"
 #include "plane/worker_int.h"
 
 #define TAP_LOOK_NS (20 * RN_NS_PER_US)
@@ -515,12 +516,17 @@ static void came_in(const struct rnicd_port *line, struct rnicd_port_stats *st, 
 	}
 }
 
+/* queue: the worker's own number. */
 static inline uint32_t poll_port(struct rnicd_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t most)
 {
 	if (port->wire != NULL)
 		return rte_ring_sc_dequeue_burst(port->wire[queue], (void **)m, most, NULL);
-	return rn_unlikely(port->host != NULL) ? port_host_rx(port, queue, m, most)
-					       : rte_eth_rx_burst(port->ethdev, queue, m, most);
+	if (rn_unlikely(port->host != NULL))
+		return port_host_rx(port, queue, m, most);
+	port_memif_enter(port, queue);
+	const uint32_t n = rte_eth_rx_burst(port->ethdev, queue, m, most);
+	port_memif_leave(port, queue);
+	return n;
 }
 
 static uint32_t from_port(struct rnicd_worker *w, struct rnicd_port *port)
