@@ -95,6 +95,9 @@ static inline uint32_t pkt_addr_to_ip4(const struct pkt_addr *a) { return rn_loa
 /* A group of IPv4 hosts (RFC 1112, section 4): 224.0.0.0 to 239.255.255.255. */
 static inline bool pkt_addr_is_group(const struct pkt_addr *a) { return a->b[12] >> 4 == 14 && pkt_addr_is_ip4(a); }
 
+/* A group of hosts, of IPv4 or of IPv6 (RFC 4291, section 2.7). */
+static inline bool pkt_addr_is_any_group(const struct pkt_addr *a) { return a->b[0] == 0xff || pkt_addr_is_group(a); }
+
 /* The group's Ethernet address, which 32 groups share (RFC 1112, section 6.4). */
 static inline void pkt_group_mac(uint8_t mac[PKT_MAC_LEN], const struct pkt_addr *group)
 {

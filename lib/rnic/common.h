@@ -110,7 +110,8 @@ static inline bool rnic_dead(const struct rnic_session *s)
 }
 
 /* Prints that function fn refuses the call, and why: this device does not have what was asked for. */
-#define RNIC_GROUPS               "groups are IPv4 addresses: ::ffff:224.0.0.0 to ::ffff:239.255.255.255"
+#define RNIC_GROUPS \
+	"a group is an IPv4 address, ::ffff:224.0.0.0 to ::ffff:239.255.255.255, or an IPv6 address that begins with ff"
 #define rnic_unsupported(fn, why) rnic_complain("rnic: %s: %s", (fn), (why))
 
 /* ---- shmem.c: blocks of the queue region ---- */

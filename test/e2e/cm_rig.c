@@ -32,13 +32,16 @@ static void must(bool ok, const char *what)
 
 void end_open(struct end *e, const char *address)
 {
+	struct sockaddr_in6 six = { .sin6_family = AF_INET6 };
+	const bool is_six = inet_pton(AF_INET6, address, &six.sin6_addr) == 1;
 	void *p = NULL;
 
 	e->addr = (struct sockaddr_in){ .sin_family = AF_INET };
-	must(inet_pton(AF_INET, address, &e->addr.sin_addr) == 1, address);
+	must(is_six || inet_pton(AF_INET, address, &e->addr.sin_addr) == 1, address);
 	must((e->ch = rdma_create_event_channel()) != NULL, "rdma_create_event_channel");
 	must(rdma_create_id(e->ch, &e->anchor, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
-	must(rdma_bind_addr(e->anchor, (struct sockaddr *)&e->addr) == 0, "rdma_bind_addr");
+	must(rdma_bind_addr(e->anchor, is_six ? (struct sockaddr *)&six : (struct sockaddr *)&e->addr) == 0,
+	     "rdma_bind_addr");
 	must((e->verbs = e->anchor->verbs) != NULL, "no device after rdma_bind_addr");
 	must((e->pd = ibv_alloc_pd(e->verbs)) != NULL, "ibv_alloc_pd");
 	must((e->cq = ibv_create_cq(e->verbs, 4096, NULL, NULL, 0)) != NULL, "ibv_create_cq");

@@ -25,7 +25,7 @@
 
 /* One end: a device, and the objects made on it. */
 struct end {
-	struct sockaddr_in addr; /* the port is 0 */
+	struct sockaddr_in addr; /* the port is 0; not set for an IPv6 device */
 	struct rdma_event_channel *ch;
 	struct rdma_cm_id *anchor; /* keeps the device open */
 	struct ibv_context *verbs;

@@ -3,6 +3,8 @@
  * Which queue pairs receive what is sent to a multicast group: queue pairs on two devices of one daemon.
  *
  * usage: mcast_cases SERVER-ADDRESS CLIENT-ADDRESS [CASE...] | --list
+ *
+ * The groups are of the IP version of the devices.
  */
 #include "cm_rig.h"
 
@@ -16,7 +18,18 @@
 #define MEMBER 8u /* receives of each member */
 #define SLOT   256u
 
-static union ibv_gid group_of(uint8_t n) { return (union ibv_gid){ .raw = { [10] = 0xff, 0xff, 239, 9, 9, n } }; }
+/* A group of IPv4, and one of IPv6. */
+static union ibv_gid group_of_4(uint8_t n) { return (union ibv_gid){ .raw = { [10] = 0xff, 0xff, 239, 9, 9, n } }; }
+static union ibv_gid group_of_6(uint8_t n) { return (union ibv_gid){ .raw = { 0xff, 0x05, [14] = 9, n } }; }
+
+static bool over_ipv6(void)
+{
+	union ibv_gid own;
+
+	return ibv_query_gid(srv.verbs, 1, 0, &own) == 0 && (own.raw[10] != 0xff || own.raw[0] != 0);
+}
+
+static union ibv_gid group_of(uint8_t n) { return over_ipv6() ? group_of_6(n) : group_of_4(n); }
 
 /* A datagram queue pair that can send and has MEMBER receives. */
 static struct ibv_qp *member(struct end *e, bool deaf)
@@ -193,6 +206,19 @@ static bool a_group_is_entered_when_there_is_a_descriptor_again(void)
 	return true;
 }
 
+static bool a_group_is_of_the_devices_ip_version(void)
+{
+	const union ibv_gid g = over_ipv6() ? group_of_4(5) : group_of_6(5);
+	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1, .grh = { .dgid = g, .hop_limit = 1 } };
+	struct ibv_qp *qp = member(&srv, false);
+
+	CHECK(qp != NULL);
+	CHECK(ibv_attach_mcast(qp, &g, 0) == EOPNOTSUPP);
+	CHECK(ibv_create_ah(srv.pd, &attr) == NULL && errno == EOPNOTSUPP);
+	CHECK(ibv_destroy_qp(qp) == 0);
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct rig_case cases[] = {
@@ -200,6 +226,7 @@ int main(int argc, char **argv)
 		CASE(who_does_not_want_to_hear_itself),
 		CASE(there_are_limits),
 		CASE(a_group_is_entered_when_there_is_a_descriptor_again),
+		CASE(a_group_is_of_the_devices_ip_version),
 	};
 
 	return rig_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

@@ -229,25 +229,6 @@ def ucx_over_datagrams():
                 programs.ucx((h, h), "-n", "50", "-w", "5", "-t", *args.split(), devices=on, UCX_TLS=tls, **roce)
 
 
-def in_group(address, members):
-    """Returns a function that tells whether `members` sockets with port datagram-port are in the group."""
-    wanted = "".join(f"{int(n):02X}" for n in reversed(address.split("."))) + ":12B9"
-    return lambda: sum(f" {wanted} " in line for line in open("/proc/net/udp", encoding="ascii")) == members
-
-
-@case
-def mckey():
-    """Two receivers of a group in two processes get its datagrams, and none of those of another group."""
-    with Host() as h:
-        ends = [h.run(RNICRUN, "mckey", "-m", group, "-b", A) for group in ("239.7.0.1", "239.7.0.1", "239.7.0.2")]
-        until(in_group("239.7.0.1", 2), ends[0].tail)
-        until(in_group("239.7.0.2", 1), ends[2].tail)
-        senders = [h.run(RNICRUN, "mckey", "-s", "-m", group, "-b", A) for group in ("239.7.0.1", "239.7.0.2")]
-        for p in ends + senders:
-            out = p.ok()
-            assert "data transfers complete" in out and "return status 0" in out, out
-
-
 @case
 def dapl():
     with Host() as h:
@@ -424,16 +405,6 @@ def datagrams_that_come_to_another_process_are_passed_to_their_owner():
             for p in (first, waits, later):
                 if p is not None:
                     p.stop(signal.SIGKILL)
-
-
-@case
-def a_group_reaches_another_host():
-    with nets.two_hosts(A, B) as (ns, other):
-        ends = [in_netns(ns, RNICRUN, "--embedded", "mckey", "-m", "239.7.0.3", "-b", A) for _ in range(2)]
-        until(lambda: nets.sh("ip", "netns", "exec", ns, "cat", "/proc/net/udp").stdout.count("030007EF:12B9") == 2,
-              ends[0].tail)
-        for p in (*ends, in_netns(other, RNICRUN, "--embedded", "mckey", "-s", "-m", "239.7.0.3", "-b", B)):
-            assert "data transfers complete" in p.ok(), p.tail()
 
 
 @case

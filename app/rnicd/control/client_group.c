@@ -118,8 +118,8 @@ static struct client_qp *client_group_asked(struct client *c, uint32_t qp, const
 	memcpy(addr->b, group, sizeof(addr->b));
 	if (q == NULL || client_qp_is_ending(q) || !q->datagram || q->reliable)
 		client_error(c, EINVAL, "there is no datagram queue pair %u", qp);
-	else if (!pkt_addr_is_group(addr))
-		client_error(c, EINVAL, "it is not the address of an IPv4 group");
+	else if (!pkt_addr_is_any_group(addr))
+		client_error(c, EINVAL, "it is not the address of a group");
 	else
 		return q;
 	return NULL;

@@ -55,7 +55,7 @@ static const char *refusal(const struct cm_id *id, const struct pkt_addr *addr)
 		return "only an id of datagrams (RDMA_PS_UDP) can join a group";
 	if (id->dev == CM_NO_DEV)
 		return "bind the id to an address, or resolve one, before it joins a group";
-	return pkt_addr_is_group(addr) ? NULL : "it is not the address of an IPv4 group";
+	return pkt_addr_is_any_group(addr) ? NULL : "it is not the address of a group";
 }
 
 void cm_join(struct client *c)

@@ -68,7 +68,7 @@ void dev_info(uint32_t index, struct ipc_dev_info *d)
 {
 	const struct rnicd_port *p = rnicd.port[index];
 	const struct rnicd_port_cfg *cfg = p->cfg;
-	const bool groups = ud_mtu(p) != 0 && pkt_addr_is_ip4(&cfg->ip);
+	const bool groups = ud_mtu(p) != 0;
 
 	*d = (struct ipc_dev_info){
 		.up = port_link(p) == RNICD_LINK_UP,
@@ -139,18 +139,13 @@ static bool by_gateway(const struct rnicd_port_cfg *p, const uint8_t dst[16])
 	return p->gateway_set && pkt_addr_is_ip4(&p->ip) == pkt_addr_is_ip4(&a);
 }
 
-static bool is_group(const uint8_t dst[16])
+bool dev_reaches(uint32_t index, const uint8_t dst[16])
 {
 	struct pkt_addr a;
 
 	memcpy(a.b, dst, 16);
-	return pkt_addr_is_group(&a);
-}
-
-bool dev_reaches(uint32_t index, const uint8_t dst[16])
-{
-	if (is_group(dst))
-		return pkt_addr_is_ip4(&rnicd.port[index]->cfg->ip);
+	if (pkt_addr_is_any_group(&a))
+		return pkt_addr_is_ip4(&a) == pkt_addr_is_ip4(&rnicd.port[index]->cfg->ip);
 	return on_subnet(rnicd.port[index]->cfg, dst) || by_gateway(rnicd.port[index]->cfg, dst);
 }
 
@@ -179,6 +174,8 @@ uint32_t dev_by_route(const uint8_t dst[16])
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		if (by_gateway(rnicd.port[i]->cfg, dst))
 			return i;
-	/* a multicast group can be reached on every network */
-	return is_group(dst) && rnicd.n_ports > 0 ? 0 : UINT32_MAX;
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		if (dev_reaches(i, dst)) /* a multicast group can be reached on every network of its IP version */
+			return i;
+	return UINT32_MAX;
 }

@@ -49,11 +49,11 @@ uint32_t dev_by_scope(const struct ipc_addr *a);
 /*
  * The device from which dst is reached. If a device has the address dst: this device, or the other end of its wire (the
  * key own-address). Else the first one whose subnet contains dst; else the first one with a gateway of the same address
- * family; for a multicast group else the first one. UINT32_MAX: none.
+ * family; for a multicast group else the first one of its address family. UINT32_MAX: none.
  */
 uint32_t dev_by_route(const uint8_t dst[16]);
-/* Whether the device reaches dst: it is on the device's subnet, is a group, or can be reached by the device's
- * gateway. */
+/* Whether the device reaches dst: it is on the device's subnet, is a group of the device's address family, or can be
+ * reached by the device's gateway. */
 bool dev_reaches(uint32_t index, const uint8_t dst[16]);
 
 #endif

@@ -53,8 +53,9 @@ struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *a
 
 	if (g != NULL && !empty(g))
 		return g;
-	if (!pkt_addr_is_ip4(&rnicd.port[dev]->cfg->ip)) {
-		client_error(c, EOPNOTSUPP, "groups are IPv4's: the device's own address must be one, too");
+	if (!dev_reaches(dev, addr->b)) {
+		client_error(c, EOPNOTSUPP,
+			     "the group's address and the device's are not both of IPv4, or both of IPv6");
 		return NULL;
 	}
 	if (group_count(dev) >= DEV_MAX_GROUPS || founded(c->id, dev) >= GROUP_CLIENT_MAX) {

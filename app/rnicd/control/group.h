@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Multicast groups of the devices (RFC 1112): IPv4 addresses to which datagram QPs are attached, and which ids of the
+ * Multicast groups of the devices (RFC 1112): addresses to which datagram QPs are attached, and which ids of the
  * connection manager join. These QPs and ids are a group's members. While a group has members, the port receives the
  * group's frames and reports the group to the network (igmp.h). Control thread; workers get their part by command
  * (ud_view.h).

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Multicast: the groups of a device that queue pairs of this process have joined. Each group has a socket that is bound
- * to the group's address and joins the group on the device's interface. The kernel sends IGMP reports, and gives every
- * such socket of the host a copy of each datagram, also of datagrams from this host.
+ * to the group's address and joins the group on the device's interface. The kernel sends IGMP or MLD reports, and gives
+ * every such socket of the host a copy of each datagram, also of datagrams from this host.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -32,11 +32,29 @@ static struct ks_group *group_of(const struct ud_group *g)
 	return NULL;
 }
 
+/*
+ * The kernel would give the socket the datagrams that come to any interface: those of other interfaces are for other
+ * devices. Kernels before 5.7 let only root bind a socket to an interface.
+ */
+static bool enter6(int fd, const struct ud_group *g)
+{
+	const struct rnicd_port *port = rnicd.port[g->port];
+	struct ipv6_mreq who = { .ipv6mr_interface = port->if_index };
+	const int index = (int)port->if_index, off = 0;
+
+	memcpy(&who.ipv6mr_multiaddr, g->addr.b, sizeof(who.ipv6mr_multiaddr));
+	setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &index, sizeof(index));
+	setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &off, sizeof(off));
+	return setsockopt(fd, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &who, sizeof(who)) == 0;
+}
+
 static bool enter(int fd, const struct ud_group *g)
 {
 	struct ip_mreqn who = { 0 };
 	const int off = 0;
 
+	if (!pkt_addr_is_ip4(&g->addr))
+		return enter6(fd, g);
 	memcpy(&who.imr_multiaddr, g->addr.b + 12, sizeof(who.imr_multiaddr));
 	memcpy(&who.imr_address, rnicd.port[g->port]->cfg->ip.b + 12, sizeof(who.imr_address));
 	/* Datagrams that come to other interfaces are for other devices. */

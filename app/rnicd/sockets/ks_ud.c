@@ -49,20 +49,32 @@ static void tell_more(int fd)
 	setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &one, sizeof(one));
 }
 
+/* Datagrams to groups leave by the device's interface. */
+static void choose_interface(int fd, const struct rnicd_port *p)
+{
+	struct ip_mreqn out = { 0 };
+	const int index = (int)p->if_index;
+
+	if (!pkt_addr_is_ip4(&p->cfg->ip)) {
+		setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &index, sizeof(index));
+		return;
+	}
+	memcpy(&out.imr_address, p->cfg->ip.b + 12, sizeof(out.imr_address));
+	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &out, sizeof(out));
+}
+
 int ks_ud_socket(const struct pkt_addr *ip, uint32_t port, uint16_t udp_port, int reuse)
 {
 	union ks_sockaddr at;
 	const socklen_t len = ks_sockaddr(&at, port, ip, udp_port);
-	struct ip_mreqn out = { 0 };
 	const int one = 1;
 	int fd = ks_socket(ip, SOCK_DGRAM);
 
 	if (fd < 0)
 		return -1;
-	memcpy(&out.imr_address, rnicd.port[port]->cfg->ip.b + 12, sizeof(out.imr_address));
 	if (reuse != 0)
 		setsockopt(fd, SOL_SOCKET, reuse, &one, sizeof(one));
-	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &out, sizeof(out));
+	choose_interface(fd, rnicd.port[port]);
 	tell_more(fd);
 	if (bind(fd, &at.sa, len) == 0)
 		return fd;
@@ -249,7 +261,7 @@ void ks_ud_take(const struct ks_gram *g)
 		no_room(g);
 		return;
 	}
-	if (rn_unlikely(pkt_addr_is_group(&g->to))) {
+	if (rn_unlikely(pkt_addr_is_any_group(&g->to))) {
 		ks_group_take(g, &h);
 		return;
 	}

@@ -100,13 +100,16 @@ struct burst {
 	} ctl[KS_UD_BURST];
 };
 
-static void hops(struct msghdr *mh, void *ctl, uint32_t len, int hop_limit)
+static void hops(struct msghdr *mh, void *ctl, uint32_t len, const struct leaving *l)
 {
+	const bool v4 = pkt_addr_is_ip4(&l->to);
+	const int hop_limit = (int)rn_max_u32(l->hop_limit, 1);
+
 	mh->msg_control = ctl;
 	mh->msg_controllen = len;
 	struct cmsghdr *c = CMSG_FIRSTHDR(mh);
-	c->cmsg_level = IPPROTO_IP;
-	c->cmsg_type = IP_TTL;
+	c->cmsg_level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
+	c->cmsg_type = v4 ? IP_TTL : IPV6_HOPLIMIT;
 	c->cmsg_len = CMSG_LEN(sizeof(hop_limit));
 	memcpy(CMSG_DATA(c), &hop_limit, sizeof(hop_limit));
 }
@@ -119,8 +122,8 @@ static void address(struct burst *b, uint32_t i, const struct leaving *l, uint8_
 
 	b->iov[i] = (struct iovec){ .iov_base = p, .iov_len = l->len };
 	*mh = (struct msghdr){ .msg_name = &b->to[i], .msg_namelen = len, .msg_iov = &b->iov[i], .msg_iovlen = 1 };
-	if (pkt_addr_is_group(&l->to))
-		hops(mh, b->ctl[i].b, sizeof(b->ctl[i].b), (int)rn_max_u32(l->hop_limit, 1));
+	if (pkt_addr_is_any_group(&l->to))
+		hops(mh, b->ctl[i].b, sizeof(b->ctl[i].b), l);
 }
 
 static bool same_socket(const struct leaving *a, const struct leaving *b)
@@ -194,7 +197,7 @@ static uint8_t *next_buffer(void)
 /* Index of the process of this host that has the receiving QP, and the QP's device; NETWORK: none has. */
 static uint32_t receiver_of(uint32_t port, const struct pkt_addr *to, uint32_t qpn, uint32_t *dev)
 {
-	if (pkt_addr_is_group(to) || !own_device(port, to, dev))
+	if (pkt_addr_is_any_group(to) || !own_device(port, to, dev))
 		return NETWORK;
 	if (rn_likely(!udpl_has_port(qpn)))
 		return qpn >> KS_INDEX_SHIFT;

@@ -64,9 +64,9 @@ static int join(struct rdma_cm_id *rid, const struct sockaddr *addr, bool send_o
 
 	if (rc != 0)
 		return cm_ret(rc);
-	if (!rnic_gid_is_group4(&group)) {
+	if (!rnic_gid_is_group(&group)) {
 		rnic_unsupported("rdma_join_multicast", RNIC_GROUPS);
-		return cm_ret(rnic_gid_is_group6(&group) ? EOPNOTSUPP : EINVAL);
+		return cm_ret(EINVAL);
 	}
 	rc = cm_made(id);
 	if (rc != 0)

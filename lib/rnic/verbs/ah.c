@@ -3,17 +3,24 @@
 #include "rnic/verbs/beside.h"
 #include "rnic/verbs/objects.h"
 
+/* A device reaches all groups of its own IP version. 0 or an errno. */
+static int reach_group(struct ibv_context *c, const union ibv_gid *gid)
+{
+	union ibv_gid own;
+
+	if (ibv_query_gid(c, 1, 0, &own) != 0)
+		return errno;
+	if (rnic_ip_is_4(own.raw) == rnic_ip_is_4(gid->raw))
+		return 0;
+	rnic_unsupported("ibv_create_ah", "the group's address and the device's are not both of IPv4, or both of IPv6");
+	return EOPNOTSUPP;
+}
+
 /* Checks that the address is reachable: 0, or an errno. */
 static int reach(struct rnic_ctx *ctx, const union ibv_gid *gid)
 {
 	struct ipc_msg m = { .type = IPC_REACH, .len = IPC_MSG_LEN(reach), .reach = { .dev = ctx->index } };
 
-	if (rnic_gid_is_group6(gid)) {
-		rnic_unsupported("ibv_create_ah", RNIC_GROUPS);
-		return EOPNOTSUPP;
-	}
-	if (rnic_gid_is_group4(gid)) /* a group's Ethernet address follows from its IP address: nothing to ask */
-		return 0;
 	memcpy(m.reach.ip, gid->raw, sizeof(m.reach.ip));
 	return rnic_call(ctx->s, &m, IPC_MSG_HDR, -1);
 }
@@ -30,7 +37,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	if (injected != 0)
 		rc = injected;
 	else if (attr->is_global && attr->port_num == 1 && attr->grh.sgid_index < RNIC_GIDS)
-		rc = reach(ctx, &attr->grh.dgid);
+		rc = rnic_gid_is_group(&attr->grh.dgid) ? reach_group(pd->context, &attr->grh.dgid)
+							: reach(ctx, &attr->grh.dgid);
 	if (rc == 0) {
 		ah = calloc(1, sizeof(*ah));
 		rc = ENOMEM;

@@ -89,7 +89,7 @@ int rnicdv_group_bind(struct ibv_qp *qp, const union ibv_gid *group, uint32_t ta
 
 	if (!rnic_ours(qp->context))
 		return EOPNOTSUPP;
-	if (qp->qp_type != IBV_QPT_UD || !rnic_gid_is_group4(group) || (mr != NULL && length == 0))
+	if (qp->qp_type != IBV_QPT_UD || !rnic_gid_is_group(group) || (mr != NULL && length == 0))
 		return EINVAL;
 	memcpy(m.group_bind.group, group->raw, sizeof(m.group_bind.group));
 	if (mr != NULL) {

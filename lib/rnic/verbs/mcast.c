@@ -9,7 +9,7 @@ static int tell(struct ibv_qp *qp, const union ibv_gid *group, enum ipc_type typ
 
 	if (qp->qp_type != IBV_QPT_UD || rnic_qp(qp)->sq.many)
 		return EINVAL;
-	if (!rnic_gid_is_group4(group)) {
+	if (!rnic_gid_is_group(group)) {
 		rnic_unsupported(type == IPC_ATTACH ? "ibv_attach_mcast" : "ibv_detach_mcast", RNIC_GROUPS);
 		return EINVAL;
 	}

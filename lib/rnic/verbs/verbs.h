@@ -75,13 +75,18 @@ void rnic_watch_ended(struct ibv_qp *qp);
 /* Every context of ours polls with this function, and no other does (beside.h). */
 int rnic_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 
-/* Whether the GID is the address of a multicast group, of IPv4 (as an IPv4-mapped address) or of IPv6. */
-static inline bool rnic_gid_is_group4(const union ibv_gid *g)
+/* Whether the address is one of IPv4, mapped into IPv6 as in a GID. */
+static inline bool rnic_ip_is_4(const uint8_t ip[16])
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 
-	return memcmp(g->raw, mapped, sizeof(mapped)) == 0 && g->raw[12] >> 4 == 14;
+	return memcmp(ip, mapped, sizeof(mapped)) == 0;
 }
-static inline bool rnic_gid_is_group6(const union ibv_gid *g) { return g->raw[0] == 0xff; }
+
+/* Whether the GID is the address of a multicast group. */
+static inline bool rnic_gid_is_group(const union ibv_gid *g)
+{
+	return g->raw[0] == 0xff || (rnic_ip_is_4(g->raw) && g->raw[12] >> 4 == 14);
+}
 
 #endif
