@@ -173,7 +173,8 @@ const struct counter counters[] = {
 	      "frames with a wrong IP, TCP or UDP checksum: check the sender's checksum offload"),
 	GROWS(PORT, "rx_no_flow", "segments", "TCP segments without connection or listener; answered by a reset"),
 	GROWS(PORT, "rx_unanswered", "segments",
-	      "segments not answered: over the rate limit for strangers, or to a full backlog"),
+	      "segments not answered: over the rate limit for strangers, or to a full backlog; with RNIC_DROPPED "
+	      "connections that were closed for lack of room"),
 	GROWS(PORT, "syn_cookies", "segments", "SYNs answered by a cookie because the listener's backlog was full"),
 	GROWS(PORT, "syn_evicted", "connections",
 	      "connections without an MPA Request that were dropped to make room for newer ones"),

@@ -140,19 +140,18 @@ __attribute__((destructor)) static void tell_dropped(void)
 		sum.rx_moved_drops += p->rx_moved_drops;
 		sum.tx_drops += p->tx_drops;
 		sum.syn_evicted += p->syn_evicted;
+		sum.rx_unanswered += p->rx_unanswered;
+		sum.rx_no_flow += p->rx_no_flow;
 	}
 	const struct {
 		const char *name;
 		uint64_t n;
 	} drop[] = {
 #define OF(from, name) { #name, (from)->name }
-		OF(&sum, rx_no_room), OF(&sum, rx_moved_drops),
-		OF(&sum, tx_drops),   OF(&sum, syn_evicted),
-		OF(s, ud_crc),        OF(s, ud_bad),
-		OF(s, ud_no_qp),      OF(s, ud_qkey),
-		OF(s, ud_no_recv),    OF(s, ud_incomplete),
-		OF(s, ud_again),      OF(s, ud_refused),
-		OF(s, ud_full),
+		OF(&sum, rx_no_room), OF(&sum, rx_moved_drops), OF(&sum, tx_drops), OF(&sum, syn_evicted),
+		OF(&sum, rx_no_flow), OF(&sum, rx_unanswered),  OF(s, ud_crc),      OF(s, ud_bad),
+		OF(s, ud_no_qp),      OF(s, ud_qkey),           OF(s, ud_no_recv),  OF(s, ud_incomplete),
+		OF(s, ud_again),      OF(s, ud_refused),        OF(s, ud_full),
 #undef OF
 	};
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(drop); i++)

@@ -431,6 +431,37 @@ def ucmatose(hosts, server, client):
 
 
 @case
+def connections_that_are_closed_without_an_answer_are_counted():
+    """The backlog of rping's listener has room for 12 connections without an MPA Request. Another process of the user
+    passes a connection to an address that no device has (struct passing of ks_pass.c)."""
+    at = ("127.0.0.1", 7174)
+
+    def strangers():
+        silent = [socket.create_connection(at, PATIENCE) for _ in range(13)]
+        assert silent[-1].recv(1) == b""
+        for s in silent:
+            s.close()
+
+    def passer():
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.connect("\0rnic-embedded-0-0")
+            socket.send_fds(s, [bytes(26) + b"\xff\xff" + socket.inet_aton("10.9.9.9") + bytes(8)], [s.fileno()])
+
+    with nets.netns() as ns:
+        argv = [RNICRUN, "--embedded", "rping", "-a", at[0], "-C", "1"]
+        server = in_netns(ns, *argv, "-s", RNIC_DROPPED="1")
+        try:
+            until(listens(ns, at[1]), server.tail)
+            nets.In(ns).run(passer)
+            nets.In(ns).run(strangers)
+            until(lambda: in_netns(ns, *argv, "-c").wait() == 0, server.tail)
+            server.ok()
+            assert re.search("dropped: rx_no_flow 1 rx_unanswered [1-9]", server.stderr()), server.tail()
+        finally:
+            server.stop(signal.SIGKILL)
+
+
+@case
 def two_network_namespaces_are_two_hosts():
     with nets.two_hosts(A, B) as hosts:
         ucmatose(hosts, ("-b", A), ("-s", A))
@@ -451,10 +482,10 @@ def two_hosts_meet_by_ipv6():
         ucmatose(hosts, ("-f", "ip6", "-b", "fe80::1%v0"), ("-f", "ip6", "-s", "fe80::1%v1"))
         for row, kind in enumerate(("v6", "ll", "ll")):
             argv = f"ibv_{'rc' if row == 2 else 'ud'}_pingpong -g 0 -n 100 -s 1000 -c -p {18580 + row}".split()
-            s = in_netns(hosts[0], RNICRUN, "--embedded", *argv, "-d", f"rnic-v0-{kind}")
+            s = in_netns(hosts[0], RNICRUN, "--embedded", *argv, "-d", f"rnic{kind}-v0")
             try:
                 until(listens(hosts[0], 18580 + row), s.tail)
-                for p in (in_netns(hosts[1], RNICRUN, "--embedded", *argv, "-d", f"rnic-v1-{kind}", A), s):
+                for p in (in_netns(hosts[1], RNICRUN, "--embedded", *argv, "-d", f"rnic{kind}-v1", A), s):
                     assert "100 iters in" in p.ok(), p.tail()
             finally:
                 s.stop(signal.SIGKILL)

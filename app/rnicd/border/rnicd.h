@@ -237,7 +237,8 @@ struct rnicd_port_stats {
 	uint64_t rx_bad[PKT_VERDICTS]; /* by verdict of pkt_parse; PKT_FRAGMENT: fragments that are not reassembled */
 	uint64_t rx_bad_csum;
 	uint64_t rx_no_flow;         /* TCP without connection or listener: answered by a reset */
-	uint64_t rx_unanswered;      /* such segments not answered (rate limit); SYNs and last ACKs to a full backlog */
+	uint64_t rx_unanswered;      /* such segments not answered (rate limit); SYNs and last ACKs to a full backlog;
+				      * embedded: connections closed for lack of room */
 	uint64_t syn_cookies;        /* SYNs answered with a cookie: the listener's backlog was full */
 	uint64_t syn_evicted;        /* connections without an MPA Request that were dropped to make room for newer
 				      * ones */

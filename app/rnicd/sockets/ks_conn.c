@@ -236,20 +236,27 @@ void ks_unlisten(uint32_t port, uint16_t lport)
 	free(l);
 }
 
+/* The backlog, or the memory for connections or for their set-up, is used up. */
+static void closed_for_room(const struct ks_listener *l) { rnicd.port[l->port]->stats[0].rx_unanswered++; }
+
 void ks_passive(struct ks_src src, struct ks_listener *l)
 {
 	struct conn_addr a = { .port = l->port };
 	struct rc_params p = { .owner = l->owner, .policy = l->policy, .flags = l->flags };
+	const bool there = ks.net->ends(&src, &a); /* else the peer has closed the connection already */
 	struct ks_conn *c = NULL;
 
-	if (ks.net->ends(&src, &a) && l->half_open < HALF_OPEN * (uint32_t)l->backlog)
+	if (there && l->half_open < HALF_OPEN * (uint32_t)l->backlog)
 		c = conn_new(&a, src);
 	if (c == NULL) {
+		if (there)
+			closed_for_room(l);
 		ks.net->close(&src);
 		return;
 	}
 	keep_alive(c, l->flags);
 	if (rc_passive(&ks.rc, &c->rc, &p) != QP_OK) {
+		closed_for_room(l);
 		conn_free(c);
 		return;
 	}

@@ -237,6 +237,7 @@ void ks_guest(int fd, const struct ks_listener *l)
 	struct guest *g = calloc(1, sizeof(*g));
 
 	if (g == NULL) {
+		rnicd.port[l->port]->stats[0].rx_unanswered++;
 		close(fd);
 		return;
 	}
@@ -328,6 +329,7 @@ static void conn_taken(const struct passing *head, int fd)
 			return;
 		}
 	}
+	rnicd.port[0]->stats[0].rx_no_flow++; /* no device here has the address any more */
 	close(fd);
 }
 
