@@ -99,7 +99,7 @@ class Memif:
 
     def __init__(self, ns, folder, i, kind):
         self.own, self.to = os.path.join(folder, f"relay{i}"), os.path.join(folder, "server")
-        common = f"id={i},bsize=2048,socket-abstract=no"
+        common = f"id={i},socket-abstract=no"
         self.far = f"{kind}:role=server,{common},socket={self.to}"
         self.near = f"{kind}:role=client,{common},socket={self.own}"
         self.listener = None

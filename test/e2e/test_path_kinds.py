@@ -50,8 +50,8 @@ def says(text, *daemons):
         until(lambda d=d, n=n: count(d, text) > n, lambda d=d: f"no new line '{text}'\n{d.tail()}")
 
 
-def soak_of(d, **env):
-    return d.run(TESTPMD, "--mode", "soak", "--bidir", "--sizes", "16k", "--seconds", "600", "-p", str(PORT), FAR,
+def soak_of(d, *args, **env):
+    return d.run(TESTPMD, "--mode", "soak", "--bidir", "--sizes", "16k", "--seconds", "600", "-p", str(PORT), *args, FAR,
                  **env)
 
 
@@ -192,6 +192,23 @@ def a_memif_that_ends_while_workers_use_its_rings():
                 links[0].cut()
             with says("port a/0: link up", far, near):
                 links[0].mend()
+        end(soak)
+
+
+@case
+def reliable_datagrams():
+    with joined("memif", "af_packet") as (far, near, links):
+        server(far, FAR)
+        soak = soak_of(near, "--qp-type", "rd")
+        all_used(near)
+        for i, link in enumerate(links):
+            with says(f"port a/{i}: link down", far, near):
+                link.cut()
+            before = port(near, "a")["rx_packets"]
+            until(lambda n=before: port(near, "a")["rx_packets"] > n + 5 * MANY, near.tail)
+            with says(f"port a/{i}: link up", far, near):
+                link.mend()
+            all_used(near)
         end(soak)
 
 

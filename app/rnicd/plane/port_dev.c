@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -45,7 +46,8 @@ static const struct kind {
 #define AF_PACKET_ROOM  128u
 #define AF_PACKET_ALIGN 1024u
 #define AF_PACKET_BLOCK 4u
-#define HELLO_MS        2000 /* a memif server that runs greets its callers at once */
+#define MEMIF_BUFFER    2048u /* bytes; the driver's own choice */
+#define HELLO_MS        2000  /* a memif server that runs greets its callers at once */
 
 uint32_t port_af_packet_slot(const struct rnicd_port *port)
 {
@@ -99,6 +101,20 @@ static bool clear_memif(const struct rnicd_port *port, char *err, uint32_t err_l
 	return false;
 }
 
+/*
+ * The bytes of a memif's buffers, if the arguments leave them out or make them smaller than a frame; else 0. The driver
+ * of DPDK 22.11 may put a frame of several buffers together with the next ones, and deliver frames again.
+ */
+static uint32_t memif_buffer(const struct rnicd_port *port)
+{
+	const uint32_t frame = PKT_ETH_LEN + PKT_VLAN_LEN + port->cfg->mtu;
+	char given[16];
+
+	if (devargs_get(port->cfg->args, "bsize", given, sizeof(given)) && strtoul(given, NULL, 0) >= frame)
+		return 0;
+	return rn_max_u32((frame + RN_CACHE_LINE - 1) / RN_CACHE_LINE * RN_CACHE_LINE, MEMIF_BUFFER);
+}
+
 static bool probe(struct rnicd_port *port, char *err, uint32_t err_len)
 {
 	const struct kind *k = &kinds[port->cfg->kind];
@@ -116,12 +132,14 @@ static bool probe(struct rnicd_port *port, char *err, uint32_t err_len)
 		bool bare = k->first != NULL && strchr(args, '=') == NULL;
 		snprintf(devargs, sizeof(devargs), "%s,%s%s%s", name, bare ? k->first : "", bare ? "=" : "", args);
 	}
+	size_t len = strlen(devargs);
 	if (port->cfg->kind == RNICD_PORT_AF_PACKET) {
-		size_t len = strlen(devargs);
 		uint32_t slot = port_af_packet_slot(port);
 		snprintf(devargs + len, sizeof(devargs) - len, ",qpairs=%u,blocksz=%u,framesz=%u,framecnt=512",
 			 rnicd.cfg.n_workers, AF_PACKET_BLOCK * slot, slot);
 	}
+	if (port->cfg->kind == RNICD_PORT_MEMIF && memif_buffer(port) != 0)
+		snprintf(devargs + len, sizeof(devargs) - len, ",bsize=%u", memif_buffer(port));
 	/* EAL has opened the PCI devices that it was allowed */
 	if (k->driver == NULL && rte_eth_dev_get_port_by_name(name, &port->ethdev) == 0)
 		return true;
