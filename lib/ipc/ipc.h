@@ -369,7 +369,7 @@ struct ipc_reach {
 struct ipc_attach { /* ATTACH and DETACH */
 	uint32_t qp;
 	uint32_t rsv;
-	uint8_t group[16]; /* an IPv4 group, as ::ffff:224.0.0.0 and so on */
+	uint8_t group[16]; /* a group of IPv6, or of IPv4 as ::ffff:224.0.0.0 and so on */
 };
 
 struct ipc_group_bind {

@@ -174,7 +174,7 @@ static void what_is_not_there_is_told_once(void **state)
 		text,
 		"rnic: ibv_create_qp: the types of queue pairs are IBV_QPT_RC, IBV_QPT_UC and IBV_QPT_UD, and with "
 		"qp-port IBV_QPT_XRC_SEND and IBV_QPT_XRC_RECV\n"
-		"rnic: ibv_create_ah: " RNIC_GROUPS "\n"
+		"rnic: ibv_create_ah: the group's address and the device's are not both of IPv4, or both of IPv6\n"
 		"rnic: ibv_reg_mr: on-demand paging is not supported: register without IBV_ACCESS_ON_DEMAND\n"
 		"rnic: rdma_create_id: the port spaces are RDMA_PS_TCP, RDMA_PS_IB and RDMA_PS_UDP\n"
 		"rnic: rdma_set_option: a path record is InfiniBand's: call rdma_resolve_route() in its place\n");
