@@ -23,6 +23,7 @@ import time
 import page
 import report
 from datagram import datagram_rows
+from embedded import embedded_rows
 from mpi import mpi_rows
 from rivals import Kernel, rival_rows
 from rows import project_rows
@@ -154,7 +155,7 @@ def main():
             print(page.make(json.load(f), out))
         return 0
     rows, left_out = choose([*project_rows(args), *datagram_rows(args), *mpi_rows(args), *socket_rows(args),
-                             *rival_rows(args)], args)
+                             *embedded_rows(args), *rival_rows(args)], args)
     if args.list:
         for r in rows:
             print("\n".join(f.name for f in r.figures) + f"\n    {r.command(stage)}")

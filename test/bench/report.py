@@ -59,6 +59,12 @@ BARS = (
      "ratio: iperf3, sockets / kernel over veth, MTU 1500, offloads on", 1, "at least", 1.5, 2.5),
     ("sockets, ping-pong of 64 B: the kernel's time / ours", "ratio: ping-pong of 64 B, kernel over veth / sockets", 1,
      "at least", 5, 12),
+    ratio("embedded Write 64k over loopback, CRC off / iperf3", "at least", 0.8, 1.0),
+    ratio("embedded Write 64k over loopback, CRC on / iperf3", "at least", 0.5, 0.7),
+    ratio("embedded Send 64 B over loopback / sockperf, latency", "at most", 1.3, 1.0),
+    ratio("embedded Write 64 B over loopback / sockperf, latency", "at most", 3.0, 1.5),
+    ("embedded, memory for one end of an idle connection, KiB",
+     "embedded, memory for one end of a connection, 1000 idle connections", 1, "at most", 16, 8),
     *(ratio(f"{what}, {size} latency", "at most", bar, goal)
       for what in ("UD Send / RC Send", "UD Write-Record / RC Write")
       for size, bar, goal in (("64", 0.9, 0.8), ("2k", 0.9, 0.75))),

@@ -16,6 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e")]
 
 import datagram  # pylint: disable=wrong-import-position
+import embedded
 import mpi
 import page  # pylint: disable=wrong-import-position
 import plots  # pylint: disable=wrong-import-position
@@ -32,7 +33,7 @@ BUILD = os.environ["RNIC_BUILD"]
 def figures(full):
     args = argparse.Namespace(full=full, seconds=0.1, daemon_cpu=0, client_cpu=1)
     return [f for r in [*project_rows(args), *datagram.datagram_rows(args), *mpi.mpi_rows(args), *socket_rows(args),
-                        *rival_rows(args)] for f in r.figures]
+                        *embedded.embedded_rows(args), *rival_rows(args)] for f in r.figures]
 
 
 def bench(*argv):
