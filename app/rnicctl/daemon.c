@@ -14,7 +14,7 @@
 
 #define SOCKET_NAME "dpdk_telemetry.v2"
 #define ANSWER_MAX  (1u << 20) /* bytes; DPDK sends 16 KiB at most */
-#define PATIENCE_S  5          /* seconds without an answer after which the daemon is considered lost */
+#define PATIENCE_S  15         /* seconds without an answer after which the daemon is considered lost */
 #define QUEUE_S     1          /* seconds after which a daemon that accepts no connection is considered lost */
 #define PATH_BYTES  512
 

@@ -12,7 +12,7 @@
 #include "control/cm.h"
 #include "control/loop.h"
 
-#define PATIENCE_S 2
+#define PATIENCE_S 10 /* a worker that does not answer within these seconds hangs; on a busy machine 2 s are too few */
 #define CONNS_MAX  512u /* entries that an answer of DPDK's telemetry can hold */
 
 /* A command with memory for the answers, for which telemetry's thread waits. This thread frees it, or the control
