@@ -178,7 +178,7 @@ class Daemon(Process):
 
     def telemetry(self, command):
         """Sends one command to the daemon's rte_telemetry socket; returns the decoded answer. A null that comes late is
-        no answer: rnicd gives up after 2 s when one of its workers gets no CPU. Then the question is asked again."""
+        no answer: rnicd gives up after 10 s when one of its workers gets no CPU. Then the question is asked again."""
         end = time.monotonic() + PATIENCE
         while True:
             asked = time.monotonic()
@@ -189,7 +189,7 @@ class Daemon(Process):
     def ask(self, command):
         path = self.runtime_socket()
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
-            s.settimeout(10)
+            s.settimeout(PATIENCE)
             while s.connect_ex(path) == errno.EAGAIN:  # several threads of the test may ask at the same time
                 time.sleep(0.01)
             json.loads(s.recv(4096))  # the greeting that DPDK's telemetry sends first

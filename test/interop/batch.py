@@ -7,9 +7,9 @@ import os
 import shutil
 import tempfile
 
-from guest import GUEST, RNIC, VETH, Guest  # imported first, since it puts test/e2e on the path
+from guest import GUEST, HOST, RNIC, VETH, Guest  # imported first, since it puts test/e2e on the path
 import wire_check
-from rig import BUILD, CASES, PATIENCE, Daemon, Foreign, Skip, case, until
+from rig import BUILD, CASES, PATIENCE, Daemon, Foreign, Process, Skip, case, until
 from shark import shark
 
 PORT = "7471"
@@ -123,7 +123,8 @@ class Batch:
     out: rnicd's client is the initiator. siw: siw's knobs; port: lines of rnicd's [port]; host, guest: options of peer.
     wire(conns) checks the connections of the capture. excused: known failures of siw, {(scenario, side): words}.
     counters: counts that the daemon must have. netem: impairment of the guest's network, in tc's words. design: where
-    the iWARP of rnicd's side runs, if not in rnicd; then the program has the keys of the port.
+    the iWARP of rnicd's side runs, if not in rnicd; then the program has the keys of the port. With design embedded there
+    is neither a daemon nor a capture: the program uses the kernel's TCP at the bridge's address.
     """
 
     def __init__(self, name, out, scenarios, *, siw=None, port="", mtu=1500, host="", guest_opts="", wire=None, excused=None,
@@ -137,7 +138,9 @@ class Batch:
         self.lines, self.error, self.ran, self.capture = {}, None, False, None
         for i, s in enumerate(scenarios):
             self._case(f"{name}: {s}" + (" again" if s in scenarios[:i] else ""), lambda i=i: self.verdict(i))
-        self._case(f"{name}: on the wire", lambda: self.on_the_wire())
+        self.embedded = design == "embedded"
+        if not self.embedded:
+            self._case(f"{name}: on the wire", lambda: self.on_the_wire())
 
     @staticmethod
     def _case(name, f):
@@ -148,7 +151,7 @@ class Batch:
         if not self.ran:
             self.ran = True
             try:
-                self.capture = with_guest(lambda: whole(self.go))
+                self.capture = with_guest(self.without_daemon if self.embedded else lambda: whole(self.go))
             except Foreign:
                 self.ran = False  # the guest has crashed: all scenarios once more, in a new guest
                 raise
@@ -157,43 +160,64 @@ class Batch:
         if self.error:
             raise self.error
 
-    def go(self):
+    def prepare(self):
+        """Sets up the guest and numbers the scenarios; returns the guest."""
         g = guest()
         g.siw(**self.siw)
         self.first = world["number"]
         world["number"] += len(self.scenarios)
         if self.netem:
             g.netem(self.netem)
+        return g
+
+    def scenes(self, g, run, here):
+        """Runs all scenarios. run(*argv, **env) starts the program of this side, whose address is `here`."""
+        serve, call = ["-s", "-p", PORT, "-a"], ["-p", PORT, "-n", str(self.first)]
+        if self.out:
+            server = g.run(" ".join(["peer", *serve, GUEST, self.guest_opts]))
+            server.wait_line("listening")
+            client = run(PEER, *call, *self.host, GUEST, *self.scenarios, **self.env)
+        else:
+            server = run(PEER, *serve, here, *self.host, **self.env)
+            server.wait_line("listening")
+            client = g.run(" ".join(["peer", *call, self.guest_opts, here, *self.scenarios]))
+        client.wait(5 * PATIENCE)
+        last = f"{self.first + len(self.scenarios) - 1} {self.scenarios[-1]}"
+        try:
+            server.wait_line(last)
+        except AssertionError:
+            pass  # the case of that scenario reports the failure
+        server.stop()
+        self.lines = {"client": client.out, "server": server.out}
+
+    def after(self, g):
+        if self.netem:
+            g.netem("")
+
+    def go(self):
+        g = self.prepare()
         d = Daemon(conf(self.mtu, self.port))
         try:
-            serve, call = ["-s", "-p", PORT, "-a"], ["-p", PORT, "-n", str(self.first)]
-            if self.out:
-                server = g.run(" ".join(["peer", *serve, GUEST, self.guest_opts]))
-                server.wait_line("listening")
-                client = d.run(PEER, *call, *self.host, GUEST, *self.scenarios, **self.env)
-            else:
-                server = d.run(PEER, *serve, RNIC, *self.host, **self.env)
-                server.wait_line("listening")
-                client = g.run(" ".join(["peer", *call, self.guest_opts, RNIC, *self.scenarios]))
-            client.wait(5 * PATIENCE)
-            last = f"{self.first + len(self.scenarios) - 1} {self.scenarios[-1]}"
-            try:
-                server.wait_line(last)
-            except AssertionError:
-                pass  # the case of that scenario reports the failure
-            server.stop()
-            self.lines = {"client": client.out, "server": server.out}
+            self.scenes(g, d.run, RNIC)
             # capture and counters are complete when the last FIN of each connection has come
             until(lambda: all(" TIME_WAIT " in line for line in d.telemetry("/rnic/conns")),
                   lambda: f"connections have not ended: {d.telemetry('/rnic/conns')}")
             self.counted = {k: v for k, v in d.telemetry("/rnic/counters").items() if k in self.counters}
         finally:
             capture = end(d)
-            if self.netem:
-                g.netem("")
+            self.after(g)
         if any(" FAIL " in s for s in self.lines["client"]):
             autopsy()
         return capture
+
+    def without_daemon(self):
+        g = self.prepare()
+        try:
+            self.scenes(g, lambda *argv, **env: Process(list(argv), env={**os.environ, **env}), HOST)
+        finally:
+            self.after(g)
+        if any(" FAIL " in s for s in self.lines["client"]):
+            autopsy()
 
     def verdict(self, i):
         self.run()

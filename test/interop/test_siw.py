@@ -116,6 +116,16 @@ for design in ("host", "assisted"):
           wire=both(says("rep", A=True), crc_used(True)))
     Batch(f"design {design}, 1 % loss", True, FEW, netem="loss 1%", design=design, wire=crc_used(True))
 
+# ---- no rnicd: iWARP in the program, over the kernel's TCP. The sizes of segments are the kernel's choice ----
+
+Batch("design embedded, out", True, DESIGN + ["first"] * 3, design="embedded")
+Batch("design embedded, in", False, DESIGN, design="embedded")
+Batch("design embedded, no CRC out", True, FEW, port="crc = off", design="embedded")
+Batch("design embedded, siw wants CRC, in", False, FEW, siw={"mpa_crc_required": 1}, design="embedded")
+Batch("design embedded, rev 1 in", False, FEW, siw={"mpa_version": 1}, design="embedded")
+Batch("design embedded, p2p in", False, FEW + ["first", "r.send:64"], siw={"peer_to_peer": 1}, design="embedded")
+Batch("design embedded, 1 % loss", True, FEW, netem="loss 1%", design="embedded")
+
 # ---- a bad network: tc netem in the guest, out and in; rnicd's counters prove that it was bad ----
 
 BAD = ["connect", "disc", "reject", "send:33", "send:65536", "write:65536:8", "read:65536:8", "send:1048576", "write:1048576",
