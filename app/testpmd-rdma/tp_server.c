@@ -22,7 +22,7 @@
 #define BACKLOG      256
 #define MAX_SESSIONS 256
 #define SLICE_MS     500
-#define LINGER_NS    UINT64_C(5000000000)
+#define LINGER_NS    UINT64_C(5000000000) /* --timeout if that is longer */
 
 struct server;
 
@@ -107,7 +107,7 @@ static void *serve(void *arg)
 {
 	struct serving *v = arg;
 	struct tp_figures unused;
-	uint64_t start, one = 1;
+	uint64_t start, linger, one = 1;
 	enum tp_verdict r = take_setup(v);
 	bool tell;
 
@@ -124,8 +124,12 @@ static void *serve(void *arg)
 		snprintf(m.text, sizeof(m.text), "%.*s", (int)sizeof(m.text) - 1, v->err.text);
 		(void)tp_ctrl_send(&v->s, &m); /* a peer that cannot be told sees the connection end */
 	}
-	/* The client closes first: closing here could overtake the last message. */
-	for (start = tp_now(); !atomic_load(&v->s.dead) && tp_now() - start < LINGER_NS && !atomic_load(v->s.stop);)
+	/*
+	 * The client closes first: closing here could overtake the last message. A network that loses frames may deliver
+	 * that message late.
+	 */
+	linger = v->s.point.timeout > LINGER_NS ? v->s.point.timeout : LINGER_NS;
+	for (start = tp_now(); !atomic_load(&v->s.dead) && tp_now() - start < linger && !atomic_load(v->s.stop);)
 		usleep(1000);
 	atomic_store(&v->finished, true);
 	if (write(v->server->wake, &one, sizeof(one)) != sizeof(one))

@@ -51,8 +51,9 @@ def says(text, *daemons):
 
 
 def soak_of(d, *args, **env):
-    return d.run(TESTPMD, "--mode", "soak", "--bidir", "--sizes", "16k", "--seconds", "600", "-p", str(PORT), *args, FAR,
-                 **env)
+    """While no path is left nothing completes, and TCP waits for about as long again before it sends once more."""
+    return d.run(TESTPMD, "--mode", "soak", "--bidir", "--sizes", "16k", "--seconds", "600", "--timeout", "600s", "-p",
+                 str(PORT), *args, FAR, **env)
 
 
 def end(soak):
