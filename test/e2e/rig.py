@@ -24,7 +24,9 @@ import traceback
 BUILD = os.environ.get("RNIC_BUILD") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "build"))
 RNICD = os.path.join(BUILD, "app", "rnicd", "rnicd")
 TESTPMD = os.path.join(BUILD, "app", "testpmd-rdma", "testpmd-rdma")
-RNICRUN = os.path.join(BUILD, "app", "rnicrun", "rnicrun")
+# A library under AddressSanitizer cannot be loaded into a program that is not. So a test of an instrumented rnicd runs
+# programs that are not built here with rnicrun and the libraries of another build.
+RNICRUN = os.path.join(os.environ.get("RNIC_STOCK_BUILD", BUILD), "app", "rnicrun", "rnicrun")
 PATIENCE = int(os.environ.get("RNIC_TEST_PATIENCE", "60"))  # seconds until something that never ends counts as a failure; no test measures time with it
 
 
