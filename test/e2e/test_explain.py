@@ -3,6 +3,7 @@
 """rnicctl explain: each cause that limits a connection is set up, and must be told with its figure."""
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -279,8 +280,8 @@ def counters_of_32_bits_that_begin_anew_give_the_right_share():
 def a_later_connection_is_not_compared_with_one_that_has_ended():
     said = explained({"7": a_connection(bytes_out=0, segs_out=9000)},
                      {"9": a_connection(bytes_out=10**7, segs_out=9000)})
-    # a second line may tell of the machine, whose CPUs are not the test's
-    assert said.startswith("No connection carries data now.\n") and "a 10.77.0.1" not in said, said
+    # one more line may come, on CPU time that the host of a virtual machine takes
+    assert re.fullmatch(r"No connection carries data now\.\n(1\. the host of this virtual machine took .*\n)?", said), said
 
 
 @case
