@@ -6,9 +6,6 @@
 
 static bool is_link_local(const struct pkt_addr *a) { return a->b[0] == 0xfe && (a->b[1] & 0xc0) == 0x80; }
 
-/* A group's address names no interface either. The kernel ignores the interface where the group's scope is wider. */
-static bool is_group6(const struct pkt_addr *a) { return a->b[0] == 0xff; }
-
 socklen_t ks_sockaddr(union ks_sockaddr *s, uint32_t dev, const struct pkt_addr *ip, uint16_t port)
 {
 	memset(s, 0, sizeof(*s));
@@ -21,7 +18,8 @@ socklen_t ks_sockaddr(union ks_sockaddr *s, uint32_t dev, const struct pkt_addr 
 	s->v6.sin6_family = AF_INET6;
 	s->v6.sin6_port = htons(port);
 	memcpy(&s->v6.sin6_addr, ip->b, sizeof(s->v6.sin6_addr));
-	if (is_link_local(ip) || is_group6(ip))
+	/* The kernel ignores the interface of a group whose scope is wider than the link. */
+	if (is_link_local(ip) || pkt_addr_is_any_group(ip))
 		s->v6.sin6_scope_id = rnicd.port[dev]->if_index;
 	return sizeof(s->v6);
 }
