@@ -31,6 +31,7 @@
 #include "control/sock.h"
 #include "control/sk.h"
 #include "control/tele.h"
+#include "control/tele_port.h"
 #include "control/unmap.h"
 #include "control/why.h"
 #include "plane/dataplane.h"
@@ -299,25 +300,15 @@ static void on_event(const struct event *ev)
 	}
 }
 
-/* Adds the frames of a port and of its paths. */
-static void add_frames(const struct rnicd_port *p, uint64_t *rx, uint64_t *tx)
-{
-	for (uint32_t w = 0; w < rnicd.n_workers; w++) {
-		*rx += p->stats[w].rx_packets;
-		*tx += p->stats[w].tx_packets;
-	}
-	for (uint32_t k = 0; k < p->n_paths; k++)
-		add_frames(p->path[k], rx, tx);
-}
-
 static void say_state(void)
 {
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
-		uint64_t rx = 0, tx = 0;
-		add_frames(rnicd.port[i], &rx, &tx);
+		struct rnicd_port_stats sum;
+
+		tele_port_sum(rnicd.port[i], &sum);
 		rnicd_log(RNICD_LOG_INFO, "port %s: link %s, %llu packets received, %llu sent",
 			  rnicd.port[i]->cfg->name, port_link(rnicd.port[i]) == RNICD_LINK_UP ? "up" : "down",
-			  (unsigned long long)rx, (unsigned long long)tx);
+			  (unsigned long long)sum.rx_packets, (unsigned long long)sum.tx_packets);
 	}
 	rnicd_log(RNICD_LOG_INFO, "%u clients", clients.n);
 }

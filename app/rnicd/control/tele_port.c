@@ -27,8 +27,7 @@ static void sum_port(const struct rnicd_port *p, struct rnicd_port_stats *sum)
 	}
 }
 
-/* The counters of a port and its paths, added up. */
-static void sum_paths(const struct rnicd_port *p, struct rnicd_port_stats *sum)
+void tele_port_sum(const struct rnicd_port *p, struct rnicd_port_stats *sum)
 {
 	struct rnicd_port_stats one;
 
@@ -143,7 +142,7 @@ int tele_ports(const char *cmd, const char *params, struct rte_tel_data *d)
 			TEXT(d, "copies_because", copies_because(p));
 			U64(d, "queues", p->caps.queues);
 			U64(d, "paths", p->n_paths);
-			sum_paths(p, &s);
+			tele_port_sum(p, &s);
 			tell_stats(d, &s);
 			return 0;
 		}
