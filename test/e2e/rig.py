@@ -25,8 +25,11 @@ BUILD = os.environ.get("RNIC_BUILD") or os.path.abspath(os.path.join(os.path.dir
 RNICD = os.path.join(BUILD, "app", "rnicd", "rnicd")
 TESTPMD = os.path.join(BUILD, "app", "testpmd-rdma", "testpmd-rdma")
 # A library under AddressSanitizer cannot be loaded into a program that is not. So a test of an instrumented rnicd runs
-# programs that are not built here with rnicrun and the libraries of another build.
+# programs that are not built here with rnicrun and the libraries of another build; LD_LIBRARY_PATH, with which `meson
+# test` names its own build's libraries, would override these.
 RNICRUN = os.path.join(os.environ.get("RNIC_STOCK_BUILD", BUILD), "app", "rnicrun", "rnicrun")
+if "RNIC_STOCK_BUILD" in os.environ:
+    os.environ.pop("LD_LIBRARY_PATH", None)
 PATIENCE = int(os.environ.get("RNIC_TEST_PATIENCE", "60"))  # seconds until something that never ends counts as a failure; no test measures time with it
 
 
