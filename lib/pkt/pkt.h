@@ -281,7 +281,21 @@ static inline uint32_t pkt_tcp_hdr_len(const struct pkt_tcp_template *t, uint32_
  */
 uint32_t pkt_tcp_build(struct pkt_tcp_template *t, const struct pkt_tcp_seg *s, enum pkt_csum mode, uint8_t *out);
 
+/* The headers of UDP datagrams from one port to one other, built once; a datagram patches only what differs. */
+struct pkt_udp_template {
+	uint32_t ip_sum; /* unfolded sum of the constant part of the IPv4 header */
+	uint32_t l4_sum; /* unfolded sum of pseudo header addresses and protocol */
+	uint8_t l2_len;
+	uint8_t l3_len;
+	uint8_t hdr[PKT_ETH_LEN + PKT_VLAN_LEN + PKT_IP6_LEN + PKT_UDP_LEN];
+};
+
+void pkt_udp_template_init(struct pkt_udp_template *t, const struct pkt_flow *flow);
+
 /* Writes all headers of a UDP datagram to out; returns their length. Payload sum as in struct pkt_tcp_seg. */
+uint32_t pkt_udp_template_build(const struct pkt_udp_template *t, uint32_t payload_len, uint64_t payload_sum,
+				enum pkt_csum mode, uint8_t *out);
+/* The same without a template. */
 uint32_t pkt_udp_build(uint8_t *out, const struct pkt_flow *flow, uint32_t payload_len, uint64_t payload_sum,
 		       enum pkt_csum mode);
 

@@ -187,29 +187,45 @@ uint32_t pkt_tcp_build(struct pkt_tcp_template *t, const struct pkt_tcp_seg *s, 
 	return l4_off + PKT_TCP_LEN + s->opt_len;
 }
 
-uint32_t pkt_udp_build(uint8_t *out, const struct pkt_flow *flow, uint32_t payload_len, uint64_t payload_sum,
-		       enum pkt_csum mode)
+void pkt_udp_template_init(struct pkt_udp_template *t, const struct pkt_flow *flow)
 {
-	uint16_t udp_len = (uint16_t)(PKT_UDP_LEN + payload_len);
-	uint32_t l2_len = pkt_l2_build(out, &flow->l2, flow_ethertype(flow));
-	uint32_t l3_len = ip_build(out + l2_len, flow, PKT_PROTO_UDP);
+	memset(t, 0, sizeof(*t));
+	t->l2_len = (uint8_t)pkt_l2_build(t->hdr, &flow->l2, flow_ethertype(flow));
+	t->l3_len = (uint8_t)ip_build(t->hdr + t->l2_len, flow, PKT_PROTO_UDP);
+	if (t->l3_len == PKT_IP4_LEN)
+		t->ip_sum = pkt_sum_fold(pkt_sum(t->hdr + t->l2_len, PKT_IP4_LEN));
 
-	if (l3_len == PKT_IP4_LEN) {
-		struct pkt_ip4_wire *ip = (void *)(out + l2_len);
-		ip->total_len = rn_be16_of((uint16_t)(PKT_IP4_LEN + udp_len));
-		pkt_csum_store(ip->csum, pkt_sum(ip, PKT_IP4_LEN));
+	struct pkt_udp_wire *udp = (void *)(t->hdr + t->l2_len + t->l3_len);
+	udp->sport = rn_be16_of(flow->sport);
+	udp->dport = rn_be16_of(flow->dport);
+	t->l4_sum = pkt_sum_fold(pkt_pseudo_sum(&flow->src, &flow->dst, PKT_PROTO_UDP));
+}
+
+uint32_t pkt_udp_template_build(const struct pkt_udp_template *t, uint32_t payload_len, uint64_t payload_sum,
+				enum pkt_csum mode, uint8_t *out)
+{
+	const uint32_t l4_off = (uint32_t)t->l2_len + t->l3_len;
+	const uint16_t udp_len = (uint16_t)(PKT_UDP_LEN + payload_len);
+
+	/* a constant length is fast for the common case */
+	if (rn_likely(l4_off == PKT_ETH_LEN + PKT_IP4_LEN))
+		memcpy(out, t->hdr, PKT_ETH_LEN + PKT_IP4_LEN + PKT_UDP_LEN);
+	else
+		memcpy(out, t->hdr, l4_off + PKT_UDP_LEN);
+	if (t->l3_len == PKT_IP4_LEN) {
+		struct pkt_ip4_wire *ip = (void *)(out + t->l2_len);
+		const uint16_t total = (uint16_t)(PKT_IP4_LEN + udp_len);
+		ip->total_len = rn_be16_of(total);
+		pkt_csum_store(ip->csum, (uint64_t)t->ip_sum + __builtin_bswap16(total));
 	} else {
-		struct pkt_ip6_wire *ip = (void *)(out + l2_len);
+		struct pkt_ip6_wire *ip = (void *)(out + t->l2_len);
 		ip->payload_len = rn_be16_of(udp_len);
 	}
 
-	struct pkt_udp_wire *udp = (void *)(out + l2_len + l3_len);
-	udp->sport = rn_be16_of(flow->sport);
-	udp->dport = rn_be16_of(flow->dport);
+	struct pkt_udp_wire *udp = (void *)(out + l4_off);
 	udp->len = rn_be16_of(udp_len);
-	memset(udp->csum, 0, sizeof(udp->csum));
 
-	uint64_t sum = pkt_sum_add(pkt_pseudo_sum(&flow->src, &flow->dst, PKT_PROTO_UDP), pkt_sum_len(udp_len));
+	uint64_t sum = (uint64_t)t->l4_sum + pkt_sum_len(udp_len);
 	switch (mode) {
 	case PKT_CSUM_FULL:
 		sum = pkt_sum_add(pkt_sum_add(sum, pkt_sum(udp, PKT_UDP_LEN)), payload_sum);
@@ -224,5 +240,14 @@ uint32_t pkt_udp_build(uint8_t *out, const struct pkt_flow *flow, uint32_t paylo
 		break;
 	}
 	}
-	return l2_len + l3_len + PKT_UDP_LEN;
+	return l4_off + PKT_UDP_LEN;
+}
+
+uint32_t pkt_udp_build(uint8_t *out, const struct pkt_flow *flow, uint32_t payload_len, uint64_t payload_sum,
+		       enum pkt_csum mode)
+{
+	struct pkt_udp_template t;
+
+	pkt_udp_template_init(&t, flow);
+	return pkt_udp_template_build(&t, payload_len, payload_sum, mode, out);
 }

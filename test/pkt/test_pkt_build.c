@@ -117,6 +117,41 @@ static void udp_is_rebuilt_byte_for_byte(void **state)
 	}
 }
 
+static void a_udp_template_serves_datagrams_of_any_length(void **state)
+{
+	(void)state;
+	const struct pkt_addr v6[2] = { { { 0xfd, [15] = 1 } }, { { 0xfd, [15] = 2 } } };
+	struct pkt_flow f = {
+		.l2 = { .dst = { 2, 1 }, .src = { 2, 2 } }, .sport = 4793, .dport = 53, .tos = 8, .ttl = 3
+	};
+
+	for (uint32_t kind = 0; kind < 4; kind++) {
+		f.l2.vlan = kind % 2 ? 7 : PKT_NO_VLAN;
+		f.src = kind / 2 ? v6[0] : pkt_addr_ip4(0x0a000001);
+		f.dst = kind / 2 ? v6[1] : pkt_addr_ip4(0x0a000002);
+		struct pkt_udp_template t;
+		pkt_udp_template_init(&t, &f);
+		for (uint32_t len = 0; len < 1400; len += 13) {
+			uint8_t frame[PKT_HDR_MAX + 1400];
+			struct pkt p;
+			const uint32_t hdr = (uint32_t)t.l2_len + t.l3_len + PKT_UDP_LEN;
+			memset(frame, (int)len, sizeof(frame));
+			assert_int_equal(
+				pkt_udp_template_build(&t, len, pkt_sum(frame + hdr, len), PKT_CSUM_FULL, frame), hdr);
+			assert_int_equal(pkt_parse(frame, hdr + len, hdr + len, &p), PKT_OK);
+			assert_int_equal(p.payload_len, len);
+			assert_int_equal(p.sport, f.sport);
+			assert_int_equal(p.dport, f.dport);
+			assert_int_equal(p.ip_tos, f.tos);
+			struct rn_iov iov = { frame + p.l4_off, p.l4_len };
+			assert_true(pkt_l4_csum_ok(&p, &iov, 1));
+			pkt_udp_template_build(&t, len, 0, PKT_CSUM_PSEUDO, frame);
+			pkt_l4_csum_finish(&p, frame, &iov, 1);
+			assert_true(pkt_l4_csum_ok(&p, &iov, 1));
+		}
+	}
+}
+
 static void udp_zero_sum_becomes_ones(void **state)
 {
 	(void)state;
@@ -223,6 +258,7 @@ int main(void)
 		cmocka_unit_test(tcp_is_rebuilt_byte_for_byte),
 		cmocka_unit_test(tcp_pseudo_sum_is_the_kernels),
 		cmocka_unit_test(udp_is_rebuilt_byte_for_byte),
+		cmocka_unit_test(a_udp_template_serves_datagrams_of_any_length),
 		cmocka_unit_test(udp_zero_sum_becomes_ones),
 		cmocka_unit_test(arp_is_rebuilt),
 		cmocka_unit_test(vlan_headers),

@@ -274,6 +274,70 @@ static void frame_that_the_control_thread_has_no_room_for_is_not_lost_uncounted(
 	event_stop();
 }
 
+/* The host with this address tells its MAC address, whose last octet is `mac`. */
+static void neighbour_tells(uint32_t ip, uint8_t mac)
+{
+	const struct pkt_l2 l2 = { .dst = { 2, 0, 0, 0, 0, 2 }, .src = { 2, 0, 0, 0, 0, mac }, .vlan = PKT_NO_VLAN };
+	const struct pkt_arp a = { .op = PKT_ARP_REPLY,
+				   .sender = pkt_addr_ip4(ip),
+				   .target = port_cfg.ip,
+				   .sender_mac = { 2, 0, 0, 0, 0, mac },
+				   .target_mac = { 2, 0, 0, 0, 0, 2 } };
+	struct rte_mbuf *m = rte_pktmbuf_alloc(port.pool);
+
+	assert_non_null(m);
+	m->data_len = (uint16_t)pkt_arp_build(rte_pktmbuf_mtod(m, uint8_t *), &l2, &a);
+	m->pkt_len = m->data_len;
+	assert_int_equal(rte_ring_enqueue(wire, m), 0);
+	assert_int_equal(worker_rx(&worker), 1);
+}
+
+/* Sends a datagram of `len` octets to this address; returns the last octet of the MAC address to which it went. */
+static uint8_t datagram_goes_to(uint32_t ip, uint32_t len)
+{
+	const uint8_t bytes[64] = { 1, 2, 3 };
+	const struct pkt_addr to = pkt_addr_ip4(ip);
+	const uint32_t before = worker.tx[0].tail;
+	struct pkt p;
+
+	ud_send(&worker, &port, &to, bytes, len);
+	assert_int_equal(worker.tx[0].tail, before + 1);
+	const struct rte_mbuf *m = worker.tx[0].fifo[before % PORT_TX_QUEUE];
+	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
+	assert_int_equal(pkt_parse(frame, m->data_len, m->pkt_len, &p), PKT_OK);
+	if (p.kind == PKT_KIND_ARP)
+		return frame[5];
+	assert_int_equal(p.kind, PKT_KIND_UDP);
+	assert_int_equal(p.payload_len, len);
+	assert_true(pkt_addr_eq(&p.dst, &to));
+	assert_true(worker_csum_good(&port, m, &p));
+	return frame[5];
+}
+
+static void datagrams_follow_their_neighbours(void **state)
+{
+	(void)state;
+	port_cfg.ud_port = 4793;
+	worker.arp[0] = arp_create(&port, &port.stats[0], 0);
+	assert_non_null(worker.arp[0]);
+	assert_int_equal(worker_rx(&worker), 0);
+	assert_int_equal(datagram_goes_to(0x0a000001, 8), 0xff); /* the neighbour is asked, and the datagram waits */
+	neighbour_tells(0x0a000001, 9);
+	assert_int_equal(worker.tx[0].tail, 2); /* the datagram that has waited */
+	assert_int_equal(datagram_goes_to(0x0a000001, 8), 9);
+	assert_int_equal(datagram_goes_to(0x0a000001, 64), 9);
+	assert_int_equal(datagram_goes_to(0x0a000009, 8), 0xff);
+	neighbour_tells(0x0a000009, 7);
+	for (uint32_t i = 0; i < 4; i++) {
+		assert_int_equal(datagram_goes_to(0x0a000001, 8 + i), 9);
+		assert_int_equal(datagram_goes_to(0x0a000009, 20 + i), 7);
+	}
+	neighbour_tells(0x0a000001, 8); /* another adapter has the address now */
+	assert_int_equal(datagram_goes_to(0x0a000001, 8), 8);
+	assert_int_equal(datagram_goes_to(0x0a000009, 8), 7);
+	arp_destroy(worker.arp[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -285,6 +349,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(stranger_goes_to_the_worker_of_its_rss_queue, setup, teardown),
 		cmocka_unit_test_setup_teardown(frame_that_the_control_thread_has_no_room_for_is_not_lost_uncounted,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(datagrams_follow_their_neighbours, setup, teardown),
 	};
 
 	if (!eal_for_test())

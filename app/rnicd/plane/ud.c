@@ -225,30 +225,74 @@ void ud_records(const struct rnicd_worker *w, const struct cmd_look_records *l)
 
 uint32_t ud_headers_len(const struct rnicd_port *port) { return port_l2_len(port) + port_ip_len(port) + PKT_UDP_LEN; }
 
-/*
- * The MAC address of a packet's next hop; *e: the hop's ARP entry, whose MAC may not be known yet, or NULL for a group
- * and the device itself. False: no route, or no free ARP entry.
- */
-static bool next_mac(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to,
-		     uint8_t mac[PKT_MAC_LEN], struct arp_entry **e)
+/* The ARP entry of a hop, asked for when it is not known; NULL: all entries are in use. */
+static struct arp_entry *neighbour(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *hop)
 {
-	const struct pkt_addr *hop = conn_next_hop(port, to);
-	const bool loop = pkt_addr_eq(to, &port->cfg->ip);
+	struct arp_todo todo = { .n_out = 0 };
+	struct arp_entry *e = arp_get(w->arp[port->index], hop, w->now, &todo);
 
-	*e = NULL;
-	if (pkt_addr_is_group(to)) {
-		pkt_group_mac(mac, to);
-		return pkt_addr_is_ip4(&port->cfg->ip);
+	worker_arp_todo(w, port, &todo);
+	return e;
+}
+
+/* Makes the way to f's destination. False: no route, or no free ARP entry. */
+static bool make_way(struct rnicd_worker *w, struct rnicd_port *port, struct ud_way *way, const struct pkt_flow *f)
+{
+	struct pkt_flow whole = *f;
+
+	*way = (struct ud_way){ .group = pkt_addr_is_group(&f->dst),
+				.tos = f->tos,
+				.ttl = f->ttl,
+				.sport = f->sport,
+				.dport = f->dport,
+				.dst = f->dst };
+	whole.l2.vlan = port->cfg->vlan;
+	whole.src = port->cfg->ip;
+	memcpy(whole.l2.src, port->mac, PKT_MAC_LEN);
+	if (way->group) {
+		pkt_group_mac(whole.l2.dst, &f->dst);
+		way->made = pkt_addr_is_ip4(&port->cfg->ip);
+	} else if (pkt_addr_eq(&f->dst, &port->cfg->ip)) {
+		memcpy(whole.l2.dst, port->mac, PKT_MAC_LEN);
+		way->made = true;
+	} else {
+		const struct pkt_addr *hop = conn_next_hop(port, &f->dst);
+		if (hop == NULL || !pkt_addr_is_ip4(hop))
+			return false;
+		way->hop = *hop;
+		way->neigh = neighbour(w, port, hop);
+		if (way->neigh == NULL)
+			return false;
+		memcpy(whole.l2.dst, way->neigh->mac, PKT_MAC_LEN);
+		way->made = true;
 	}
-	if (!loop && hop != NULL && pkt_addr_is_ip4(hop)) {
-		struct arp_todo todo = { .n_out = 0 };
-		*e = arp_get(w->arp[port->index], hop, w->now, &todo);
-		worker_arp_todo(w, port, &todo);
-	}
-	if (!loop && *e == NULL) /* no route, or no free ARP entry */
+	pkt_udp_template_init(&way->tmpl, &whole);
+	return way->made;
+}
+
+/* Whether the way is still as it was made; keeps the neighbour's entry in use. */
+static inline bool way_good(const struct rnicd_worker *w, const struct ud_way *way)
+{
+	struct arp_entry *e = way->neigh;
+
+	if (e == NULL)
+		return true;
+	if (e->state != ARP_S_READY || w->now >= e->due || !pkt_addr_eq(&e->ip, &way->hop) ||
+	    memcmp(e->mac, way->tmpl.hdr, PKT_MAC_LEN) != 0)
 		return false;
-	memcpy(mac, loop ? port->mac : (*e)->mac, PKT_MAC_LEN);
+	e->last_use = w->now;
 	return true;
+}
+
+/* The way to f's destination; NULL: no route, or no free ARP entry. */
+static const struct ud_way *way_to(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_flow *f)
+{
+	struct ud_way *way = &w->ud_way[port->index][f->dst.b[15] % UD_WAYS];
+
+	if (rn_likely(way->made && pkt_addr_eq(&way->dst, &f->dst) && way->sport == f->sport &&
+		      way->dport == f->dport && way->tos == f->tos && way->ttl == f->ttl && way_good(w, way)))
+		return way;
+	return make_way(w, port, way, f) ? way : NULL;
 }
 
 /* Sends m to the device itself. A datagram longer than the MTU is cut only for a capture, which records frames. */
@@ -265,43 +309,39 @@ static void ud_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_
 		conn_loop(w, port, out[i]);
 }
 
-void ud_launch_flow(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, struct pkt_flow *f,
+void ud_launch_flow(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt_flow *f,
 		    uint32_t len)
 {
 	/* with several buffers the checksum is open until they are cut, or for good on the device's own loop */
 	const bool offload = port->caps.tx_csum || m->nb_segs > 1;
-	struct arp_entry *e;
-	const uint32_t hdr = ud_headers_len(port);
+	const struct ud_way *way = way_to(w, port, f);
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
 
-	f->l2.vlan = port->cfg->vlan;
-	f->src = port->cfg->ip;
-	if (!next_mac(w, port, &f->dst, f->l2.dst, &e)) {
+	if (rn_unlikely(way == NULL)) {
 		w->tx[port->index].st->tx_drops++;
 		rte_pktmbuf_free(m);
 		return;
 	}
-	memcpy(f->l2.src, port->mac, PKT_MAC_LEN);
-	pkt_udp_build(frame, f, len, offload ? 0 : pkt_sum(frame + hdr, len),
-		      offload ? PKT_CSUM_PSEUDO : PKT_CSUM_FULL);
+	const uint32_t hdr = (uint32_t)way->tmpl.l2_len + way->tmpl.l3_len + PKT_UDP_LEN;
+	pkt_udp_template_build(&way->tmpl, len, offload ? 0 : pkt_sum(frame + hdr, len),
+			       offload ? PKT_CSUM_PSEUDO : PKT_CSUM_FULL, frame);
 	m->pkt_len = hdr + len;
 	if (rn_likely(m->nb_segs == 1))
 		m->data_len = (uint16_t)(hdr + len);
 	if (offload) {
-		m->l2_len = port_l2_len(port);
-		m->l3_len = port_ip_len(port);
-		m->l4_len = PKT_UDP_LEN;
+		m->tx_offload = rte_mbuf_tx_offload(way->tmpl.l2_len, way->tmpl.l3_len, PKT_UDP_LEN, 0, 0, 0, 0);
 		m->ol_flags |= RTE_MBUF_F_TX_UDP_CKSUM |
-			       (port_ip_len(port) == PKT_IP4_LEN ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6);
+			       (way->tmpl.l3_len == PKT_IP4_LEN ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6);
 	}
-	if (pkt_addr_is_group(&f->dst)) {
+	if (rn_likely(way->neigh != NULL)) {
+		if (rn_likely(arp_usable(way->neigh)) || !arp_park(w->arp[port->index], way->neigh, m))
+			frag_push(w, port, m);
+	} else if (way->group) {
 		if (rn_likely(m->nb_segs == 1)) /* a QP's message fits a packet */
 			ud_group_loop(w, port, m, &f->dst);
 		frag_push(w, port, m);
-	} else if (e == NULL) {
+	} else {
 		ud_loop(w, port, m);
-	} else if (rn_likely(arp_usable(e)) || !arp_park(w->arp[port->index], e, m)) {
-		frag_push(w, port, m);
 	}
 }
 

@@ -13,8 +13,27 @@
 #include "border/rnicd.h"
 #include "border/ud_view.h"
 #include "dgram/dgram.h"
+#include "pkt/pkt.h"
 
+struct arp_entry;
 struct rnicd_worker;
+
+#define UD_WAYS 8u /* a power of two */
+
+/*
+ * The way of a device's last datagrams to a destination: their headers, made once, and the next hop. One of UD_WAYS
+ * that a worker remembers for each device, by the last octet of the address.
+ */
+struct ud_way {
+	bool made;
+	bool group;
+	uint8_t tos, ttl;
+	uint16_t sport, dport;
+	struct pkt_addr dst, hop;
+	struct arp_entry
+		*neigh; /* entry of the hop, as long as it has the hop's address; NULL: group, or the device itself */
+	struct pkt_udp_template tmpl;
+};
 
 /* The worker's table of datagram QPs: chains by ud_hash. Slots: a power of two. */
 struct ud_table {
@@ -54,8 +73,8 @@ void ud_records(const struct rnicd_worker *w, const struct cmd_look_records *l);
 uint32_t ud_headers_len(const struct rnicd_port *port);
 /* Whether the device may send one more datagram now. */
 bool ud_room(const struct rnicd_worker *w, const struct rnicd_port *port);
-/* As ud_launch(), with dst, ports, tos and ttl as the caller has set them in f. */
-void ud_launch_flow(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, struct pkt_flow *f,
+/* As ud_launch(), with dst, ports, tos and ttl as the caller has set them in f; other fields of f are 0. */
+void ud_launch_flow(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt_flow *f,
 		    uint32_t len);
 /*
  * Writes the headers in front of the `len` bytes in m, and sends m, which waits while the neighbour is asked. Takes m.

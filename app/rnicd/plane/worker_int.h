@@ -131,6 +131,7 @@ struct rnicd_worker {
 	struct stream_ctx streams;
 	struct gram_ctx grams;
 	struct ud_table uds; /* datagram QPs */
+	struct ud_way ud_way[RNICD_MAX_PORTS][UD_WAYS];
 	bool rd_any;
 	struct rd_port *rd[RNICD_MAX_PORTS]; /* reliable datagrams of these devices are this worker's */
 	struct ud_group *groups[UD_GROUP_HASH];
