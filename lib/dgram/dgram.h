@@ -81,6 +81,7 @@ struct dgram_msgs {
 	 * receive stays there for a message that comes later.
 	 */
 	struct qp_recv recv[DGRAM_OPEN];
+	uint32_t taken; /* a bit for each element of recv[] that is such a receive */
 	/*
 	 * A ring of struct qp_record_map, one for each record that ends incomplete. slots NULL: each valid range of
 	 * such a record has a completion of its own instead.

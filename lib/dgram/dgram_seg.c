@@ -20,24 +20,42 @@ void dgram_msgs_init(struct dgram_msgs *g, struct qp *qp, uint32_t unit, uint32_
 
 /* ---- receives whose message has ended incomplete ---- */
 
+_Static_assert(DGRAM_OPEN <= 32, "struct dgram_msgs has a bit for each message");
+
 static bool is_spare(const struct dgram_msgs *g, uint32_t place)
 {
-	return g->recv[place].loaded && !(g->track.msg[place].open && g->track.msg[place].holds);
+	return !(g->track.msg[place].open && g->track.msg[place].holds);
+}
+
+static void put_recv(struct dgram_msgs *g, uint32_t place, const struct qp_recv *r)
+{
+	g->recv[place] = *r;
+	g->taken |= UINT32_C(1) << place;
+}
+
+static void drop_recv(struct dgram_msgs *g, uint32_t place) { g->taken &= ~(UINT32_C(1) << place); }
+
+/* Takes a receive that an incomplete message has left: the first one from `place` on, in a circle. False: none. */
+static RN_COLD bool spare_take(struct dgram_msgs *g, uint32_t place, struct qp_recv *r)
+{
+	for (uint32_t i = 0; i < DGRAM_OPEN; i++) {
+		const uint32_t at = (place + i) % DGRAM_OPEN;
+
+		if ((g->taken >> at & 1) == 0 || !is_spare(g, at))
+			continue;
+		*r = g->recv[at];
+		drop_recv(g, at);
+		return true;
+	}
+	return false;
 }
 
 enum qp_take dgram_recv_take(struct dgram_ctx *d, struct qp *qp, uint32_t place, struct qp_recv *r)
 {
 	struct dgram_msgs *g = dgram_msgs_of(qp);
 
-	for (uint32_t i = 0; g != NULL && i < DGRAM_OPEN; i++) {
-		const uint32_t at = (place + i) % DGRAM_OPEN;
-
-		if (!is_spare(g, at))
-			continue;
-		*r = g->recv[at];
-		g->recv[at].loaded = false;
+	if (g != NULL && rn_unlikely(g->taken != 0) && spare_take(g, place, r))
 		return QP_TAKE_OK;
-	}
 	return qp_rq_take(d->qp, qp, r);
 }
 
@@ -72,9 +90,9 @@ void dgram_msgs_drop(struct dgram_ctx *d, struct dgram_msgs *g, bool told)
 	for (uint32_t i = 0; i < DGRAM_OPEN; i++) {
 		if (g->track.msg[i].open)
 			dgram_msg_end(d, g, &g->track.msg[i]);
-		if (g->recv[i].loaded && told)
+		if ((g->taken >> i & 1) != 0 && told)
 			qp_flush_recv(d->qp, g->qp, &g->recv[i]);
-		g->recv[i].loaded = false;
+		drop_recv(g, i);
 	}
 	if (g->qp->midway && !g->answering && told)
 		qp_flush_send(d->qp, g->qp, &g->send);
@@ -180,7 +198,7 @@ static bool give_recv(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m, c
 	const enum qp_wc_status status = place_grh(d, qp, &r, rx);
 	if (rn_likely(status == QP_WC_SUCCESS)) {
 		qp_rq_keep(d->qp, qp, &r);
-		dgram_msgs_of(qp)->recv[m->place] = r;
+		put_recv(dgram_msgs_of(qp), m->place, &r);
 		m->holds = true;
 		return true;
 	}
@@ -208,7 +226,7 @@ static void complete_msg(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m
 		rn_store_be32(&cqe.aux, h->stag);
 	}
 	qp_recv_cqe(d->qp, qp, &g->recv[m->place], &cqe, rx->src);
-	g->recv[m->place].loaded = false;
+	drop_recv(g, m->place);
 	dgram_msg_end(d, g, m);
 }
 
@@ -238,7 +256,7 @@ void dgram_seg_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx,
 	const enum qp_mr_verdict v = qp_rq_place(ctx, qp, &g->recv[m->place], &at, &src, 1);
 	if (rn_unlikely(v != QP_MR_OK)) { /* the memory of the receive has been deregistered */
 		qp_recv_cqe(ctx, qp, &g->recv[m->place], &(struct qp_cqe){ .status = (uint8_t)qp_mr_status(v) }, NULL);
-		g->recv[m->place].loaded = false;
+		drop_recv(g, m->place);
 		dgram_fail(d, qp);
 		return;
 	}
