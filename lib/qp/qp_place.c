@@ -143,6 +143,17 @@ enum qp_mr_verdict qp_rq_place(struct qp_ctx *ctx, struct qp *qp, const struct q
 	uint32_t mo = h->mo, left = (uint32_t)rn_iov_len(src, n), done = 0;
 	struct rn_iov sub[QP_ULPDU_IOV + 1];
 
+	/* nearly all receives have one piece of memory: no list has to be cut */
+	if (rn_likely(r->num_sge == 1 && left > 0 && mo <= r->sge[0].len && left <= r->sge[0].len - mo &&
+		      r->sge[0].addr <= UINT64_MAX - mo)) {
+		const struct qp_access a = { .pd = qp->recv_pd,
+					     .stag = r->sge[0].lkey,
+					     .to = r->sge[0].addr + mo,
+					     .len = left,
+					     .rights = QP_ACC_LOCAL_WRITE,
+					     .last = h->last };
+		return qp_place(ctx, qp->dev, &a, src, n);
+	}
 	for (uint32_t i = 0; i < r->num_sge && left > 0; i++) {
 		const struct qp_sge *g = &r->sge[i];
 
