@@ -44,12 +44,12 @@ static void send_packet(struct rnicd_worker *w, struct rnicd_port *port, const s
 		return;
 	}
 	uint8_t *b = rte_pktmbuf_mtod_offset(m, uint8_t *, ud_headers_len(port));
-	uint32_t len = udpr_build(b, h);
+	uint32_t len = udpr_build(b, h), sum = crc32c(0, b, len);
 	if (body != NULL) {
-		memcpy(b + len, body->b, body->len);
+		sum = crc32c_copy(sum, b + len, body->b, body->len);
 		len += body->len;
 	}
-	udpl_crc_put(b, len, crc32c(0, b, len));
+	udpl_crc_put(b, len, sum);
 	ud_launch_flow(w, port, m, &f, len + UDPL_CRC_LEN);
 }
 
