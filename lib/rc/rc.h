@@ -421,6 +421,12 @@ void rc_cfg_default(struct rc_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint3
 /* The pools that a connection with something to send may wait for. */
 enum rc_want { RC_WANT_REC, RC_WANT_BLOCK, RC_WANTS };
 
+/* Memory of n objects of a pool that were never used: its pages are untouched. */
+struct rc_fresh {
+	uint8_t *mem;
+	uint32_t n;
+};
+
 struct rc_ctx {
 	struct qp_ctx qp;
 	struct rn_list ready, answers;
@@ -440,8 +446,9 @@ struct rc_ctx {
 	uint32_t blk_left;            /* free blocks, the never used ones included */
 	bool fed;                     /* connections that wait for a pool are tried once between two flushes */
 	struct rc_setup *setup_free, *setup_done;
-	uint32_t setups_left; /* free set-ups */
+	uint32_t setups_left; /* free set-ups, the never used ones included */
 	uint8_t *stage_free;
+	struct rc_fresh rec_fresh, copy_fresh, setup_fresh, stage_fresh;
 };
 
 /* Bytes that rc_ctx_init needs, cache-line aligned and all zero; 0: cfg is wrong. */

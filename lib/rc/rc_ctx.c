@@ -71,6 +71,24 @@ static void *carve(uint8_t **p, uint64_t size)
 	return r;
 }
 
+/* Takes an object of `size` bytes from memory that was never used. */
+static void *take_fresh(struct rc_fresh *f, uint64_t size)
+{
+	if (f->n == 0)
+		return NULL;
+	f->n--;
+	return carve(&f->mem, size);
+}
+
+/* Takes the memory for n objects of `size` bytes, and touches none of them. */
+static struct rc_fresh keep_fresh(uint8_t **p, uint32_t n, uint64_t size)
+{
+	struct rc_fresh f = { .mem = *p, .n = n };
+
+	*p += n * line_up(size);
+	return f;
+}
+
 /* Takes a block from memory that was never used. */
 static struct rc_block *block_fresh(struct rc_ctx *ctx)
 {
@@ -98,10 +116,12 @@ uint8_t *rc_copy_get(struct rc_ctx *ctx)
 {
 	uint8_t *mem = ctx->copy_free;
 
-	if (mem == NULL)
-		return NULL;
-	memcpy(&ctx->copy_free, mem, sizeof(ctx->copy_free));
-	ctx->copies_left--;
+	if (mem != NULL)
+		memcpy(&ctx->copy_free, mem, sizeof(ctx->copy_free));
+	else
+		mem = take_fresh(&ctx->copy_fresh, ctx->cfg.max_mtu);
+	if (mem != NULL)
+		ctx->copies_left--;
 	return mem;
 }
 
@@ -117,24 +137,20 @@ enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *
 		return QP_BAD_ATTR;
 	ctx->blk_mem = carve(&p, blocks_size(cfg));
 	ctx->blk_fresh = ctx->blk_left = cfg->blocks;
-	for (uint32_t i = 0; i < cfg->recs; i++)
-		rc_rec_put(ctx, carve(&p, rec_size(cfg)));
+	ctx->rec_left = cfg->recs;
 	ctx->setups_left = cfg->setups;
-	for (uint32_t i = 0; i < cfg->setups; i++) {
-		struct rc_setup *s = carve(&p, sizeof(*s));
-		s->next = ctx->setup_free;
-		ctx->setup_free = s;
-	}
-	for (uint32_t i = 0; i < cfg->stages; i++)
-		rc_stage_put(ctx, carve(&p, MPA_STAGE_SIZE));
-	for (uint32_t i = 0; i < cfg->copies; i++)
-		copy_put(ctx, carve(&p, cfg->max_mtu));
+	ctx->copies_left = cfg->copies;
+	ctx->rec_fresh = keep_fresh(&p, cfg->recs, rec_size(cfg));
+	ctx->setup_fresh = keep_fresh(&p, cfg->setups, sizeof(struct rc_setup));
+	ctx->stage_fresh = keep_fresh(&p, cfg->stages, MPA_STAGE_SIZE);
+	ctx->copy_fresh = keep_fresh(&p, cfg->copies, cfg->max_mtu);
+	ctx->rec_free = take_fresh(&ctx->rec_fresh, rec_size(cfg));
 	return QP_OK;
 }
 
 /* ---- pools ---- */
 
-/* Takes a record. NULL: no more than `reserve` are left. */
+/* Takes a record. NULL: no more than `reserve` are left. The list is empty only if no record is free. */
 struct rc_rec *rc_rec_get(struct rc_ctx *ctx, uint32_t reserve)
 {
 	struct rc_rec *r = ctx->rec_free;
@@ -153,6 +169,8 @@ struct rc_rec *rc_rec_get(struct rc_ctx *ctx, uint32_t reserve)
 		rn_prefetch_write(next);
 		rn_prefetch_write((const uint8_t *)next + RN_CACHE_LINE);
 		rn_prefetch_write((const uint8_t *)next + 2 * RN_CACHE_LINE);
+	} else {
+		ctx->rec_free = take_fresh(&ctx->rec_fresh, rec_size(&ctx->cfg));
 	}
 	return r;
 }
@@ -203,11 +221,14 @@ struct rc_setup *rc_setup_get(struct rc_ctx *ctx)
 {
 	struct rc_setup *s = ctx->setup_free;
 
+	if (s != NULL)
+		ctx->setup_free = s->next;
+	else
+		s = take_fresh(&ctx->setup_fresh, sizeof(*s));
 	if (s == NULL) {
 		ctx->qp.stats.no_setup++;
 		return NULL;
 	}
-	ctx->setup_free = s->next;
 	ctx->setups_left--;
 	s->out_due = s->out_live = s->fin_due = false;
 	s->out.len = 0;
@@ -226,11 +247,12 @@ uint8_t *rc_stage_get(struct rc_ctx *ctx)
 {
 	uint8_t *mem = ctx->stage_free;
 
-	if (mem == NULL) {
+	if (mem != NULL)
+		memcpy(&ctx->stage_free, mem, sizeof(ctx->stage_free));
+	else
+		mem = take_fresh(&ctx->stage_fresh, MPA_STAGE_SIZE);
+	if (mem == NULL)
 		ctx->qp.stats.no_stage++;
-		return NULL;
-	}
-	memcpy(&ctx->stage_free, mem, sizeof(ctx->stage_free));
 	return mem;
 }
 

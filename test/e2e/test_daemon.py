@@ -14,7 +14,8 @@ import sys
 import tempfile
 
 from nets import conf, netns, said, sh, wait_for, wait_said
-from rig import BUILD, PATIENCE, RNICD, RNICRUN, TESTPMD, Daemon, Process, case, helper, main, need, pair_conf
+from rig import BUILD, PATIENCE, RNICD, RNICRUN, TESTPMD, Daemon, Process, case, helper, main, need, \
+    on_ordinary_pages, pair_conf
 from shark import fields
 
 ADDR = "10.77.0.1"
@@ -32,6 +33,19 @@ def reload(d, line="reload: done"):
     n = said(d, line)
     d.p.send_signal(signal.SIGHUP)
     wait_said(d, line, n + 1)
+
+
+def memory_of(d):
+    """Resident bytes of DPDK's memory in the daemon, on ordinary pages: packet buffers and tables."""
+    total, inside = 0, False
+    with open(f"/proc/{d.p.pid}/smaps", encoding="utf-8") as f:
+        for words in map(str.split, f):
+            if not words[0].endswith(":"):
+                inside = "/memfd:nohuge" in words
+            elif words[0] == "Rss:" and inside:
+                total += int(words[1]) * 1024
+    assert total > 0, "there is no such memory"
+    return total
 
 
 def exchange(d):
@@ -366,6 +380,16 @@ def an_installed_program_does_not_know_where_it_was_built():
         p = Process([run[0], "--doctor"], env=dict(os.environ, RNICD_SOCKET="/nonexistent/rnicd.sock"))
         p.wait()
         assert f"library {os.path.realpath(tmp)}/" in p.stdout(), p.tail()
+
+
+@case
+def memory_is_taken_as_traffic_needs_it():
+    """Packet buffers and tables are sized for the worst case, and have no memory before they are used."""
+    with Daemon(on_ordinary_pages(pair_conf())) as d:
+        d.telemetry("/rnic/counters")  # the worker runs
+        assert memory_of(d) < 16 << 20, memory_of(d)
+        exchange(d)
+        assert memory_of(d) < 48 << 20, memory_of(d)
 
 
 if __name__ == "__main__":

@@ -555,7 +555,7 @@ static void node_free(struct rig *r, struct rig_node *n)
 	assert_int_equal(blocks + n->ctx.rc.blk_fresh, n->ctx.rc.cfg.blocks);
 	for (uint8_t *s = n->ctx.rc.stage_free; s != NULL; memcpy(&s, s, sizeof(uint8_t *)))
 		stages++;
-	assert_int_equal(stages, n->ctx.rc.cfg.stages);
+	assert_int_equal(stages + n->ctx.rc.stage_fresh.n, n->ctx.rc.cfg.stages);
 	assert_int_equal(n->ctx.rc.copies_left, n->ctx.rc.cfg.copies);
 	free(n->pool);
 	free(n->region);

@@ -12,6 +12,7 @@
 
 #include "plane/capture.h"
 #include "border/port_admin.h"
+#include "plane/pool.h"
 #include "plane/port_host.h"
 #include "plane/port_link.h"
 #include "plane/port_rss.h"
@@ -55,6 +56,15 @@ static uint32_t impair_limit(const struct rnicd_port *port)
 	return n;
 }
 
+static bool has_nic(const struct rnicd_port *port)
+{
+	bool has = port->n_paths == 0 && port->cfg->kind == RNICD_PORT_PCI;
+
+	for (uint32_t i = 0; i < port->n_paths; i++)
+		has |= has_nic(port->path[i]);
+	return has;
+}
+
 /* Packet buffers are shared evenly between ports; the paths of a port use the port's pool. */
 static bool make_pool(struct rnicd_port *port, char *err, uint32_t err_len)
 {
@@ -67,13 +77,14 @@ static bool make_pool(struct rnicd_port *port, char *err, uint32_t err_len)
 	n = rn_max_u64(rn_min_u64(n, POOL_MAX + impair_limit(port)),
 		       port->mtu > RNICD_MTU_WIRE ? POOL_MIN_BIG : POOL_MIN);
 	snprintf(name, sizeof(name), "port_%u", port->index);
-	port->pool = rte_pktmbuf_pool_create(name, (unsigned int)n, POOL_CACHE, MBUF_PRIV_SIZE, buffer_room(port),
-					     port->socket);
+	const struct pool_size size = {
+		.n = (uint32_t)n, .cache = POOL_CACHE, .room = buffer_room(port), .nic = has_nic(port)
+	};
+	port->pool = pool_create(name, &size, port->socket);
 	if (port->pool == NULL && port->socket > 0) {
 		rnicd_log(RNICD_LOG_WARNING, "port %s: no memory on its NUMA node %d, using another", port->cfg->name,
 			  port->socket);
-		port->pool = rte_pktmbuf_pool_create(name, (unsigned int)n, POOL_CACHE, MBUF_PRIV_SIZE,
-						     buffer_room(port), SOCKET_ID_ANY);
+		port->pool = pool_create(name, &size, SOCKET_ID_ANY);
 	}
 	if (port->pool != NULL)
 		return true;

@@ -13,6 +13,7 @@
 
 #include "plane/frame.h"
 #include "plane/host_seg.h"
+#include "plane/pool.h"
 #include "plane/port.h"
 #include "plane/worker_int.h"
 
@@ -117,8 +118,11 @@ static struct port_host *make_host(struct rnicd_port *port)
 		h->queue[i].todo = RX_BURST;
 	}
 	snprintf(name, sizeof(name), "host_%u", port->index);
-	h->large = rte_pktmbuf_pool_create(name, rn_min_u32((uint32_t)rn_max_u64(fit, 2 * RX_BURST), n * LARGE_EACH), 0,
-					   MBUF_PRIV_SIZE, (uint16_t)one, SOCKET_ID_ANY);
+	h->large = pool_create(
+		name,
+		&(struct pool_size){ .n = rn_min_u32((uint32_t)rn_max_u64(fit, 2 * RX_BURST), n * LARGE_EACH),
+				     .room = (uint16_t)one },
+		SOCKET_ID_ANY);
 	if (h->large != NULL)
 		return h;
 	rte_free(h);

@@ -6,6 +6,7 @@
 #include <rte_lcore.h>
 #include <rte_malloc.h>
 
+#include "plane/pool.h"
 #include "plane/port.h"
 #include "plane/worker_int.h"
 
@@ -68,8 +69,8 @@ static bool make_tables(struct rnicd_worker *w)
 	w->listen_slots = worker_create_take(w, "listeners", lslots * sizeof(struct flow_slot));
 	w->ud_slots = worker_create_take(w, "datagrams", slots * sizeof(struct ud_qp *));
 	snprintf(name, sizeof(name), "w%u_small", w->index);
-	w->small_pool = rte_pktmbuf_pool_create(name, SMALL_BUFFERS, SMALL_CACHE, MBUF_PRIV_SIZE, SMALL_ROOM,
-						w->socket);
+	w->small_pool = pool_create(
+		name, &(struct pool_size){ .n = SMALL_BUFFERS, .cache = SMALL_CACHE, .room = SMALL_ROOM }, w->socket);
 
 	/* A connection has a block only while bytes are under way, so fewer blocks than connections are enough. */
 	uint64_t budget = rnicd_free_memory() / 4 / rnicd.cfg.n_workers;
