@@ -497,4 +497,15 @@ def long_sends_go_by_writes_and_short_ones_do_not():
     assert writes(1000) < 10, "only Writes of nothing, which ask for an acknowledgement"
 
 
+@case
+def long_sends_go_by_writes_also_where_segments_are_longer_than_slots():
+    """Of a DATA every byte is copied twice: to a slot, which counts as placed, and from there to the ring."""
+    with Daemon(pair_conf(mtu=65280)) as d, nothing_left(d):
+        s = ours(d, *python(SERVE, A))
+        assert iwarp(d, *python(ONE, A, port_of(s), 60_000)).ok() == "sent"
+        s.stop()
+        placed, copied = counted(d, "bytes_placed"), counted(d, "copied_rx")
+        assert placed > 60_000 and copied - placed < 10_000, (placed, copied)
+
+
 main()

@@ -78,14 +78,15 @@ static void iw_post(struct rnicd_worker *w, struct stream *s, enum esk_kind kind
 static bool iw_room(struct stream_iwarp *i) { return i->open && spsc_prod_free(&i->post_send, 2) >= 2; }
 
 /*
- * Posts a message of at most n bytes to a peer with a window. Few bytes, or what fits a TCP segment, go by a DATA,
- * which the other end copies to its ring. More bytes go by a Write, which needs a second message (WRITTEN). False: no
- * room.
+ * Posts a message of at most n bytes to a peer with a window. Few bytes, or what fits a TCP segment and a slot, go by a
+ * DATA, which the other end copies to its ring. More bytes go by a Write, which needs a second message (WRITTEN).
+ * False: no room.
  */
 static bool iw_feed_window(struct rnicd_worker *w, struct stream *s, uint32_t n)
 {
 	struct stream_iwarp *i = s->iwarp;
-	const uint32_t few = rn_max_u32(WRITE_MIN, tcpl_emss(&s->qc.tcp));
+	const uint32_t whole = rn_min_u32(tcpl_emss(&s->qc.tcp), esk_window_data(&i->esk));
+	const uint32_t few = rn_max_u32(WRITE_MIN, whole);
 
 	n = rn_min_u32(n, esk_window_room(&i->esk));
 	if (n == 0)
