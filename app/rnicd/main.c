@@ -44,7 +44,7 @@
 
 static volatile sig_atomic_t stop_signal, reload_asked, state_asked;
 static bool ends_with_terminal;
-static uint64_t end_by; /* while stopping: time until which rnicd waits for clients */
+static uint64_t end_by; /* while stopping: time until which rnicd waits for clients and for the workers' answers */
 
 static const char usage[] =
 	"NAME\n"
@@ -337,7 +337,7 @@ static uint32_t collect(void)
 
 static bool stop_asked(void) { return stop_signal != 0; }
 
-static bool all_gone(void) { return clients.n == 0 || rnicd_now() >= end_by; }
+static bool all_gone(void) { return (clients.n == 0 && cmd_all_answered()) || rnicd_now() >= end_by; }
 
 static void turn_end(void)
 {

@@ -107,6 +107,14 @@ void cmd_go_on(void)
 		unsent_end = &unsent;
 }
 
+bool cmd_all_answered(void)
+{
+	for (uint32_t i = 0; i < n_rings; i++)
+		if (ring[i]->unanswered > 0)
+			return false;
+	return unsent == NULL;
+}
+
 void cmd_answered(struct cmd *c, uint32_t worker)
 {
 	ring[worker]->unanswered--;

@@ -335,6 +335,8 @@ struct cmd {
 
 void cmd_send(struct cmd *c, uint32_t worker);
 void cmd_send_all(struct cmd *c);
+/* Whether the workers have answered every command, and event_collect() has taken all these answers. */
+bool cmd_all_answered(void);
 
 /* ---- called by a worker, with its own number ---- */
 
