@@ -11,7 +11,8 @@ import subprocess
 import time
 
 from rows import GBS, Figure, Row, Versus
-from stage import PATIENCE, BenchError, end, run
+from sockets import received_gbs
+from stage import PATIENCE, BenchError, client_of
 
 ADDR = "127.0.0.1"
 TURNS = 3  # how often a side of a ratio is measured in a round; a run takes one second or more
@@ -35,15 +36,7 @@ class Loopback(Row):
 
     def run(self, stage):
         pre = [["taskset", "-c", str(cpu)] if self.pinned else [] for cpu in self.cpus]
-        p = subprocess.Popen(pre[0] + self.server(stage), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                             env=self.env())
-        try:
-            for line in p.stdout:
-                if self.ready in line:
-                    break
-            return [self.take(run(pre[1] + self.client(stage), env=self.env()))]
-        finally:
-            end(p)
+        return [self.take(client_of(pre[0] + self.server(stage), pre[1] + self.client(stage), self.ready, self.env()))]
 
 
 class Embedded(Loopback):
@@ -89,9 +82,7 @@ class Iperf(Loopback):
     def client(self, stage):
         return ["iperf3", "-c", ADDR, "-p", str(self.PORT), "-t", str(self.seconds), "-l", "64K", "-J"]
 
-    @staticmethod
-    def take(out):
-        return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 8e9
+    take = staticmethod(received_gbs)
 
 
 class Sockperf(Loopback):

@@ -2,14 +2,18 @@
 """Unchanged TCP programs over rnicd, both ends its own, and the same programs over the kernel's TCP and veth."""
 import json
 import os
-import subprocess
 
 from rivals import Kernel
 from rows import GBS, Figure, Row, Versus
-from stage import BenchError, end, run
+from stage import BenchError, client_of
 
 PORT = "7077"
 TURNS = 3  # how often a side of a ratio is measured in a round; a run takes one second or more
+
+
+def received_gbs(out):
+    """GB/s that iperf3's server has received, from the client's JSON."""
+    return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 8e9
 
 
 def bench_sock(stage):
@@ -38,15 +42,7 @@ class Sockets(Row):
 
     def run(self, stage):
         pre = [os.path.join(stage.args.build, "app", "rnicrun", "rnicrun"), "--sockets"]
-        p = subprocess.Popen(pre + self.server(stage), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                             env=stage.env)
-        try:
-            for line in p.stdout:
-                if "listening" in line:
-                    break
-            return [self.take(run(pre + self.client(stage), env=stage.env))]
-        finally:
-            end(p)
+        return [self.take(client_of(pre + self.server(stage), pre + self.client(stage), "listening", stage.env))]
 
 
 class Iperf(Sockets):
@@ -62,9 +58,7 @@ class Iperf(Sockets):
     def client(self, stage):
         return ["iperf3", "-c", stage.ADDR[0], "-t", str(self.seconds), "-l", "64K", "-J"]
 
-    @staticmethod
-    def take(out):
-        return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 8e9
+    take = staticmethod(received_gbs)
 
 
 class IperfLong(Iperf):

@@ -55,6 +55,20 @@ def end(p):
         p.wait()
 
 
+def client_of(server, client, first_word, env):
+    """Runs a client while its server runs; returns the client's stdout. The server is ready when a line of its output
+    contains `first_word`; None: it says nothing, and half a second is enough."""
+    p = subprocess.Popen(server, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+    try:
+        if first_word is None:
+            time.sleep(0.5)
+        elif not any(first_word in line for line in p.stdout):
+            raise BenchError(f"{' '.join(server)} ended before it said \"{first_word}\"")
+        return run(client, env=env)
+    finally:
+        end(p)
+
+
 class Daemon:
     """A running rnicd, observed from outside."""
 
@@ -287,19 +301,9 @@ class Stage:
             if time.monotonic() > until:
                 raise BenchError("the veth pair carries no packets")
 
-    def kernel_pair(self, server, client, first_word, timeout=PATIENCE):
+    def kernel_pair(self, server, client, first_word):
         """Runs a server in one namespace and a client in the other, on a CPU each; returns the client's stdout."""
         cpus = (str(self.args.daemon_cpu), str(self.args.client_cpu))
         pre = [["ip", "netns", "exec", n, "taskset", "-c", c] for n, c in zip(self.ns, cpus)]
         env = dict(os.environ, UCX_TLS="tcp", UCX_NET_DEVICES="veth0")
-        p = subprocess.Popen(pre[0] + server, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
-        try:
-            if first_word:
-                for line in p.stdout:
-                    if first_word in line:
-                        break
-            else:
-                time.sleep(0.5)
-            return run(pre[1] + client, timeout=timeout, env=env)
-        finally:
-            end(p)
+        return client_of(pre[0] + server, pre[1] + client, first_word, env)
