@@ -10,7 +10,6 @@ import os
 import statistics
 import sys
 
-import plots
 from design_place import Place
 
 DESIGNS = ("offloaded", "assisted", "host")  # in the embedded design the kernel's TCP decides
@@ -78,15 +77,9 @@ def table(found):
             print(f"| {point} | " + " | ".join(f"{found[w][d][point][i]:.3g}" for d in DESIGNS for w in WAYS) + " |")
 
 
-def pictures(found, directory):
-    """Draws for each design the bandwidth of each way; returns the files that could be drawn."""
-    drawn = []
-    for design in DESIGNS:
-        rows = [{"chart": design, "line": way, "x": x, "values": [gbps], "median": gbps} for way in WAYS
-                for x, (gbps, _, _) in enumerate(found[way][design].values())]
-        path = os.path.join(directory, f"paths-{design}.svg")
-        if plots.chart(rows, design, path, xlabel="paths, and delay from the fastest to the slowest",
-                       ylabel=f"design {design}: GB/s", more=plots.evenly(list(found["place"][design])) +
-                       "\nset xtics rotate by -20\nset yrange [0:*]"):
-            drawn.append(path)
-    return drawn
+def figures_of(found):
+    """(title, what is varied, {way: {point: GB/s}}) for each design."""
+    for design in DESIGNS if found else ():
+        yield (f"design {design}, each way to treat segments out of order: bandwidth, GB/s",
+               "paths, and delay from the fastest to the slowest",
+               {way: {point: row[0] for point, row in found[way][design].items()} for way in WAYS})

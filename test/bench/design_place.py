@@ -98,6 +98,13 @@ class Place:
         """Bandwidth with one request for each post, so that the client computes between requests."""
         return self.bandwidth(size, seconds, "--batch", "1", "--depth", "16", "--compute", f"{us}us")
 
+    def connected(self, size, qps, seconds):
+        """
+        Bandwidth over `qps` connections, with one Write outstanding on each of them, and eight together on fewer than
+        eight. It is run four times as long, as the CPU time contains the set-up of the connections.
+        """
+        return self.bandwidth(size, 4 * seconds, "--qps", str(qps), "--depth", str(max(1, 8 // qps)), "--batch", "1")
+
     def isosurface(self, unit, dims):
         """Seconds that the application took, then the figures of the bytes that its processes moved."""
         argv = [os.path.join(self.stage.args.build, "examples", "isosurface", "isosurface"), "--unit", str(unit),

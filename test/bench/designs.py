@@ -11,10 +11,12 @@ of iWARP (offloaded), TCP and the sums of CRCs (assisted), TCP alone (host), or 
   markers      over the spacing of markers, messages of 64 KiB
   computation  over the time of computation between requests: the client computes after each request that it posts, and
                does not poll meanwhile. The programs' CPU time contains this computation
+  connections  over the number of connections that take turns, messages of 4 KiB: what it costs to find the connection
+               of a segment
   isosurface   an application over the size of its units of work: examples/isosurface, eight processes. The time is that
                of the whole picture, and the programs' CPU time contains the drawing
   paths        streams over one, two and four paths of different delay, with out-of-order = place, buffer and drop
-               (design_paths.py); with --pictures DIRECTORY a picture for each design
+               (design_paths.py)
   touched      bytes copied and summed for each byte that is moved, by program and rnicd, as their code counts them
                (design_touched.py)
   nic          the load of an adapter's memory for the FPDUs that design offloaded sent: nic_model.py, fed with a
@@ -27,12 +29,16 @@ every CRC (crc = always) and use markers. Each figure but nic is the median of t
 """
 import argparse
 import contextlib
+import io
 import json
 import os
 import statistics
 import sys
+import time
 
+import bench
 import design_cache
+import design_page
 import design_paths
 import design_touched
 import nic_model
@@ -40,12 +46,14 @@ from design_place import BUFFERS, DESIGNS, Place
 from stage import BenchError, Stage, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FIGURES = ("sizes", "cold", "markers", "computation", "isosurface", "paths", "touched", "nic")
+FIGURES = ("sizes", "cold", "markers", "computation", "connections", "isosurface", "paths", "touched", "nic")
 SIZES = "64,1k,4k,16k,64k,256k,1m"
 COMPUTATION = "0,10,20,50,100,200"  # us
 COMPUTE_SIZES = "4k,128k"
 SPACINGS = "512,1024,2048,4096,none"
 MARKED = 65536  # bytes of a message of the figures markers and nic
+CONNECTIONS = "1,4,16,64,256"
+CONNECTED = 4096  # bytes of a message of the figure connections
 UNITS = "8k,64k,1m"
 BANDWIDTH = ("bandwidth, GB/s", "CPU of the programs, ns per 1,000 bytes", "CPU of rnicd, ns per 1,000 bytes",
              "GB for each CPU second of both")
@@ -104,6 +112,8 @@ def measure(stage, a):
         if "computation" in a.figures:
             found["computation"] = {size: in_turns(places, a.computation, n, lambda p, us, size=size: p.computing(
                 size, us, s)) for size in a.compute_sizes}
+        if "connections" in a.figures:
+            found["connections"] = in_turns(places, a.connections, n, lambda p, qps: p.connected(CONNECTED, qps, s))
         if "isosurface" in a.figures:
             found["isosurface"] = in_turns(places, a.units, n, lambda p, unit: p.isosurface(unit, a.dims))
     found.update({f: {} for f in ("markers", "nic") if f in a.figures})
@@ -121,29 +131,48 @@ def measure(stage, a):
     return found
 
 
-def table(found, what, titles, of=""):
-    for i, title in enumerate(titles):
-        print(f"\n{title}{of}\n\n| {what} | " + " | ".join(found) + " |\n" + "|---" * (1 + len(found)) + "|")
-        for point in next(iter(found.values())):
-            print(f"| {point} | " + " | ".join(f"{by[point][i]:.3g}" for by in found.values()) + " |")
-
-
-def tables(found):
+def figures_of(found):
+    """(title, what is varied, {design: {point: value}}) for each table of designs over something."""
     for figure, what, titles, of in (
             ("sizes", "bytes", ("latency, us (median)", *BANDWIDTH), ""),
             ("cold", "bytes", BANDWIDTH, ", buffers that no cache holds"),
             ("markers", "bytes between markers", BANDWIDTH, f", messages of {MARKED} bytes"),
+            ("connections", "connections", BANDWIDTH, f", messages of {CONNECTED} bytes, by the number of connections"),
             ("isosurface", "bytes of a unit", ("time of the picture, s", *BANDWIDTH), ", isosurface")):
         if figure in found:
-            table(found[figure], what, titles, of)
+            yield from columns(found[figure], what, titles, of)
     for size, by in found.get("computation", {}).items():
-        table(by, "us of computation", BANDWIDTH, f", with computation between requests of {size} bytes")
+        yield from columns(by, "us of computation", BANDWIDTH, f", with computation between requests of {size} bytes")
+
+
+def columns(by, what, titles, of):
+    for i, title in enumerate(titles):
+        yield title + of, what, {d: {point: values[i] for point, values in points.items()} for d, points in by.items()}
+
+
+def tables(found):
+    for title, what, by in figures_of(found):
+        print(f"\n{title}\n\n| {what} | " + " | ".join(by) + " |\n" + "|---" * (1 + len(by)) + "|")
+        for point in next(iter(by.values())):
+            print(f"| {point} | " + " | ".join(f"{points[point]:.3g}" for points in by.values()) + " |")
     if "paths" in found:
         design_paths.table(found["paths"])
     design_touched.table(found.get("touched", {}))
     for spacing, rows in found.get("nic", {}).items():
         print(f"\nmemory of an adapter, {spacing} bytes between markers\n")
         nic_model.table(rows)
+
+
+def page(found, stage, directory):
+    """Writes the page; returns its path."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        tables(found)
+    pictures = [*figures_of(found), *design_paths.figures_of(found.get("paths", {})),
+                *nic_model.figures_of(found.get("nic", {}))]
+    os.makedirs(directory, exist_ok=True)
+    return design_page.make(pictures, text.getvalue(), f"{bench.version(stage)}; {bench.machine()}; "
+                            f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}", directory)
 
 
 def number(text):
@@ -169,6 +198,7 @@ def main():
     for name, values, what in (
             ("--sizes", SIZES, "bytes of a message"), ("--computation", COMPUTATION, "us of computation"),
             ("--compute-sizes", COMPUTE_SIZES, "bytes of a message with computation between requests"),
+            ("--connections", CONNECTIONS, "connections of the figure connections"),
             ("--touched", "4k,64k", "bytes of a message whose touched bytes are counted"),
             ("--units", UNITS, "bytes of a unit of the application")):
         a.add_argument(name, type=numbers, default=numbers(values), help=f"{what} (default {values})")
@@ -181,19 +211,20 @@ def main():
     a.add_argument("--seconds", type=float, default=0.3, help="length of one run, seconds (default 0.3)")
     a.add_argument("--cachegrind", metavar="DESIGNS", nargs="?", const=",".join(DESIGNS), type=lambda t: t.split(","),
                    help="bytes that go between cores and caches, by valgrind's model (default: all designs)")
-    a.add_argument("--pictures", metavar="DIRECTORY", help="where the pictures of the figure paths are drawn")
+    a.add_argument("--page", metavar="DIRECTORY", help="also make a page with pictures there, designs.html")
     a.add_argument("--json", action="store_true", help="one JSON document in place of the tables")
     args = a.parse_args()
+    stage = Stage(args)
     try:
         if args.cachegrind:
-            found = design_cache.traffic(Stage(args), args.cachegrind, {"rnicd": RNICD, "port": PORT})
+            found = design_cache.traffic(stage, args.cachegrind, {"rnicd": RNICD, "port": PORT})
         else:
-            found = measure(Stage(args), args)
+            found = measure(stage, args)
     except BenchError as e:
         print(f"designs.py: {e}", file=sys.stderr)
         return 1
-    if args.pictures and "paths" in found:
-        design_paths.pictures(found["paths"], args.pictures)
+    if args.page and not args.cachegrind:
+        print(f"page: {page(found, stage, args.page)}", file=sys.stderr)
     if args.json:
         print(json.dumps(found))
     elif args.cachegrind:

@@ -208,6 +208,19 @@ def table(rows):
               f"{r['dmas_per_2k']:.2f} | {r['gbits_per_s']:.2f} |")
 
 
+def figures_of(found):
+    """(title, what is varied, {way: {spacing: value}}). found: every_way()'s rows for each spacing; the joined ones."""
+    for title, key in (("model of an adapter: Gb/s", "gbits_per_s"),
+                       ("model of an adapter: times that a byte is read or written in its memory", "touched_per_byte")):
+        by = {way: {} for way in WAYS}
+        for spacing, rows in found.items():
+            for r in rows:
+                if r["joined"]:
+                    by[r["way"]][spacing] = r[key]
+        if found:
+            yield title, "bytes between markers", by
+
+
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("capture", nargs="?", help="pcap or pcapng; without one: a message of --size bytes")

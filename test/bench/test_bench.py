@@ -71,14 +71,24 @@ def two_builds_are_compared_in_turns():
 
 @case
 def the_designs_are_compared_in_one_run():
+    with tempfile.TemporaryDirectory() as folder:
+        compare_designs(folder)
+        if shutil.which("gnuplot") is not None:
+            with open(os.path.join(folder, "designs.html"), encoding="utf-8") as f:
+                text = f.read()
+            # sizes 5, cold 4, markers 4, connections 4, isosurface 5, computation 4, paths 3, and 2 of the adapter
+            assert text.count("<svg") == 31 and "Where iWARP runs" in text and "| 4096 |" in text, text.count("<svg")
+
+
+def compare_designs(folder):
     p = subprocess.run([sys.executable, os.path.join(HERE, "designs.py"), "--build", BUILD, "--rounds", "1",
                         "--seconds", "0.05", "--sizes", "64,4k", "--computation", "0,100", "--compute-sizes", "4k",
                         "--spacings", "512,none", "--units", "8k", "--dims", "40", "--paths", "2:1000",
-                        "--touched", "64k", "--json"], capture_output=True, text=True, timeout=PATIENCE * 5,
-                       check=False)
+                        "--touched", "64k", "--connections", "2,16", "--json", "--page", folder],
+                       capture_output=True, text=True, timeout=PATIENCE * 5, check=False)
     assert p.returncode == 0, p.stdout + p.stderr
     found = json.loads(p.stdout)
-    figures = {name: (found[name], 4) for name in ("cold", "markers")}
+    figures = {name: (found[name], 4) for name in ("cold", "markers", "connections")}
     # one more figure in front: latency, or time
     figures.update({name: (found[name], 5) for name in ("sizes", "isosurface")})
     figures["computation"] = (found["computation"]["4096"], 4)
