@@ -242,7 +242,7 @@ class Batch:
         Whether a connection failed because siw never sent its RTR. siw queues the RTR for a thread of its own and tells
         its program of the connection at once. If the program disconnects before that thread runs, siw resets the
         connection. So this is possible only in the scenario whose client disconnects at once, and only if siw has sent
-        nothing on an accepted connection.
+        nothing on an accepted connection. Design embedded has no capture: there scenario and error alone decide.
         """
         if self.out or not self.siw.get("peer_to_peer") or name != "connect" or "CONNECT_ERROR" not in word:
             return False
