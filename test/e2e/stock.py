@@ -67,13 +67,8 @@ def pair(*args, **how):
     return repeating(once, args[0])
 
 
-def figures(out, sizes=1):
-    rows = re.findall(r"^\s*\d+\s+\d+\s+[\d.]+\s+[\d.]+", out, re.M)
-    assert len(rows) == sizes, f"{len(rows)} lines of figures, {sizes} expected:\n{out}"
-
-
 def perftest(program, *args, on=ONE, personality="iwarp"):
-    figures(pair(program, args, on, personality=personality)[1])
+    programs.figures(pair(program, args, on, personality=personality)[1])
 
 
 def nothing_is_left(d):

@@ -22,7 +22,7 @@ def pair(d, port, server, client, quits=True):
 
 def perftest(d, name, *args):
     out = pair(d, 18515, [name, "-R", *args], [name, "-R", *args, ADDR])
-    assert re.search(r"#bytes.*\n\s*\d+\s+\d+\s+[\d.]+", out), out
+    programs.figures(out)
 
 
 @case

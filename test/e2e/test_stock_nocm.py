@@ -7,9 +7,9 @@ and bring their QPs up with ibv_modify_qp(). Both ends use one port, or two wire
 import re
 import sys
 
-from programs import A, meet, on_device
+from programs import A, figures, meet, on_device
 from rig import PATIENCE, RNICRUN, case, main, need
-from stock import ONE, TWO, begin, daemon, figures, nothing_is_left, pair, perftest, wait_listen, world
+from stock import ONE, TWO, begin, daemon, nothing_is_left, pair, perftest, wait_listen, world
 
 @case
 def rc_pingpong():
