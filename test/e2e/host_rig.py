@@ -37,13 +37,16 @@ class Host:
         os.chmod(self.dir, 0o777)
         self.children = []
 
+    @staticmethod
+    def env(**more):
+        return {**os.environ, "RNICD_SOCKET": "/nonexistent", "RNIC_EMBEDDED": "yes", **more}
+
     def run(self, *argv, **env):
         argv = list(argv)
         user = NOBODY if open_to_all(RNICRUN) else []
         if argv[0] == RNICRUN:
             argv[1:1] = ["--embedded"]
-        env.setdefault("RNIC_EMBEDDED", "yes")
-        p = Process(user + argv, env=dict(os.environ, RNICD_SOCKET="/nonexistent", **env), name=argv[-1])
+        p = Process(user + argv, env=self.env(**env), name=argv[-1])
         self.children.append(p)
         return p
 
