@@ -405,7 +405,9 @@ struct rc_cfg {
 	uint32_t wide;       /* blocks with room for `chunks`, which are used first; the others are narrow */
 	uint32_t recs;       /* FPDUs in flight, all connections */
 	uint32_t setups;     /* connections being set up at once */
-	uint32_t stages;     /* FPDUs being put together at once, MPA_STAGE_SIZE each */
+	uint32_t stages;     /* FPDUs being put together at once, MPA_STAGE_SIZE bytes each */
+	uint32_t rnr_stages; /* stages kept with FPDUs for QPs that are not ready to receive, three quarters of them
+				for QPs of one tenant at most; a message without such a stage ends its stream */
 	uint32_t copies;     /* FPDUs in flight whose bytes are kept as a copy, max_mtu each */
 	uint32_t chunks;     /* FPDUs in flight per connection, a power of two, 64..4096 */
 	uint32_t stream[2];  /* bytes of a wide and of a narrow block that are the adapter's: rc_stream_mem */

@@ -15,6 +15,7 @@ void rc_cfg_default(struct rc_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint3
 		.recs = 8192,
 		.setups = rn_min_u32(conns, RC_SETUPS_MAX),
 		.stages = 64,
+		.rnr_stages = 32,
 		.copies = rn_min_u32(COPIES_MAX, COPIES_BYTES / max_mtu),
 		.chunks = 512,
 		.request_ns = 10 * RN_NS_PER_S,

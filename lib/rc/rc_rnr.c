@@ -5,8 +5,8 @@
  * FPDU and all later bytes, as a TCP keeps bytes that its user does not read, and the window closes. The peer sees a
  * slow reader; its Sends are acknowledged, and so complete, before they are delivered.
  *
- * For an FPDU that came in pieces the stage is kept. Stages are counted per worker; when no more may be kept, the
- * message fails as without rnr_ns.
+ * For an FPDU that came in pieces the stage is kept. Stages are counted per worker; when no more may be kept
+ * (rc_cfg.rnr_stages), the message fails as without rnr_ns.
  *
  * A word in the ring asks the client to ring a doorbell when it posts: the queue pair's for receives of its own, the
  * worker's for receives of a shared queue, which leads to rc_recvs().
@@ -26,10 +26,9 @@ void rc_rnr_bound(const struct rc_ctx *ctx, struct rc *c)
 		c->rnr.until = rn_min_u64(c->rnr.until, ctx->qp.now + ctx->cfg.close_ns);
 }
 
-/* Half of the stages may be kept for slow receivers, three quarters of that half for those of one tenant. */
 static bool no_stage(const struct rc_ctx *ctx, uint8_t tenant)
 {
-	const uint32_t most = ctx->cfg.stages / 2;
+	const uint32_t most = ctx->cfg.rnr_stages;
 
 	return ctx->rnr_stages >= most || ctx->rnr_stages_of[tenant] >= most - most / 4;
 }

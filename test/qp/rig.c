@@ -137,6 +137,7 @@ static void node_make(struct rig *r, int id)
 	cfg.rc.recs = r->cfg.recs ? r->cfg.recs : 1024;
 	cfg.rc.chunks = r->cfg.chunks ? r->cfg.chunks : 256;
 	cfg.rc.stages = r->cfg.stages ? r->cfg.stages : 4;
+	cfg.rc.rnr_stages = cfg.rc.stages / 2;
 	cfg.rc.copies = r->cfg.copies ? r->cfg.copies : 64;
 	cfg.rc.blocks = r->cfg.blocks ? r->cfg.blocks : RIG_FLOWS;
 	cfg.rc.wide = r->cfg.wide ? r->cfg.wide : cfg.rc.blocks;

@@ -221,6 +221,47 @@ static void one_tenant_keeps_half_of_what_there_is_room_for(void **state)
 	rig_free(R);
 }
 
+static void stages_are_kept_up_to_a_bound(void **state)
+{
+	enum { LEN = 1000 };
+	/* room: stages. tenant: of the last connection, the others' is 0. kept: connections whose message is kept. */
+	static const struct {
+		uint32_t room;
+		uint8_t tenant;
+		uint32_t kept;
+	} row[] = { { 3, 5, 3 }, { 4, 0, 3 }, { 4, 5, 4 } };
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.stages = 64;
+	cfg.link.cut = 1000000; /* each FPDU comes in two pieces */
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(row); i++) {
+		up_cfg(&cfg, RN_NEVER);
+		B->ctx.rc.cfg.rnr_stages = row[i].room;
+		for (uint32_t f = 1; f < RIG_FLOWS; f++) {
+			qp_set(&B->q[f].qp, &(struct qp_tune){ .access = QP_ACC_ALL, .rnr_ns = RN_NEVER });
+			B->q[f].qp.tenant = f == RIG_FLOWS - 1 ? row[i].tenant : 0;
+			rig_connect(R, f);
+		}
+		for (uint32_t f = 0; f < RIG_FLOWS; f++) {
+			post_send(f, f, f * LEN, LEN);
+			rig_run(R, RN_NS_PER_S);
+			assert_int_equal(B->q[f].qp.state, f < row[i].kept ? QP_S_RTS : QP_S_ERR);
+		}
+		assert_int_equal(B->ctx.rc.rnr_stages, row[i].kept);
+		assert_int_equal(B->ctx.rc.qp.stats.rnr_timeouts, RIG_FLOWS - row[i].kept);
+		for (uint32_t f = 0; f < row[i].kept; f++) {
+			struct qp_sge s = rig_sge(B, f * LEN, LEN);
+			assert_true(rig_post_recv(B, f, f, &s, 1));
+			rig_turn(R, 1);
+			expect(f, LEN, QP_WC_SUCCESS);
+		}
+		assert_memory_equal(B->mem, A->mem, row[i].kept * LEN);
+		down();
+	}
+}
+
 static void writes_reads_and_immediates_keep_their_place(void **state)
 {
 	struct qp_sge s;
@@ -504,6 +545,7 @@ int main(void)
 		cmocka_unit_test(the_window_closes_and_opens_and_nothing_is_sent_twice),
 		cmocka_unit_test(what_there_is_no_room_for_comes_again),
 		cmocka_unit_test(one_tenant_keeps_half_of_what_there_is_room_for),
+		cmocka_unit_test(stages_are_kept_up_to_a_bound),
 		cmocka_unit_test(writes_reads_and_immediates_keep_their_place),
 		cmocka_unit_test(the_peers_end_comes_behind_what_waits),
 		cmocka_unit_test(a_managed_connections_end_is_told_in_time),

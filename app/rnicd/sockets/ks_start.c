@@ -19,8 +19,9 @@
 #include "border/event.h"
 #include "sockets/ks_ud.h"
 
-#define MTU_MIN 576
-#define RECS    1024u /* FPDUs under way at once: those of one batch */
+#define MTU_MIN    576
+#define RECS       1024u /* FPDUs under way at once: those of one batch */
+#define RNR_STAGES 128u  /* FPDUs kept for queue pairs that are not ready to receive: 8 MiB */
 
 /* Two functions of flow_owner.h: the only worker owns all connections and queue pairs. */
 uint32_t conn_owner(const struct conn_addr *a)
@@ -209,6 +210,7 @@ static bool memory(void)
 	rc_cfg_default(&cfg, 0, KS_MTU_MAX, rnicd.cfg.flows);
 	cfg.recs = RECS;
 	cfg.stages = cfg.blocks; /* each connection may have received a part of an FPDU */
+	cfg.rnr_stages = RNR_STAGES;
 	ks.rc_size = rc_ctx_size(&cfg);
 	/* Pages that no connection uses stay untouched, so they take no memory. */
 	ks.rc_mem = mmap(NULL, ks.rc_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
