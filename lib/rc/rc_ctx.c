@@ -105,22 +105,34 @@ static struct rc_block *block_fresh(struct rc_ctx *ctx)
 	return b;
 }
 
-/* A free copy keeps the link in its first bytes. */
+/* Puts a buffer on the list of free ones, each of which keeps the link to the next one in its first bytes. */
+static void buf_put(uint8_t **list, uint8_t *mem)
+{
+	memcpy(mem, list, sizeof(*list));
+	*list = mem;
+}
+
+/* Takes a free buffer, or one of `size` bytes that was never used. */
+static uint8_t *buf_get(uint8_t **list, struct rc_fresh *fresh, uint64_t size)
+{
+	uint8_t *mem = *list;
+
+	if (mem == NULL)
+		return take_fresh(fresh, size);
+	memcpy(list, mem, sizeof(*list));
+	return mem;
+}
+
 static void copy_put(struct rc_ctx *ctx, uint8_t *mem)
 {
-	memcpy(mem, &ctx->copy_free, sizeof(ctx->copy_free));
-	ctx->copy_free = mem;
+	buf_put(&ctx->copy_free, mem);
 	ctx->copies_left++;
 }
 
 uint8_t *rc_copy_get(struct rc_ctx *ctx)
 {
-	uint8_t *mem = ctx->copy_free;
+	uint8_t *mem = buf_get(&ctx->copy_free, &ctx->copy_fresh, ctx->cfg.max_mtu);
 
-	if (mem != NULL)
-		memcpy(&ctx->copy_free, mem, sizeof(ctx->copy_free));
-	else
-		mem = take_fresh(&ctx->copy_fresh, ctx->cfg.max_mtu);
 	if (mem != NULL)
 		ctx->copies_left--;
 	return mem;
@@ -243,25 +255,16 @@ void rc_setup_put(struct rc_ctx *ctx, struct rc_setup *s)
 	ctx->setup_done = s;
 }
 
-/* A free stage keeps the link in its first bytes. */
 uint8_t *rc_stage_get(struct rc_ctx *ctx)
 {
-	uint8_t *mem = ctx->stage_free;
+	uint8_t *mem = buf_get(&ctx->stage_free, &ctx->stage_fresh, MPA_STAGE_SIZE);
 
-	if (mem != NULL)
-		memcpy(&ctx->stage_free, mem, sizeof(ctx->stage_free));
-	else
-		mem = take_fresh(&ctx->stage_fresh, MPA_STAGE_SIZE);
 	if (mem == NULL)
 		ctx->qp.stats.no_stage++;
 	return mem;
 }
 
-void rc_stage_put(struct rc_ctx *ctx, uint8_t *mem)
-{
-	memcpy(mem, &ctx->stage_free, sizeof(ctx->stage_free));
-	ctx->stage_free = mem;
-}
+void rc_stage_put(struct rc_ctx *ctx, uint8_t *mem) { buf_put(&ctx->stage_free, mem); }
 
 /* ---- effects ---- */
 
