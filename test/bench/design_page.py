@@ -5,7 +5,7 @@ import os
 import shutil
 
 import plots
-from page import STYLE, inline
+from page import inline, top
 
 
 def lines(chart, by):
@@ -32,10 +32,8 @@ def make(pictures, text, head, directory):
     drawn = "".join(draw(directory, f"designs-{i}", *picture) for i, picture in enumerate(pictures))
     path = os.path.join(directory, "designs.html")
     with open(path, "w", encoding="utf-8") as f:
-        f.write("<!doctype html><html lang=en><meta charset=utf-8>"
-                "<meta name=viewport content='width=device-width,initial-scale=1'><title>where iWARP runs</title>"
-                f"<style>{STYLE}</style><h1>Where iWARP runs</h1><p class=sub>{html.escape(head)}. Every design "
-                "computes every CRC and uses markers, unless a figure says otherwise.</p>"
+        f.write(top("Where iWARP runs", f"{html.escape(head)}. Every design computes every CRC and uses markers, "
+                    "unless a figure says otherwise.") +
                 f"<h2>Pictures</h2><div class=charts>{drawn}</div>"
                 f"<h2>Tables</h2><pre class=wide>{html.escape(text)}</pre>")
     return path

@@ -82,6 +82,13 @@ def rows_table(doc):
     return f"<div class=wide>{out}</table></div>"
 
 
+def top(title, sub):
+    """The beginning of a page up to its title, and below it the line `sub`, which is HTML."""
+    return ("<!doctype html><html lang=en><meta charset=utf-8>"
+            f"<meta name=viewport content='width=device-width,initial-scale=1'><title>{title}</title>"
+            f"<style>{STYLE}</style><h1>{title}</h1><p class=sub>{sub}</p>")
+
+
 def make(doc, directory):
     """Writes report.html, with charts if gnuplot is installed; returns its path."""
     charts = plots.all_charts(doc["rows"], directory) if shutil.which("gnuplot") else []
@@ -91,12 +98,9 @@ def make(doc, directory):
     left_out = "".join(f"<p class=sub>{html.escape(line)}" for line in doc["left_out"])
     path = os.path.join(directory, "report.html")
     with open(path, "w", encoding="utf-8") as f:
-        f.write(f"<!doctype html><html lang=en><meta charset=utf-8>"
-                "<meta name=viewport content='width=device-width,initial-scale=1'><title>rnic benchmark</title>"
-                f"<style>{STYLE}</style>"
-                f"<h1>rnic benchmark</h1><p class=sub>{html.escape(headline(doc))}. Each row is the median of "
-                "its rounds, with the least and the most. The daemon has one CPU, both clients share the other, unless "
-                "a row says otherwise.</p>"
+        f.write(top("rnic benchmark", f"{html.escape(headline(doc))}. Each row is the median of its rounds, with the "
+                    "least and the most. The daemon has one CPU, both clients share the other, unless a row says "
+                    "otherwise.") +
                 f"<h2>Targets</h2>{bars_table(doc)}<h2>Pictures</h2><div class=charts>{pictures}</div>"
                 f"<h2>Rivals in the kernel</h2>{rivals_section(directory)}"
                 f"<h2>Rows</h2><p class=sub>{HOW}</p>"
