@@ -152,8 +152,10 @@ class Batch:
             self.ran = True
             try:
                 self.capture = with_guest(self.without_daemon if self.embedded else lambda: whole(self.go))
+                if any(" FAIL " in s for s in self.lines["client"]):
+                    autopsy()
             except Foreign:
-                self.ran = False  # the guest has crashed: all scenarios once more, in a new guest
+                self.again()  # the guest has crashed, and the next scenarios run in a new one
                 raise
             except BaseException as e:  # pylint: disable=broad-except
                 self.error = e
@@ -206,8 +208,6 @@ class Batch:
         finally:
             capture = end(d)
             self.after(g)
-        if any(" FAIL " in s for s in self.lines["client"]):
-            autopsy()
         return capture
 
     def without_daemon(self):
@@ -216,8 +216,6 @@ class Batch:
             self.scenes(g, lambda *argv, **env: Process(list(argv), env={**os.environ, **env}), HOST)
         finally:
             self.after(g)
-        if any(" FAIL " in s for s in self.lines["client"]):
-            autopsy()
 
     def verdict(self, i):
         self.run()
@@ -253,6 +251,7 @@ class Batch:
         self.ran = False
         if self.capture:
             self.capture.remove()
+            self.capture = None
 
     def on_the_wire(self):
         self.run()
