@@ -6,7 +6,9 @@ A test file is a list of functions marked @case; `main()` runs them in order and
 by raising (assert included) and skips by raising Skip with the reason; Foreign has it run again. Every process started
 here is ended here, by its id.
 """
+import contextlib
 import errno
+import fcntl
 import json
 import os
 import re
@@ -54,6 +56,17 @@ def helper(name):
 def need(program):
     if shutil.which(program) is None:
         raise Skip(f"{program} is not installed")
+
+
+@contextlib.contextmanager
+def installing(folder):
+    """Installs the build into the folder. Nobody else installs it until the end of the context, since `ninja uninstall`
+    removes what the build's log names, and this log is the last installation's."""
+    with open(os.path.join(BUILD, "meson-private", "installing"), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", folder], check=True,
+                       capture_output=True)
+        yield
 
 
 def until(true, what="", patience=PATIENCE):

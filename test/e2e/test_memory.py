@@ -4,11 +4,10 @@
 Memory of every kind as source and target of RDMA (mem_cases.c has the cases and both ends), and the libc functions that
 librnic overrides.
 """
-import re
 import subprocess
 import sys
 
-from rig import RNICRUN, Daemon, Process, Skip, case, cases_of, helper, main, on_ordinary_pages, pair_conf
+from rig import RNICRUN, Daemon, case, cases_of, helper, main, on_ordinary_pages, pair_conf
 
 cases_of("mem_cases", pair_conf())
 cases_of("mem_cases", on_ordinary_pages(pair_conf()), "_on_ordinary_pages", RNIC_HUGE="0")
@@ -39,29 +38,6 @@ def nothing_happens_before_the_first_call():
     p = subprocess.run([RNICRUN, "--socket", "/nowhere/at/all", "sh", "-c", "ls / >/dev/null; echo done"], capture_output=True,
                        text=True, check=True)
     assert p.stdout == "done\n" and p.stderr == "", p
-
-
-def free_hugepages():
-    with open("/proc/meminfo", encoding="ascii") as f:
-        return int(re.search(r"HugePages_Free:\s*(\d+)", f.read()).group(1))
-
-
-@case
-def big_allocations_are_hugepages():
-    if free_hugepages() < 100:
-        raise Skip("fewer than 100 hugepages are free")
-    p = Process([RNICRUN, "--huge", helper("huge_cases")])
-    p.ok()
-    assert p.stderr() == "", p.tail()
-    with Daemon(pair_conf()) as d:
-        d.run(RNICRUN, "--huge", helper("verbs_cases"), "10.77.0.1", "10.77.0.2", "large_messages_both_ways_at_once").ok()
-
-
-@case
-def without_hugepages_one_sentence_says_so():
-    p = Process([RNICRUN, "--huge", helper("huge_cases"), "--without"])
-    p.ok()
-    assert len(p.err) == 1 and "raise vm.nr_hugepages" in p.err[0], p.tail()
 
 
 if __name__ == "__main__":

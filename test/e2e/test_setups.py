@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from rig import BUILD, PATIENCE, TESTPMD, Daemon, Soak, case, example, main, moves, need, pair_conf, until
+from rig import BUILD, PATIENCE, TESTPMD, Daemon, Soak, case, example, main, moves, need, pair_conf
 import wire_check
 from shark import fields
 
@@ -154,32 +154,6 @@ def what_a_killed_daemon_left_goes_with_the_next_start():
         mine = os.path.dirname(second.runtime_socket())
         assert os.path.exists(mine)
     assert not os.path.exists(mine)
-
-
-def hugepages_free():
-    with open("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", encoding="utf-8") as f:
-        return int(f.read())
-
-
-@case
-def killed_daemon_and_client_give_their_memory_back():
-    def shm():
-        return sorted(os.listdir("/dev/shm"))
-
-    before = shm()
-    d = Daemon(pair_conf())
-    try:
-        s, c = soak(d, 7400, "--seconds", "600")
-        moves(d, 7400)
-        taken = hugepages_free()
-        for p in (d, c, s):
-            p.stop(signal.SIGKILL)
-        # other programs on this machine take and free hugepages; the daemon's are many more
-        if "hugepages, socket" in d.stdout():
-            until(lambda: hugepages_free() >= taken + 64, "rnicd's hugepages are not free again")
-        assert shm() == before
-    finally:
-        d.close()
 
 
 @case
