@@ -9,6 +9,7 @@ import importlib.util
 import os
 import sys
 import tempfile
+import time
 
 loader = importlib.machinery.SourceFileLoader("runner", os.path.join(sys.argv[1], "test", "run"))
 runner = importlib.util.module_from_spec(importlib.util.spec_from_loader("runner", loader))
@@ -130,6 +131,49 @@ def where_there_are_no_hugepages_the_run_goes_on():
         pages.end()
 
 
+RULES = """
+rule make
+  command = echo $$$$ >$out.begun; chrt -p $$$$ >$out.policy; $more; touch $out
+build all: phony {targets}
+default all
+"""
+
+
+def folder_of(place, name, *targets):
+    """A build folder with these targets: (name, shell command that runs before the target is there)."""
+    folder = os.path.join(place, name)
+    os.mkdir(folder)
+    with open(os.path.join(folder, "build.ninja"), "w", encoding="ascii") as f:
+        f.write(RULES.format(targets=" ".join(t for t, _ in targets)))
+        f.writelines(f"build {t}: make\n  more = {more}\n" for t, more in targets)
+    return folder
+
+
+def wait_for(path):
+    end = time.monotonic() + 60
+    while not os.path.exists(path):
+        assert time.monotonic() < end, path
+        time.sleep(0.01)
+
+
+def later_builds_are_compiled_where_nothing_else_wants_a_processor():
+    with tempfile.TemporaryDirectory() as place:
+        first = folder_of(place, "first", ("bad", "false"), ("good", "true"))
+        second = folder_of(place, "second", ("short", "true"), ("long", "sleep 600"))
+        ahead = runner.Ahead([first, second])
+        try:
+            wait_for(os.path.join(second, "short"))
+            wait_for(os.path.join(second, "long.policy"))
+        finally:
+            ahead.end()
+        with open(os.path.join(second, "short.policy"), encoding="ascii") as f:
+            assert "SCHED_IDLE" in f.read()
+        with open(os.path.join(second, "long.begun"), encoding="ascii") as f:
+            pid = int(f.read())
+        assert not os.path.exists(f"/proc/{pid}") and not os.path.exists(os.path.join(second, "long"))
+    runner.Ahead([]).end()
+
+
 CASES = [cases_are_counted, a_build_runs_what_is_not_left_out_and_what_is_named_nevertheless,
          a_skip_that_says_not_ok_is_no_failure, a_case_that_never_ran_is_a_failure,
          a_program_that_timed_out_is_a_failure, a_repeated_case_is_counted_and_named, the_last_line_has_three_numbers,
@@ -137,7 +181,8 @@ CASES = [cases_are_counted, a_build_runs_what_is_not_left_out_and_what_is_named_
          programs_are_chosen_by_name_and_strange_names_are_told,
          only_missing_hugepages_are_reserved_and_given_back,
          hugepages_that_are_there_are_left_alone, no_hugepages_are_taken_from_a_small_machine,
-         where_there_are_no_hugepages_the_run_goes_on]
+         where_there_are_no_hugepages_the_run_goes_on,
+         later_builds_are_compiled_where_nothing_else_wants_a_processor]
 print(f"1..{len(CASES)}")
 for number, case in enumerate(CASES, 1):
     try:
