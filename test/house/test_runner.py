@@ -124,6 +124,13 @@ def no_hugepages_are_taken_from_a_small_machine():
     assert s.total() == 0, s.total()
 
 
+def a_machine_with_less_memory_reserves_fewer_hugepages():
+    for available, reserved in ((20, 1536), (7, 1536), (6, 1024), (5, 0)):
+        s = System(total=0, free=0, available_gib=available)
+        s.pages.begin(1536, 1024)
+        assert s.total() == reserved, (available, s.total())
+
+
 def where_there_are_no_hugepages_the_run_goes_on():
     with tempfile.TemporaryDirectory() as empty:
         pages = runner.Hugepages(empty)
@@ -181,7 +188,7 @@ CASES = [cases_are_counted, a_build_runs_what_is_not_left_out_and_what_is_named_
          programs_are_chosen_by_name_and_strange_names_are_told,
          only_missing_hugepages_are_reserved_and_given_back,
          hugepages_that_are_there_are_left_alone, no_hugepages_are_taken_from_a_small_machine,
-         where_there_are_no_hugepages_the_run_goes_on,
+         a_machine_with_less_memory_reserves_fewer_hugepages, where_there_are_no_hugepages_the_run_goes_on,
          later_builds_are_compiled_where_nothing_else_wants_a_processor]
 print(f"1..{len(CASES)}")
 for number, case in enumerate(CASES, 1):
