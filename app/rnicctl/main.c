@@ -99,7 +99,7 @@ static void help(void)
 
 struct options {
 	const char *control, *telemetry;
-	bool named; /* --socket was given */
+	bool named; /* by --socket or RNICD_SOCKET; else `control` is the default */
 	struct show show;
 	bool list;
 	const char *listen; /* NULL: not given */
@@ -154,6 +154,8 @@ static bool among(const char *const *list, const char *word)
 	return false;
 }
 
+static double interval_or(const struct options *o, double preset) { return o->interval > 0 ? o->interval : preset; }
+
 /* Runs a command that needs the daemon. */
 static int ask(struct daemon *d, const struct options *o, char *const *word, int n)
 {
@@ -170,20 +172,20 @@ static int ask(struct daemon *d, const struct options *o, char *const *word, int
 	if (strcmp(command, "metrics") == 0)
 		return metrics_print(d);
 	if (strcmp(command, "top") == 0)
-		return top_run(d, o->interval > 0 ? o->interval : 1, o->count);
+		return top_run(d, interval_or(o, 1), o->count);
 	if (strcmp(command, "explain") == 0)
-		return explain_now(d, o->interval > 0 ? o->interval : 1, o->show.json);
+		return explain_now(d, interval_or(o, 1), o->show.json);
 	if (strcmp(command, "events") == 0)
 		return events_follow(d, &(struct events_how){ .json = o->show.json,
 							      .all = o->show.all,
-							      .interval = o->interval > 0 ? o->interval : 0.1,
+							      .interval = interval_or(o, 0.1),
 							      .count = o->count });
 	return show_objects(d, &o->show, command, which);
 }
 
 static int serve_metrics(const struct options *o, const char *command)
 {
-	const struct exporter e = { o->telemetry, o->named ? o->control : DEFAULT_SOCKET, !o->named };
+	const struct exporter e = { o->telemetry, o->control, !o->named };
 
 	return strcmp(command, "metrics") == 0 ? exporter_run(&e, o->listen)
 					       : usage("--listen can only be used with metrics");
@@ -194,7 +196,7 @@ static int run(const struct options *o, char *const *word, int n)
 	if (n == 0)
 		return usage("a command is missing");
 	if (strcmp(word[0], "inject") == 0)
-		return n == 3 ? injector_send(o->named ? o->control : DEFAULT_SOCKET, word[1], word[2])
+		return n == 3 ? injector_send(o->control, word[1], word[2])
 			      : usage("inject needs a client and a specification");
 	bool order = among(orders, word[0]);
 	if (order && n < 2)
@@ -215,7 +217,7 @@ static int run(const struct options *o, char *const *word, int n)
 	}
 	if (o->listen != NULL)
 		return serve_metrics(o, word[0]);
-	struct daemon *d = daemon_open(o->telemetry, o->named ? o->control : DEFAULT_SOCKET, !o->named);
+	struct daemon *d = daemon_open(o->telemetry, o->control, !o->named);
 	if (d == NULL)
 		return 1;
 	int rc = ask(d, o, word, n);
@@ -263,5 +265,7 @@ int main(int argc, char **argv)
 		}
 	}
 	o.named = o.control != NULL && *o.control != '\0';
+	if (!o.named)
+		o.control = DEFAULT_SOCKET;
 	return run(&o, argv + optind, argc - optind);
 }
