@@ -127,6 +127,9 @@ void sk_listener_readable(struct sk *l);
 void sk_send(struct sk *s, enum cmd_type type, void (*done)(struct cmd *));
 /* Finds the client's socket in this state; NULL: the client was answered with an error. */
 struct sk *sk_find(struct client *c, uint64_t key, enum sk_state state);
+/* Makes the socket that a request asks for. The socket is `gone`, so sk_settle() frees it, until it has a descriptor.
+ * NULL: the client was answered with an error. */
+struct sk *sk_make(struct client *c);
 /* The socket's description in an answer to a program. */
 struct ipc_sock_ok sk_answer(const struct sk *s);
 /* Answers the request with the socket's description, its descriptor if that was not passed before, and its memory if

@@ -162,18 +162,14 @@ static void sk_gram_new(struct client *c)
 
 	if (!device_of(c, &r.local, &dev))
 		return;
-	struct sk_user *su = sk_user_get(c);
-	struct sk *s = su != NULL ? sk_new(c->user, su, 0) : NULL;
-	if (s == NULL) {
-		client_error(c, ENOMEM, "no memory for another socket");
+	struct sk *s = sk_make(c);
+	if (s == NULL)
 		return;
-	}
 	sk_set_state(s, SK_GRAM);
 	s->dev = dev;
 	s->local = r.local;
 	s->reuse = (r.flags & IPC_GRAM_REUSE) != 0;
 	s->balance = (r.flags & IPC_GRAM_BALANCE) != 0;
-	s->gone = true; /* so that it is freed if it gets no descriptor */
 	if (!gram_take_port(s)) {
 		client_error(c, EADDRINUSE, "port %u is in use", r.local.port);
 		sk_settle(s);

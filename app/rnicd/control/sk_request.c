@@ -43,6 +43,18 @@ struct ipc_sock_ok sk_answer(const struct sk *s)
 	};
 }
 
+struct sk *sk_make(struct client *c)
+{
+	struct sk_user *su = sk_user_get(c);
+	struct sk *s = su != NULL ? sk_new(c->user, su, 0) : NULL;
+
+	if (s == NULL)
+		client_error(c, ENOMEM, "no memory for another socket");
+	else
+		s->gone = true;
+	return s;
+}
+
 void sk_hand_over(struct client *c, struct sk *s, bool with_memory)
 {
 	struct ipc_msg m = { .sock_ok = sk_answer(s) };
@@ -106,17 +118,13 @@ static void sk_bind(struct client *c)
 
 	if (!bound_to(c, &r, &dev, &families))
 		return;
-	struct sk_user *su = sk_user_get(c);
-	struct sk *s = su != NULL ? sk_new(c->user, su, 0) : NULL;
-	if (s == NULL) {
-		client_error(c, ENOMEM, "no memory for another socket");
+	struct sk *s = sk_make(c);
+	if (s == NULL)
 		return;
-	}
 	s->dev = dev;
 	s->families = families;
 	s->local = r.addr;
 	s->balance = (r.flags & IPC_SOCK_REUSE) != 0;
-	s->gone = true; /* so that it is freed if it gets no descriptor */
 	if (!sk_take_port(s)) {
 		client_error(c, EADDRINUSE, "port %u is in use", r.addr.port);
 		sk_settle(s);
