@@ -205,32 +205,37 @@ static int moved_aside(int fd)
 	return high;
 }
 
+/* Maps the memory of doorbells that are new here, and keeps their eventfd. NULL: no memory; wake is not kept. */
+static struct sock_bells *user_new(int memory, int wake, const struct stat *st)
+{
+	struct sock_bells *u = malloc(sizeof(*u));
+	void *p = u != NULL ? mmap(NULL, IPC_BELLS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0) : MAP_FAILED;
+
+	if (p == MAP_FAILED) {
+		free(u);
+		return NULL;
+	}
+	*u = (struct sock_bells){
+		.next = users, .dev = st->st_dev, .ino = st->st_ino, .bell = p, .wake_fd = moved_aside(wake)
+	};
+	users = u;
+	return u;
+}
+
 /*
  * The doorbells whose memory and eventfd rnicd has passed. Both descriptors are closed or kept. The lock is held. NULL:
  * no memory, or a descriptor is missing.
  */
 static struct sock_bells *user_of(int memory, int wake)
 {
-	struct stat st = { 0 };
 	struct sock_bells *u = NULL;
+	struct stat st;
 
-	if (memory >= 0 && wake >= 0 && fstat(memory, &st) == 0)
+	if (memory >= 0 && wake >= 0 && fstat(memory, &st) == 0) {
 		for (u = users; u != NULL && (u->dev != st.st_dev || u->ino != st.st_ino);)
 			u = u->next;
-	if (u == NULL && st.st_ino != 0) {
-		void *p = mmap(NULL, IPC_BELLS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-		u = p != MAP_FAILED ? malloc(sizeof(*u)) : NULL;
-		if (u != NULL) {
-			*u = (struct sock_bells){ .next = users,
-						  .dev = st.st_dev,
-						  .ino = st.st_ino,
-						  .bell = p,
-						  .wake_fd = moved_aside(wake) };
-			users = u;
+		if (u == NULL && (u = user_new(memory, wake, &st)) != NULL)
 			wake = -1;
-		} else if (p != MAP_FAILED) {
-			munmap(p, IPC_BELLS_SIZE);
-		}
 	}
 	if (memory >= 0)
 		sock_libc.close(memory);
