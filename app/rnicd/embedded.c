@@ -86,13 +86,12 @@ static void take_event(const struct event *ev)
 			client_fx(&ev->fx);
 		break;
 	case EVENT_SIDR: cm_sidr_message(&ev->sidr); break;
+	/* These come from Ethernet ports and stream sockets only, which this process does not have. */
 	case EVENT_STREAM:
 	case EVENT_NEIGH:
 	case EVENT_QUERY:
-	case EVENT_PATH:
-	case EVENT_ANSWER:
-		break; /* these events come from Ethernet ports only; the event queue itself handles
-				   * EVENT_ANSWER */
+	case EVENT_PATH: break;
+	case EVENT_ANSWER: /* the event queue itself handles it */ break;
 	}
 }
 

@@ -121,8 +121,8 @@ static enum tp_verdict wait_any(struct tp_session *s, bool fin, uint64_t timeout
 	uint64_t start = tp_now();
 
 	for (;;) {
-		bool dead = atomic_load(&s->dead); /* read before receiving: messages that came before the end still
-						    * count */
+		/* read before receiving: messages that came before the end still count */
+		bool dead = atomic_load(&s->dead);
 		enum tp_verdict v = tp_ctrl_pump(s);
 
 		if (v != TP_OK)

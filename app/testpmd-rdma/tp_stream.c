@@ -22,9 +22,8 @@
 #define POLL_BATCH     32
 #define TURNS_PER_LOOK 256u /* turns between two checks of the control queue while busy */
 #define UD_PATIENCE_NS UINT64_C(100000000)
-#define UD_QUIET_NS \
-	UINT64_C(300000000) /* after this silence nothing more comes: longer than the default of
-					    * record-timeout */
+/* after this silence nothing more comes: longer than the default of record-timeout */
+#define UD_QUIET_NS UINT64_C(300000000)
 
 enum phase { WARM, MEASURE, DRAIN }; /* WARM and MEASURE post; DRAIN only collects */
 
@@ -32,9 +31,9 @@ struct stream_qp {
 	uint64_t posted, done; /* operations */
 	uint64_t granted;      /* receives posted, told to the peer */
 	uint64_t posted_recv, arrived;
-	uint64_t heard;   /* with messages that may be lost: the highest number that was reported back, or received
-			   * here */
-	uint64_t assumed; /* credit that was taken after UD_PATIENCE_NS */
+	/* with messages that may be lost: the highest number that was reported back, or received here */
+	uint64_t heard;
+	uint64_t assumed;                  /* credit that was taken after UD_PATIENCE_NS */
 	uint64_t stalled_with, stalled_at; /* as the stall began: operations posted; ns */
 	uint64_t *stamp;                   /* when the signalled request with count c was posted: stamp[c & mask], ns */
 	uint32_t unsignaled, used_recv;

@@ -12,9 +12,8 @@
 #include "control/why.h"
 
 #define FDS_EACH 4u /* descriptors of a client: socket, /proc/PID, wake eventfd, and one spare */
-#define MAPPINGS_EACH \
-	8u /* memory mappings of a client: its regions, the address range of its imports, and the gaps
-			  * between them */
+/* memory mappings of a client: its regions, the address range of its imports, and the gaps between them */
+#define MAPPINGS_EACH 8u
 
 struct clients clients;
 struct client_totals client_totals;

@@ -153,9 +153,8 @@ static void join_done(struct cmd *cmd)
 void client_forget_workers(struct client *c)
 {
 	for (uint32_t i = 0; i < RNICD_MAX_WORKERS; i++) {
-		if (c->wc[i] != NULL &&
-		    c->wake_fd >= 0) /* the workers' watch must be removed: closing does not end it, as the client has
-				      * the eventfd open too */
+		/* closing does not end the workers' watch, as the client has the eventfd open too */
+		if (c->wc[i] != NULL && c->wake_fd >= 0)
 			bell_unwatch(i, c->wake_fd);
 		free(c->wc[i]);
 		c->wc[i] = NULL;

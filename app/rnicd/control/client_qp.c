@@ -330,9 +330,9 @@ static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r,
 		taken = SPAN_OVERLAPS;
 	if (taken == SPAN_OVERLAPS)
 		*v = QP_BAD_ATTR;
+	/* the user's share is counted for each worker: forget() gives it back there */
 	if (q->datagram)
-		q->worker = client_qp_home(q); /* the user's share is counted for each worker: forget() gives it back
-					        * there */
+		q->worker = client_qp_home(q);
 	if (taken != SPAN_OK || (q->datagram && !user_take(c->user, USER_UDS, q->worker, 1)))
 		goto fail;
 	if (!client_qp_enter(q, a.owner)) {

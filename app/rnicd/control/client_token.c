@@ -33,8 +33,8 @@ void client_token(struct client *c, struct fds_given *g, uint32_t n)
 /* Finds the context that the token stands for; NULL: the client was answered with the error. */
 static const struct client_chan *context_of(struct client *c, const struct fds_given *g)
 {
-	struct owner *o = owner_get(OWNER_TOKEN, g->cookie); /* a descriptor that is no socket has the cookie 0, which
-							      * no token has */
+	/* a descriptor that is no socket has the cookie 0, which no token has */
+	struct owner *o = owner_get(OWNER_TOKEN, g->cookie);
 	const struct client_chan *ch = o != NULL ? rn_container_of(o, struct client_chan, token) : NULL;
 
 	if (ch == NULL) {

@@ -9,9 +9,8 @@
 #include "control/dev.h"
 #include "control/oob.h"
 
-#define WAIT_NS \
-	(10 * RN_NS_PER_MS) /* pause before another attempt, when connections that are being set up have
-				        * taken all working memory */
+/* pause before another attempt, when connections that are being set up have taken all working memory */
+#define WAIT_NS    (10 * RN_NS_PER_MS)
 #define WAIT_TRIES 200u
 #define PORT_TRIES 32u /* attempts with another local port, if the port has a connection to the same peer already */
 
@@ -395,8 +394,8 @@ static void accepted(struct cmd *cmd)
 
 static void accept_go(struct op *o)
 {
-	if (o->id->conn == NULL || o->id->state != o->was) { /* the connection has ended while the QP moved to its
-							      * worker */
+	/* the connection has ended while the QP moved to its worker */
+	if (o->id->conn == NULL || o->id->state != o->was) {
 		op_end(o, ENOTCONN, "the peer has given up");
 		return;
 	}

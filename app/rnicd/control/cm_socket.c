@@ -39,8 +39,8 @@ static void unhand(struct cm_id *id)
 static void awaited(struct cmd *cmd)
 {
 	struct await *w = rn_container_of(cmd, struct await, cmd);
-	struct cm_conn *k = cm_conn_of(cmd->open.owner); /* NULL: the connection has ended already, and its effects were
-							  * handled before this answer */
+	/* NULL: the connection has ended already, and its effects were handled before this answer */
+	struct cm_conn *k = cm_conn_of(cmd->open.owner);
 	struct cm_id *id = w->id;
 	struct client *c = w->c;
 	bool good = cmd->open.cv == CONN_OK;

@@ -200,9 +200,8 @@ static void work(int answers, struct place *mine, const struct fds_ask *ask, con
 	}
 	if (fds_send(answers, &reply, sizeof(reply), pass, n_pass) != 0)
 		_exit(1);
-	__atomic_store_n(&mine->number, 0,
-			 __ATOMIC_RELEASE); /* if the helper ends before this store, the broker answers a second time,
-					     * which does no harm */
+	/* if the helper ends before this store, the broker answers a second time, which does no harm */
+	__atomic_store_n(&mine->number, 0, __ATOMIC_RELEASE);
 	for (uint32_t i = 0; i < n_pass; i++)
 		close(pass[i]);
 }

@@ -11,12 +11,13 @@
 
 #define PAUSE_FIRST_NS (20 * RN_NS_PER_MS)
 #define PAUSE_MAX_NS   (250 * RN_NS_PER_MS)
-#define PARTING_NS \
-	RN_NS_PER_S /* time after the connection's end until unacknowledged sends fail: a peer's program may end
-			     * as soon as it has received, before its ACK is here */
-#define PATIENCE_MIN_NS \
-	(4 * RN_NS_PER_S) /* least time for a set-up: ARP, two TCP handshakes, and the scheduling of two
-			   * processes */
+/*
+ * time after the connection's end until unacknowledged sends fail: a peer's program may end as soon as it has received,
+ * before its ACK is here
+ */
+#define PARTING_NS RN_NS_PER_S
+/* least time for a set-up: ARP, two TCP handshakes, and the scheduling of two processes */
+#define PATIENCE_MIN_NS (4 * RN_NS_PER_S)
 
 struct oob_totals oob_totals;
 
@@ -66,8 +67,8 @@ static struct mpa_policy policy(uint32_t dev, bool self)
 static void oob_opened(struct cmd *cmd)
 {
 	struct open *op = rn_container_of(cmd, struct open, cmd);
-	struct cm_conn *k = cm_conn_of(cmd->open.owner); /* NULL: the connection has ended already, and its effects
-							  * were handled before this answer */
+	/* NULL: the connection has ended already, and its effects were handled before this answer */
+	struct cm_conn *k = cm_conn_of(cmd->open.owner);
 
 	if (k != NULL && cmd->open.cv == CONN_OK) {
 		k->conn = cmd->open.conn;
@@ -331,8 +332,8 @@ bool oob_begin(struct client_qp *q, const struct ipc_modify_qp *r)
 	if (o == NULL)
 		return false;
 	memcpy(o->peer, r->dest_ip, sizeof(o->peer));
-	if (memcmp(o->peer, nowhere, sizeof(o->peer)) == 0) { /* without a GRH the destination is a device of this
-							       * daemon */
+	/* without a GRH the destination is a device of this daemon */
+	if (memcmp(o->peer, nowhere, sizeof(o->peer)) == 0) {
 		const struct client_qp *other = client_qp_of(r->dest_qpn);
 		uint32_t dev = other != NULL ? other->pd->dev : q->pd->dev;
 		memcpy(o->peer, rnicd.port[dev]->cfg->ip.b, sizeof(o->peer));

@@ -6,9 +6,8 @@
 
 #include "border/flow_owner.h"
 
-#define RUNS_PER_S \
-	64u /* run numbers (rd_init) begin at the clock's time in 1/64 s, so they are greater than before a
-	     * restart */
+/* run numbers (rd_init) begin at the clock's time in 1/64 s, so they are greater than before a restart */
+#define RUNS_PER_S 64u
 
 static struct rd_port *of[RNICD_MAX_PORTS][RNICD_MAX_WORKERS]; /* by the worker's number in packets */
 

@@ -8,9 +8,11 @@
 #include "base/rn_base.h"
 #include "control/loop.h"
 
-#define PAGES_MAX \
-	4u /* pages of a region that are replaced one by one: each may split a mapping into three, and the kernel
-	    * limits the number of mappings */
+/*
+ * pages of a region that are replaced one by one: each may split a mapping into three, and the kernel limits the number
+ * of mappings
+ */
+#define PAGES_MAX 4u
 
 /* Written by the control thread; read in the handler by any thread. size is set last and cleared first, so an entry
  * with a size is complete. */

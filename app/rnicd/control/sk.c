@@ -22,8 +22,8 @@
 static struct rn_list users;
 static struct table all;     /* of struct sk */
 static struct rn_list bound; /* struct sk that have a port reserved */
-static struct rn_list dead;  /* sockets to free at the end of the turn, when none of their events is being handled; by
-			      * link */
+/* sockets to free at the end of the turn, when none of their events is being handled; by link */
+static struct rn_list dead;
 
 void sk_set_state(struct sk *s, enum sk_state to) { s->state = to; }
 

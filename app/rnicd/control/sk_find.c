@@ -32,8 +32,8 @@ bool sk_may_use(const struct client *c, const struct sk *s)
 
 void sk_show(struct client *c)
 {
-	const struct owner *o = owner_get(OWNER_SOCK_FD, c->shown); /* a descriptor that is no socket has the cookie 0,
-								     * which no socket has */
+	/* a descriptor that is no socket has the cookie 0, which no socket has */
+	const struct owner *o = owner_get(OWNER_SOCK_FD, c->shown);
 	struct sk *s = o != NULL ? rn_container_of(o, struct sk, file) : NULL;
 
 	if (s == NULL || s->gone) {

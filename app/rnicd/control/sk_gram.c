@@ -177,8 +177,8 @@ static void sk_gram_new(struct client *c)
 	}
 	s->worker = gram_owner(s->local.port);
 	s->gram = calloc(1, sizeof(*s->gram));
-	if (s->gram == NULL || !sk_arm(s, &why) || !sk_open(s)) { /* an open socket ends when its descriptor is
-								   * closed */
+	/* an open socket ends when its descriptor is closed */
+	if (s->gram == NULL || !sk_arm(s, &why) || !sk_open(s)) {
 		client_error(c, ENOBUFS,
 			     "this user has as many descriptors or sockets of rnicd as a user may, or the system has "
 			     "no more: close some, or raise user-share or flows");

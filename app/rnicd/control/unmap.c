@@ -7,9 +7,8 @@
 
 #include "base/rn_base.h"
 
-#define PIECE \
-	(UINT64_C(64) << 20) /* bytes unmapped at once: a thread that calls mmap() meanwhile waits for one piece
-				    * only */
+/* bytes unmapped at once: a thread that calls mmap() meanwhile waits for one piece only */
+#define PIECE (UINT64_C(64) << 20)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER;

@@ -24,10 +24,9 @@
 #define PAGE        4096u
 #define POOL_CACHE  512u
 #define POOL_MIN    4096u
-#define POOL_MIN_BIG \
-	1024u           /* if the MTU is above RNICD_MTU_WIRE: a window is then only a few frames, and buffers are
-			 * large */
-#define POOL_MAX 16383u /* plus the frames that an impairment may hold; more would only miss the caches more often */
+/* if the MTU is above RNICD_MTU_WIRE: a window is then only a few frames, and buffers are large */
+#define POOL_MIN_BIG 1024u
+#define POOL_MAX     16383u /* plus frames that an impairment may hold; more would only miss the caches more often */
 
 /* Bytes of mbuf data room that hold any frame of the port, and of its paths, behind the usual headroom. */
 static uint16_t buffer_room(const struct rnicd_port *port)

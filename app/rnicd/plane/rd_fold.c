@@ -12,7 +12,7 @@ static uint16_t place_of(const struct rd_port *r, const struct rd_fold *f) { ret
 
 static struct rd_fold *at(struct rd_port *r, uint32_t place) { return place != 0 ? &r->fold[place - 1] : NULL; }
 
-/* ns since the last packet; not more than it is. */
+/* Time since the last packet, rounded down to 1 << RD_USED_SHIFT; ns. */
 static uint64_t age(const struct rd_fold *f, uint64_t now)
 {
 	return (uint64_t)((uint32_t)(now >> RD_USED_SHIFT) - f->used) << RD_USED_SHIFT;

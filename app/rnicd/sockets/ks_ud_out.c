@@ -117,7 +117,6 @@ static void hops(struct msghdr *mh, void *ctl, uint32_t len, const struct leavin
 static void address(struct burst *b, uint32_t i, const struct leaving *l, uint8_t *p)
 {
 	struct msghdr *mh = &b->m[i].msg_hdr;
-
 	const socklen_t len = ks_sockaddr(&b->to[i], l->port, &l->to, l->dport);
 
 	b->iov[i] = (struct iovec){ .iov_base = p, .iov_len = l->len };
@@ -150,8 +149,8 @@ static bool to_network(void)
 		ks_watch(src, EPOLLIN | EPOLLOUT);
 		return false;
 	}
-	if (sent <=
-	    0) { /* this datagram can never be sent: no route to its address, its queue pair is gone, or the like */
+	if (sent <= 0) {
+		/* this datagram can never be sent: no route to its address, its queue pair is gone, or the like */
 		rnicd.port[first->port]->stats[0].tx_drops++;
 		sent = 1;
 	}
