@@ -71,6 +71,7 @@
 #define RD_DEPTH    16u         /* Reads and Atomics of a pair under way at most, each way */
 #define RD_SEG_MAX  1360u       /* bytes of a DDP segment: a packet fits an MTU of 1500 over IPv6 */
 #define RD_TOLD     32u         /* ended runs whose errors are remembered, at most */
+#define RD_NEAR     64u         /* pairs that are found without their hash table; a power of two */
 #define RD_RNR_LAST 7u          /* rd_hdr.rnr: a sender with a larger value waits as long as the receiver does */
 #define RD_PROBE_NS RN_NS_PER_S /* how often a silent peer is asked whether it knows the pair */
 /*
@@ -318,6 +319,7 @@ struct rd_ctx {
 	struct rd_list *both;    /* RD_IN_BOTH: bucket_mask + 1 lists, a power of two */
 	struct rd_list *by_addr; /* RD_IN_ADDR: likewise */
 	struct rd_list one[2];   /* the only buckets until rd_give_buckets */
+	uint16_t near[RD_NEAR];  /* places of pairs that rd_find() has found last, plus 1; 0: none */
 	uint32_t bucket_mask;
 	uint64_t key[2];
 	struct rd_tenant tenant[QP_TENANTS];

@@ -15,7 +15,7 @@ enum rd_end {
 };
 
 /* The QP's pair with this peer QP; NULL: there is none. */
-struct rd_pair *rd_find(const struct rd_ctx *d, const struct qp *qp, const uint8_t *addr, uint32_t peer_qpn);
+struct rd_pair *rd_find(struct rd_ctx *d, const struct qp *qp, const uint8_t *addr, uint32_t peer_qpn);
 /* The pair at a place of the table, plus 1; NULL: place 0. */
 static inline struct rd_pair *rd_at(const struct rd_ctx *d, uint32_t place)
 {

@@ -154,12 +154,28 @@ struct rd_list *rd_addr_list(const struct rd_ctx *d, const uint8_t *addr)
 	return &d->by_addr[rn_sip_hash(d->key, addr, RD_ADDR_LEN, 0) & d->bucket_mask];
 }
 
-struct rd_pair *rd_find(const struct rd_ctx *d, const struct qp *qp, const uint8_t *addr, uint32_t peer_qpn)
+static bool is_between(const struct rd_pair *p, const struct qp *qp, const uint8_t *addr, uint32_t peer_qpn)
 {
-	struct rd_pair *p = rd_at(d, both_of(d, qp->qpn, addr, peer_qpn)->first);
+	return p->qp == qp && p->peer_qpn == peer_qpn && memcmp(p->addr, addr, RD_ADDR_LEN) == 0;
+}
 
-	while (p != NULL && (p->qp != qp || p->peer_qpn != peer_qpn || memcmp(p->addr, addr, RD_ADDR_LEN) != 0))
+/*
+ * Most packets and work requests are for few pairs, which d->near finds without the keyed hash. The places there are
+ * never cleared: a pair that has ended has no QP, so is_between() is false, and a pair that was made anew at the place
+ * is compared with what is searched for. A peer that makes its pairs share places of d->near gains the hash's cost.
+ */
+struct rd_pair *rd_find(struct rd_ctx *d, const struct qp *qp, const uint8_t *addr, uint32_t peer_qpn)
+{
+	uint16_t *near = &d->near[(qp->qpn * 3 + peer_qpn + addr[RD_ADDR_LEN - 1] * 7u) % RD_NEAR];
+	struct rd_pair *p = rd_at(d, *near);
+
+	if (rn_likely(p != NULL && is_between(p, qp, addr, peer_qpn)))
+		return p;
+	p = rd_at(d, both_of(d, qp->qpn, addr, peer_qpn)->first);
+	while (p != NULL && !is_between(p, qp, addr, peer_qpn))
 		p = rd_at(d, p->in[RD_IN_BOTH].next);
+	if (p != NULL)
+		*near = (uint16_t)(p - d->pair + 1);
 	return p;
 }
 

@@ -79,6 +79,26 @@ static void resting_pairs_give_their_place(void **state)
 	rd_sim_down();
 }
 
+/* What rd_find() remembers is only where to look first: a place that has another pair by now, or none, does no harm. */
+static void a_place_that_is_remembered_may_have_another_pair(void **state)
+{
+	struct rd_wr w = { .op = QP_WR_WRITE, .len = 2000, .qkey = RD_QKEY };
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	for (uint32_t k = 0; k < OPS; k++) {
+		w.from = (uint8_t)(k % QPS);
+		w.to = (uint8_t)(k / QPS % QPS);
+		rd_post(0, &w);
+		for (uint32_t i = 0; i < 2 * RD_NEAR; i++)
+			sim.node[i % 2].d.near[i / 2] = (uint16_t)rn_rng_below(&sim.rng, PAIRS + 1);
+		rd_run(RN_NS_PER_MS / 10);
+	}
+	rd_run(RN_NS_PER_S);
+	rd_all_over();
+	rd_sim_down();
+}
+
 /*
  * A tenant that has its share of pairs gets another only in place of a resting one of its own; other tenants get
  * theirs.
@@ -143,6 +163,7 @@ int main(void)
 		cmocka_unit_test(a_pair_rests_when_nothing_is_under_way),
 		cmocka_unit_test(pairs_take_turns_to_send_when_working_memory_is_short),
 		cmocka_unit_test(resting_pairs_give_their_place),
+		cmocka_unit_test(a_place_that_is_remembered_may_have_another_pair),
 		cmocka_unit_test(a_tenant_takes_no_more_than_its_share_of_pairs),
 		cmocka_unit_test(tables_cost_memory_as_far_as_they_are_used),
 	};
