@@ -47,7 +47,8 @@
  *	while (rd_look(d)), as far as there is room for effects
  *	when rd_timer(d) is due		rd_tick(d)
  *	while ((p = rd_pop(d)))
- *		while (p's flow has room and (len = rd_out(d, p, buffer))) give it to the flow;	(full: rd_park(p, list))
+ *		while (p's flow has room and rd_more(d, p) and (len = rd_out(d, p, buffer)))
+ *			give it to the flow		(the flow is full: rd_park(p, list))
  *	a flow is gone			rd_lost(d, address)
  *
  * Pure. Memory is the caller's. Threads: the worker that owns the QP. Lengths are bytes, times are nanoseconds.
@@ -393,6 +394,11 @@ void rd_put(struct rd_ctx *d, struct rd_pair *p);
 void rd_park(struct rd_pair *p, struct rn_slist *where);
 /* Moves the first pair of the caller's list to the list of rd_pop(). False: the list is empty. */
 bool rd_unpark(struct rd_ctx *d, struct rn_slist *where);
+/*
+ * Whether rd_out() may have a packet of the pair, which rd_pop() has returned. False: rd_out() would return 0; the pair
+ * rests from now on if nothing is under way.
+ */
+bool rd_more(struct rd_ctx *d, struct rd_pair *p);
 /*
  * Writes the pair's next packet, of at most RD_PACKET_MAX bytes, whose destination is the device at p->addr. Returns
  * the packet's length; 0: there is none now, and the pair may have ended.

@@ -51,21 +51,35 @@ static uint32_t out_refused(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 	return at + len;
 }
 
+/* What out_segment() learns from hand(). */
+struct handed {
+	enum qp_pull v; /* FAILED: the work request has failed */
+	bool room;      /* rd_send elements were all in use, so a work request may wait in the queue for one */
+};
+
 /*
- * Gives the engine the pair's next work request. False: there is none, the engine is busy with earlier ones, or *v says
- * that the work request has failed.
+ * Gives the engine the pair's next work request. False: there is none, the engine is busy with earlier ones, or o->v
+ * says that the work request has failed.
  */
-static bool hand(struct rd_ctx *d, struct rd_pair *p, enum qp_pull *v)
+static bool hand(struct rd_ctx *d, struct rd_pair *p, struct handed *o)
 {
-	struct qp *qp = p->qp;
+	struct rn_slist *spare = &rd_side_of(p->qp)->spare;
 	struct rd_send *x;
 
 	if (!qp_takes(&p->k->m) || (x = rn_slist_pop(&p->k->sends, struct rd_send, link)) == NULL)
 		return false;
 	p->k->qkey = x->qkey;
-	*v = qp_hand(d->qp, &p->k->m, &x->s, x->why);
-	rn_slist_push_back(&rd_side_of(qp)->spare, &x->link);
-	return *v != QP_PULL_FAILED;
+	o->v = qp_hand(d->qp, &p->k->m, &x->s, x->why);
+	o->room |= rn_slist_empty(spare);
+	rn_slist_push_back(spare, &x->link);
+	return o->v != QP_PULL_FAILED;
+}
+
+/* Whether the engine may have a segment of the pair, or a work request waits for the engine. */
+static bool any_segment(const struct rd_work *k)
+{
+	return k->m.src != QP_SRC_NONE || k->work.send.loaded || k->work.resp_head != k->work.resp_tail ||
+	       !rn_slist_empty(&k->sends);
 }
 
 /*
@@ -80,33 +94,47 @@ static uint32_t out_segment(struct rd_ctx *d, struct rd_pair *p, uint8_t *at, st
 	struct rn_iov iov[QP_SEG_SLICES];
 	uint8_t inl[QP_MAX_INLINE], head[QP_SEG_HDR_MAX];
 	struct qp_seg seg = { .hdr = head, .inl = inl, .iov = iov };
-	enum qp_pull v = QP_PULL_NONE;
+	struct handed o = { .v = QP_PULL_NONE };
 	uint32_t len;
 
 	if (first) /* not in the middle of a message: hand() sets p->k->qkey, which the message still needs */
-		(void)hand(d, p, &v);
+		(void)hand(d, p, &o);
 	do {
-		if (v != QP_PULL_FAILED)
-			v = qp_peek(d->qp, &p->k->m, max, &len);
-	} while (v == QP_PULL_NONE && hand(d, p, &v)); /* look again: a request without segments may be done */
-	h->qkey = v == QP_PULL_OK && p->k->m.src == QP_SRC_RESP ? qp_asked(&p->k->m) : p->k->qkey;
-	if (v == QP_PULL_OK)
-		v = qp_pull(d->qp, &p->k->m, max, &seg);
+		if (o.v != QP_PULL_FAILED)
+			o.v = qp_peek(d->qp, &p->k->m, max, &len);
+	} while (o.v == QP_PULL_NONE && hand(d, p, &o)); /* look again: a request without segments may be done */
+	h->qkey = o.v == QP_PULL_OK && p->k->m.src == QP_SRC_RESP ? qp_asked(&p->k->m) : p->k->qkey;
+	if (o.v == QP_PULL_OK)
+		o.v = qp_pull(d->qp, &p->k->m, max, &seg);
 	if (p->loose)
 		h->flags = (uint8_t)(RD_F_LOOSE | (first ? RD_F_FIRST : 0) |
 				     (p->k->m.src == QP_SRC_NONE ? RD_F_LAST : 0));
-	*gone = v == QP_PULL_FAILED;
+	*gone = o.v == QP_PULL_FAILED;
 	if (*gone)
 		rd_fail(d, p, NULL, 0);
-	else
-		rd_route(d, qp); /* side->spare may have an element for a work request that waits in the queue */
+	else if (o.room)
+		rd_route(d, qp);
 	*gone |= p->state != RD_UP;
-	if (*gone || v != QP_PULL_OK)
+	if (*gone || o.v != QP_PULL_OK)
 		return 0;
 	memcpy(at, head, seg.hdr_len);
 	rn_iov_gather(iov, seg.n, at + seg.hdr_len, seg.len);
 	*rd_wr_of(p->k, p->sent) = seg.wr;
 	return seg.hdr_len + seg.len;
+}
+
+bool rd_more(struct rd_ctx *d, struct rd_pair *p)
+{
+	if (p->state == RD_FREE || p->state == RD_GONE)
+		return false;
+	if (p->state == RD_ENDED || p->qp->state == QP_S_ERR)
+		return true;
+	if (p->rests)
+		return false;
+	if (p->owes || (rd_may_send(p) && any_segment(p->k)))
+		return true;
+	rd_rest(d, p);
+	return false;
 }
 
 uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
@@ -127,7 +155,7 @@ uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 	p->k->used = d->qp->now;
 	struct rd_hdr h = { .flags = 0 }; /* out_segment() sets flags and qkey */
 	const uint32_t at = RD_HDR_LEN + (p->k->map != 0 ? RD_MORE_LEN : 0);
-	if (rd_may_send(p))
+	if (rd_may_send(p) && any_segment(p->k))
 		len = out_segment(d, p, buf + at, &h, &gone);
 	if (gone)
 		return 0;

@@ -128,12 +128,14 @@ static void send_all(bool full)
 
 	while (rd_unpark(&d, &waiting))
 		;
-	while ((p = rd_pop(&d)) != NULL)
-		while (rd_out(&d, p, buf) > 0)
+	while ((p = rd_pop(&d)) != NULL) {
+		while (rd_more(&d, p) && rd_out(&d, p, buf) > 0)
 			if (full) {
 				rd_park(p, &waiting);
 				break;
 			}
+		check(p->listed || rd_more(&d, p) || rd_out(&d, p, buf) == 0);
+	}
 }
 
 static void step(void)

@@ -148,7 +148,9 @@ static void send_pairs(struct rd_node *n)
 				break;
 			}
 			const uint32_t buf = n->spare[n->n_spare - 1];
+			const bool more = rd_more(&n->d, p);
 			n->buf[buf].len = rd_out(&n->d, p, n->buf[buf].b);
+			assert_true(more || n->buf[buf].len == 0);
 			if (n->buf[buf].len == 0)
 				break;
 			assert_true(n->buf[buf].len <= RD_PACKET_MAX);

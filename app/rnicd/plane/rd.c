@@ -337,6 +337,22 @@ enum gives {
 	GIVES_FULL   /* the flow has no more room: the pair waits in rd_peer.full */
 };
 
+/* Gives the pair's next packet to its flow, which has room. False: there is none. */
+static bool pair_gives_one(struct rd_port *r, struct rd_peer *p, struct rd_pair *x, uint64_t now)
+{
+	if (!rd_more(&r->d, x))
+		return false;
+	struct rd_packet *packet = rd_packet_take(r, p);
+
+	packet->len = rd_out(&r->d, x, packet->b);
+	if (rn_unlikely(packet->len == 0)) {
+		rd_packet_back(r, p, packet);
+		return false;
+	}
+	flow_give(r, p, packet, now);
+	return true;
+}
+
 /* Gives a pair's packets to its flow, as many as the flow takes, PAIR_SHARE at most. *n counts them. */
 static enum gives pair_give(struct rnicd_worker *w, struct rd_port *r, struct rd_pair *x, uint32_t *n)
 {
@@ -354,15 +370,10 @@ static enum gives pair_give(struct rnicd_worker *w, struct rd_port *r, struct rd
 	while (worker_space(w) && rd_packet_room(r, p, RESERVE)) {
 		if (given++ == PAIR_SHARE)
 			return GIVES_SHARE;
-		struct rd_packet *packet = rd_packet_take(r, p);
-
-		packet->len = rd_out(&r->d, x, packet->b);
-		if (packet->len == 0) {
-			rd_packet_back(r, p, packet);
+		if (!pair_gives_one(r, p, x, w->now)) {
 			(void)rd_unpark(&r->d, &p->full); /* another pair uses the room that this pair does not need */
 			return GIVES_ALL;
 		}
-		flow_give(r, p, packet, w->now);
 		(*n)++;
 	}
 	if (rd_flow_room(p) > 0)
