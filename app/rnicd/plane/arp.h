@@ -38,7 +38,7 @@ struct arp_entry {
 	struct pkt_addr ip;
 	enum arp_state state;
 	uint32_t users; /* connections that hold a pointer: the entry stays */
-	uint32_t gen;   /* changes with mac */
+	uint32_t gen;   /* changes with mac, and when the entry is taken for another neighbour */
 	uint32_t tries;
 	uint64_t due; /* ns: next try, or end of freshness or failure */
 	uint64_t last_use;
@@ -65,6 +65,12 @@ void arp_destroy(struct arp_table *t);
 
 /* The neighbour for an address, asked for when it is not known; NULL: all entries are in use. */
 struct arp_entry *arp_get(struct arp_table *t, const struct pkt_addr *ip, uint64_t now, struct arp_todo *todo);
+
+/* Whether the entry may be used without arp_get(), which asks for neighbours that were not heard of lately. */
+static inline bool arp_fresh(const struct arp_entry *e, uint64_t now)
+{
+	return rn_likely(e->state == ARP_S_READY && now < e->due);
+}
 
 static inline bool arp_usable(const struct arp_entry *e) { return e->state == ARP_S_READY || e->state == ARP_S_PROBE; }
 

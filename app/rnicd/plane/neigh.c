@@ -44,24 +44,30 @@ const struct pkt_addr *conn_next_hop(const struct rnicd_port *port, const struct
 	return port->cfg->gateway_set ? &port->cfg->gateway : NULL;
 }
 
-enum neigh_verdict neigh_resolve(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *ip)
+struct arp_entry *neigh_get(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *hop)
 {
 	struct arp_todo todo = { .n_out = 0 };
+	struct arp_entry *e = arp_get(w->arp[port->index], hop, w->now, &todo);
 
+	worker_arp_todo(w, port, &todo);
+	return e;
+}
+
+enum neigh_verdict neigh_resolve(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *ip)
+{
 	if (pkt_addr_eq(ip, &port->cfg->ip))
 		return NEIGH_READY;
 	const struct pkt_addr *hop = conn_next_hop(port, ip);
 	if (hop == NULL || !pkt_addr_is_ip4(hop))
 		return NEIGH_NO_ROUTE;
-	struct arp_entry *e = arp_get(w->arp[port->index], hop, w->now, &todo);
-	worker_arp_todo(w, port, &todo);
+	struct arp_entry *e = neigh_get(w, port, hop);
 	if (e == NULL)
 		return NEIGH_FULL;
 	if (arp_usable(e))
 		return NEIGH_READY;
 	e->notify = true;
 	if (e->state == ARP_S_FAILED) {
-		todo = (struct arp_todo){ .told = e };
+		const struct arp_todo todo = { .told = e };
 		worker_arp_todo(w, port, &todo);
 	}
 	return NEIGH_WAIT;

@@ -225,16 +225,6 @@ void ud_records(const struct rnicd_worker *w, const struct cmd_look_records *l)
 
 uint32_t ud_headers_len(const struct rnicd_port *port) { return port_l2_len(port) + port_ip_len(port) + PKT_UDP_LEN; }
 
-/* The ARP entry of a hop, asked for when it is not known; NULL: all entries are in use. */
-static struct arp_entry *neighbour(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *hop)
-{
-	struct arp_todo todo = { .n_out = 0 };
-	struct arp_entry *e = arp_get(w->arp[port->index], hop, w->now, &todo);
-
-	worker_arp_todo(w, port, &todo);
-	return e;
-}
-
 /* Makes the way to f's destination. False: no route, or no free ARP entry. */
 static bool make_way(struct rnicd_worker *w, struct rnicd_port *port, struct ud_way *way, const struct pkt_flow *f)
 {
@@ -259,10 +249,10 @@ static bool make_way(struct rnicd_worker *w, struct rnicd_port *port, struct ud_
 		const struct pkt_addr *hop = conn_next_hop(port, &f->dst);
 		if (hop == NULL || !pkt_addr_is_ip4(hop))
 			return false;
-		way->hop = *hop;
-		way->neigh = neighbour(w, port, hop);
+		way->neigh = neigh_get(w, port, hop);
 		if (way->neigh == NULL)
 			return false;
+		way->neigh_gen = way->neigh->gen;
 		memcpy(whole.l2.dst, way->neigh->mac, PKT_MAC_LEN);
 		way->made = true;
 	}
@@ -277,8 +267,7 @@ static inline bool way_good(const struct rnicd_worker *w, const struct ud_way *w
 
 	if (e == NULL)
 		return true;
-	if (e->state != ARP_S_READY || w->now >= e->due || !pkt_addr_eq(&e->ip, &way->hop) ||
-	    memcmp(e->mac, way->tmpl.hdr, PKT_MAC_LEN) != 0)
+	if (!arp_fresh(e, w->now) || e->gen != way->neigh_gen)
 		return false;
 	e->last_use = w->now;
 	return true;

@@ -29,9 +29,9 @@ struct ud_way {
 	bool group;
 	uint8_t tos, ttl;
 	uint16_t sport, dport;
-	struct pkt_addr dst, hop;
-	struct arp_entry
-		*neigh; /* entry of the hop, as long as it has the hop's address; NULL: group, or the device itself */
+	struct pkt_addr dst;
+	struct arp_entry *neigh; /* of the hop as long as its gen is neigh_gen; NULL: group, or the device itself */
+	uint32_t neigh_gen;
 	struct pkt_udp_template tmpl;
 };
 

@@ -21,9 +21,7 @@ enum conn_verdict way_find(struct rnicd_worker *w, const struct conn_addr *a, st
 	memcpy(f.l2.dst, port->mac, PKT_MAC_LEN);
 	*way = (struct way){ .port = port, .tx = &w->tx[a->port] };
 	if (!loop) {
-		struct arp_todo todo = { .n_out = 0 };
-		way->neigh = arp_get(w->arp[a->port], hop, w->now, &todo);
-		worker_arp_todo(w, port, &todo);
+		way->neigh = neigh_get(w, port, hop);
 		if (way->neigh == NULL)
 			return CONN_FULL;
 		way->neigh->users++;
@@ -47,11 +45,8 @@ void way_refresh(struct rnicd_worker *w, struct way *way)
 
 	if (e == NULL)
 		return;
-	if (rn_unlikely(e->state != ARP_S_READY || w->now >= e->due)) {
-		struct arp_todo todo = { .n_out = 0 };
-		arp_get(w->arp[way->port->index], &e->ip, w->now, &todo);
-		worker_arp_todo(w, way->port, &todo);
-	}
+	if (rn_unlikely(!arp_fresh(e, w->now)))
+		(void)neigh_get(w, way->port, &e->ip);
 	if (rn_unlikely(e->gen != way->neigh_gen)) {
 		pkt_tcp_template_set_dst_mac(&way->tmpl, e->mac);
 		way->neigh_gen = e->gen;
