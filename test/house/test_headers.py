@@ -15,7 +15,7 @@ from rooms import Tap
 
 
 def commands(build):
-    """{source file: (words of its compile command without input and output)}"""
+    """{source file: (words of its compile command without input, output, and what only costs time here)}"""
     out = {}
     with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as h:
         for c in json.load(h):
@@ -25,7 +25,7 @@ def commands(build):
                     skip = False
                 elif w in ('-o', '-MF', '-MQ', '-c'):
                     skip = True
-                elif w != '-MD':
+                elif not w.startswith(('-MD', '-O', '-g')) and os.path.basename(w) != 'ccache':
                     kept.append(w)
             out[os.path.normpath(os.path.join(c['directory'], c['file']))] = kept
     return out
