@@ -119,13 +119,31 @@ static bool to_member(struct dgram_msgs *g, const struct dgram_rx *rx, struct dd
 	return true;
 }
 
+/* The memory that the segment writes to. */
+static struct qp_access access_of(const struct qp *qp, const struct ddp_hdr *h)
+{
+	return (struct qp_access){ .pd = qp->pd,
+				   .stag = h->stag,
+				   .to = h->to,
+				   .len = h->payload_len,
+				   .rights = QP_ACC_REMOTE_WRITE,
+				   .qpn = qp->qpn };
+}
+
+static bool may_write(const struct qp *qp, const struct ddp_hdr *h)
+{
+	const struct qp_access a = access_of(qp, h);
+
+	return qp_mr_check(qp->dev, &a) == QP_MR_OK;
+}
+
 /* Whether the segment belongs to this record and is not a duplicate. */
-static bool is_wanted(struct dgram_ctx *d, const struct dgram_msg *m, const struct dgram_rx *rx,
+static bool is_wanted(struct dgram_ctx *d, const struct qp *qp, const struct dgram_msg *m, const struct dgram_rx *rx,
 		      const struct udpl_record *r, const struct ddp_hdr *h)
 {
 	if (!m->record || m->unit != rx->h->unit || m->total != rx->h->total || m->stag != h->stag ||
 	    m->to != h->to - r->offset) {
-		d->qp->stats.ud_bad++;
+		*(may_write(qp, h) ? &d->qp->stats.ud_bad : &d->qp->stats.ud_refused) += 1;
 		return false;
 	}
 	if (m->told > 0 || dgram_msg_has(m, r->offset)) {
@@ -135,15 +153,27 @@ static bool is_wanted(struct dgram_ctx *d, const struct dgram_msg *m, const stru
 	return true;
 }
 
-static struct dgram_msg *begin_record(struct dgram_ctx *d, struct dgram_msgs *g, const struct dgram_rx *rx,
-				      const struct udpl_record *r, const struct ddp_hdr *h)
+/*
+ * The record of the segment. A segment that may not write begins none; qp_place() checks the segments of a record that
+ * has begun. NULL: there is none, which is counted.
+ */
+static struct dgram_msg *record_of(struct dgram_ctx *d, const struct qp *qp, const struct dgram_rx *rx,
+				   const struct udpl_record *r, const struct ddp_hdr *h)
 {
 	struct dgram_key k = { .src_qpn = rx->h->src_qpn, .id = r->id };
+	struct dgram_msgs *g = dgram_msgs_of(qp);
 
 	memcpy(k.src, rx->src, sizeof(k.src));
 	struct dgram_msg *m = dgram_track_find(&g->track, &k);
-	if (m != NULL || (m = dgram_msg_begin(d, g, rx->h, &k)) == NULL)
+	if (m != NULL)
 		return m;
+	if (!may_write(qp, h)) {
+		d->qp->stats.ud_refused++;
+		return NULL;
+	}
+	m = dgram_msg_begin(d, g, rx->h, &k);
+	if (m == NULL)
+		return NULL;
 	m->record = true;
 	m->has_imm = (rx->h->flags & UDPL_F_IMM) != 0;
 	memcpy(m->imm, r->imm, sizeof(m->imm));
@@ -170,23 +200,18 @@ void dgram_record_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *
 		d->qp->stats.ud_refused++;
 		return;
 	}
-	struct qp_access a = { .pd = qp->pd,
-			       .stag = h.stag,
-			       .to = h.to,
-			       .len = h.payload_len,
-			       .rights = QP_ACC_REMOTE_WRITE,
-			       .qpn = qp->qpn };
-	if ((qp->access & QP_ACC_REMOTE_WRITE) == 0 || qp_mr_check(qp->dev, &a) != QP_MR_OK) {
+	if ((qp->access & QP_ACC_REMOTE_WRITE) == 0) {
 		d->qp->stats.ud_refused++;
 		return;
 	}
-	struct dgram_msg *m = begin_record(d, g, rx, &r, &h);
-	if (m == NULL || !is_wanted(d, m, rx, &r, &h))
+	struct dgram_msg *m = record_of(d, qp, rx, &r, &h);
+	if (m == NULL || !is_wanted(d, qp, m, rx, &r, &h))
 		return;
+	struct qp_access a = access_of(qp, &h);
 	const struct rn_iov src = { .base = (uint8_t *)(uintptr_t)rx->p + UDPL_HDR_LEN + UDPL_RECORD_LEN + h.hdr_len,
 				    .len = h.payload_len };
 	a.last = m->valid + h.payload_len == m->total;
-	if (qp_place(d->qp, qp->dev, &a, &src, 1) != QP_MR_OK) { /* another thread has just invalidated the STag */
+	if (qp_place(d->qp, qp->dev, &a, &src, 1) != QP_MR_OK) { /* STag invalidated in the middle of a record */
 		d->qp->stats.ud_refused++;
 		return;
 	}
