@@ -47,7 +47,7 @@ static void obey(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 static inline void fill(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 {
 	uint64_t ref;
-	uint32_t len;
+	uint32_t len, budget = 0; /* what is left of TCP's budget, as last computed */
 
 	if (!rc_tx_begin(&ctx->rc, &c->rc))
 		return;
@@ -58,7 +58,9 @@ static inline void fill(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 		if (c->tcp.q_end - c->tcp.snd_nxt >= tcpl_emss(&c->tcp) || tcpl_room(&c->tcp) <= RC_TCP_CTRL_CHUNKS)
 			return;
 		len = rc_peek(&ctx->rc, &c->rc);
-		if (len == 0 || (len > tcpl_budget(&c->tcp) && !tcpl_idle(&c->tcp)))
+		if (len == 0)
+			return;
+		if (len > budget && len > (budget = tcpl_budget(&c->tcp)) && !tcpl_idle(&c->tcp))
 			return;
 		if (rn_unlikely(tcpl_path(&c->tcp) == TCPL_PATH_CUTS) && !rc_tx_copies(&ctx->rc, &c->rc))
 			return;
@@ -70,6 +72,7 @@ static inline void fill(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 			rc_reset(&ctx->rc, &c->rc);
 			return;
 		}
+		budget -= rn_min_u32(len, budget);
 	}
 }
 

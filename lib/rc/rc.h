@@ -457,6 +457,13 @@ struct rc_ctx {
 uint64_t rc_ctx_size(const struct rc_cfg *cfg);
 RN_NODISCARD enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *mem, uint64_t size);
 
+/* False: rc_answer_pop and rc_ready_pop return NULL. */
+static inline bool rc_any_ready(const struct rc_ctx *ctx)
+{
+	return !rn_list_empty(&ctx->ready) || !rn_list_empty(&ctx->answers) ||
+	       !rn_list_empty(&ctx->starved[RC_WANT_REC]) || !rn_list_empty(&ctx->starved[RC_WANT_BLOCK]);
+}
+
 /* The next connection that has a turn; NULL: no more. Connections of rc_answer_pop come first. */
 struct rc *rc_ready_pop(struct rc_ctx *ctx);
 

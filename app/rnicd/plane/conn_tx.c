@@ -106,8 +106,11 @@ uint32_t conn_transmit(struct rnicd_worker *w)
 	struct rn_list parked = { NULL, NULL };
 	struct conn *c;
 	struct rc_tcp *qc;
-	uint32_t answers = conn_tx_answer(w), count = 0;
+	uint32_t answers, count = 0;
 
+	if (!rc_any_ready(&w->tcp.rc))
+		return 0;
+	answers = conn_tx_answer(w);
 	/* looks count too: a look at a connection whose port has no room uses up a segment's part of the turn */
 	for (uint32_t looks = 0; count + looks < TURN_SHARE && (qc = rc_tcp_ready_pop(&w->tcp)) != NULL;) {
 		uint32_t before = count;

@@ -7,6 +7,7 @@
 #define RNICD_PORT_H
 
 #include <rte_mbuf.h>
+#include <rte_ring.h>
 
 #include "border/rnicd.h"
 
@@ -16,6 +17,12 @@ bool port_start_all(char *err, uint32_t err_len);
 void port_close_all(void);
 /* Frees buffers and ports. No frame may be left anywhere. */
 void port_free_all(void);
+
+/* Whether the port is a wire inside the process that holds no frame for the queue's worker, as in most turns. */
+static inline bool port_wire_is_empty(const struct rnicd_port *port, uint32_t queue)
+{
+	return port->wire != NULL && queue < port->caps.queues && rte_ring_empty(port->wire[queue]);
+}
 
 /* True when received frames for MAC dst may be the port's: its own, broadcast, multicast. */
 static inline bool port_mac_is_ours(const struct rnicd_port *port, const uint8_t *dst)

@@ -122,7 +122,7 @@ static uint32_t transmit(struct rnicd_worker *w)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < rnicd_lines(); i++)
+	for (uint32_t i = 0, lines = rnicd_lines(); i < lines; i++)
 		n += port_tx_flush(&w->tx[i], w->now);
 	return n;
 }

@@ -586,8 +586,12 @@ uint32_t worker_rx(struct rnicd_worker *w)
 	uint32_t n = 0;
 
 	w->more = false;
-	for (uint32_t i = 0; i < rnicd_lines(); i++)
-		n += from_port(w, rnicd.port[i]);
+	for (uint32_t i = 0, lines = rnicd_lines(); i < lines; i++) {
+		if (port_wire_is_empty(rnicd.port[i], w->index))
+			w->share[i] = WORKER_BURST;
+		else
+			n += from_port(w, rnicd.port[i]);
+	}
 	n += from_rings(w);
 	w->more |= w->loop_head != w->loop_tail;
 	return n;
