@@ -187,16 +187,17 @@ ADAPTERS_ONLY = (("ib_send_bw", "-n 500 -e"),)
 def figures(out, sizes=1):
     """
     Asserts that perftest has printed a line of figures for each size, which it does when all its messages have arrived.
-    A latency program on a busy machine cannot measure its CPU's clock at times; its figures are then "inf".
+    On a busy machine perftest cannot measure its CPU's clock at times; then its figures are no numbers, and without -F
+    a bandwidth program ends with an error.
     """
-    rows = re.findall(r"^\s*\d+\s+\d+\s+(?:[\d.]+|inf)\s+(?:[\d.]+|inf)", out, re.M)
+    rows = re.findall(r"^\s*\d+\s+\d+\s+(?:[\d.]+|inf|-?nan)\s+(?:[\d.]+|inf|-?nan)", out, re.M)
     assert len(rows) == sizes, f"{len(rows)} lines of figures, {sizes} expected:\n{out}"
 
 
 def perftest(ends, managed, table=PERFTEST, devices=APART, **env):
     """Runs each row of the table. managed: the programs connect by rdma_cm (perftest's -R)."""
     def job(port, name, args):
-        argv = [name, *args.split(), "-p", str(port)]
+        argv = [name, "-F", *args.split(), "-p", str(port)]
         if managed:
             out, _ = meet(ends, [*argv, "-R"], [*argv, "-R", A], on_device(port), **env)
         else:

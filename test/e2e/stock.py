@@ -68,7 +68,7 @@ def pair(*args, **how):
 
 
 def perftest(program, *args, on=ONE, personality="iwarp"):
-    programs.figures(pair(program, args, on, personality=personality)[1])
+    programs.figures(pair(program, ("-F", *args), on, personality=personality)[1])
 
 
 def nothing_is_left(d):

@@ -130,7 +130,7 @@ def perftest_without_crc_and_with_markers():
     with Host() as h:
         for keys in ("crc=off", "markers=on", "mpa-revision=1 peer-to-peer=off"):
             for name in ("ib_write_bw", "ib_read_bw"):
-                argv = [name, "-R", "-n", "300"]
+                argv = [name, "-F", "-R", "-n", "300"]
                 out, _ = programs.meet((h, h), argv, [*argv, A], programs.on_device(18515), RNIC_EMBEDDED_KEYS=keys)
                 programs.figures(out)
 

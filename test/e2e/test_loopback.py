@@ -37,7 +37,7 @@ def stock_programs_meet_themselves():
     need("ibv_rc_pingpong")
     with Daemon(alone_conf()) as d:
         pair_of(d, ["rping", "-s", "-a", SELF, "-C", "20", "-v", "-V"], ["rping", "-c", "-a", SELF, "-C", "20", "-V"])
-        pair_of(d, ["ib_write_bw", "-R", "-n", "500"], ["ib_write_bw", "-R", "-n", "500", SELF])
+        pair_of(d, ["ib_write_bw", "-F", "-R", "-n", "500"], ["ib_write_bw", "-F", "-R", "-n", "500", SELF])
         pingpong = ["ibv_rc_pingpong", "-d", "a", "-g", "0", "-c"]
         pair_of(d, pingpong, [*pingpong, "127.0.0.1"])
         assert d.telemetry("/rnic/ports,a")["tx_packets"] < 5  # only ARP at the start went to the wire

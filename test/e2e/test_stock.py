@@ -21,7 +21,7 @@ def pair(d, port, server, client, quits=True):
 
 
 def perftest(d, name, *args):
-    out = pair(d, 18515, [name, "-R", *args], [name, "-R", *args, ADDR])
+    out = pair(d, 18515, [name, "-F", "-R", *args], [name, "-F", "-R", *args, ADDR])
     programs.figures(out)
 
 

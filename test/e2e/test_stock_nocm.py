@@ -56,7 +56,7 @@ def perftest_of_all_sizes():
     runs = []
     for i, (name, on, personality) in enumerate((("write", TWO, "iwarp"), ("send", TWO, "roce"), ("read", ONE, "iwarp"))):
         port = 18600 + i
-        runs.append(begin(f"ib_{name}_bw", ["-n", "5", "-a", "-p", str(port)], on, port, personality))
+        runs.append(begin(f"ib_{name}_bw", ["-F", "-n", "5", "-a", "-p", str(port)], on, port, personality))
     for s, c in runs:
         figures(c.ok(10 * PATIENCE), 23)
         s.ok()
