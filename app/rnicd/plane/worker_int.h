@@ -109,6 +109,7 @@ struct rnicd_worker {
 	bool late;              /* frames that are read now may have waited for this worker */
 	bool more;              /* this turn has not read all received frames */
 	uint32_t more_turns;    /* turns in a row with more to do */
+	uint32_t alone;         /* idle turns before the worker next asks whether another thread wants its CPU */
 	uint64_t shy_until;     /* until then the worker sleeps without spinning: another program uses the CPU */
 	uint64_t nap;           /* ns: longest sleep while a port cannot signal packets */
 	uint64_t coarse_at;     /* when the timers of fragments and neighbours are looked at again */

@@ -19,6 +19,8 @@
 #define PAUSES       8u
 #define HOGGED_NS    (50 * RN_NS_PER_US) /* if a yield takes longer, another program is using this CPU */
 #define SHY_NS       (10 * RN_NS_PER_MS) /* how long the worker does not spin after such a yield */
+#define ALONE_NS     RN_NS_PER_US        /* a yield that takes less found no other thread that wants the CPU */
+#define ALONE_TURNS  8u                  /* idle turns after such a yield before the next one */
 
 static void say_sleeping(struct rnicd_worker *w, uint32_t value)
 {
@@ -104,13 +106,21 @@ static void sleep_until(struct rnicd_worker *w, uint64_t due)
  * Spins by yielding. A client that polls on the same CPU runs at once, and the worker runs again when the client yields
  * in turn. A client that does not yield keeps the CPU for its whole time slice, and its own doorbell waits for these
  * milliseconds. So after a long yield the worker sleeps without spinning for a while, because the scheduler prefers a
- * thread that wakes up to one that computes.
+ * thread that wakes up to one that computes. A yield takes longer than an idle turn also where no thread wants the CPU,
+ * and a frame or doorbell waits meanwhile, so the worker then yields in few of its turns.
  */
 static void give_way(struct rnicd_worker *w)
 {
+	if (w->alone > 0) {
+		w->alone--;
+		return;
+	}
+	uint64_t from = rnicd_now();
 	sched_yield();
 	uint64_t back = rnicd_now();
-	if (back - w->now > HOGGED_NS)
+	if (back - from < ALONE_NS)
+		w->alone = ALONE_TURNS;
+	else if (back - from > HOGGED_NS)
 		w->shy_until = back + SHY_NS;
 }
 
