@@ -6,17 +6,11 @@
  *	bench_plane idle TURNS			the worker does nothing for so many turns
  *	bench_plane write|read LEN DEPTH N	N messages of LEN bytes, DEPTH at once; prints messages a second
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "plane/dataplane.h"
 #include "plane/worker_int.h"
