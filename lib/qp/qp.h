@@ -233,6 +233,13 @@ RN_NODISCARD enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, uint32_t worker);
  */
 void qp_burst(struct qp_ctx *ctx, uint32_t frames);
 
+/*
+ * As qp_flush, but only for completions that the received segments have made. So a client need not wait until the turn
+ * has sent its segments. Does nothing while streaming stores of a long burst are under way: qp_flush waits for them at
+ * the turn's end. Worker thread.
+ */
+void qp_flush_received(struct qp_ctx *ctx);
+
 /* Publishes completions, releases queue slots, raises QP_FX_CQ_NOTIFY. */
 void qp_flush(struct qp_ctx *ctx);
 

@@ -38,11 +38,8 @@ void qp_list_qp(struct qp_ctx *ctx, struct qp *qp)
 	ctx->dirty_qp[ctx->n_dirty_qp++] = qp;
 }
 
-void qp_flush(struct qp_ctx *ctx)
+static void publish(struct qp_ctx *ctx)
 {
-	qp_place_settle(ctx);
-	if (rn_unlikely(ctx->flushed != 0 || !rn_list_empty(&ctx->flushing)))
-		qp_flush_on(ctx);
 	/* Slots are released before completions: a client that has seen a completion finds room to post. */
 	for (uint32_t i = 0; i < ctx->n_dirty_qp; i++) {
 		ctx->dirty_qp[i]->listed = 0;
@@ -52,4 +49,18 @@ void qp_flush(struct qp_ctx *ctx)
 	for (uint32_t i = 0; i < ctx->n_dirty_cq; i++)
 		qp_cq_publish(ctx, ctx->dirty_cq[i]);
 	ctx->n_dirty_cq = 0;
+}
+
+void qp_flush_received(struct qp_ctx *ctx)
+{
+	if (rn_likely(!ctx->stream.out))
+		publish(ctx);
+}
+
+void qp_flush(struct qp_ctx *ctx)
+{
+	qp_place_settle(ctx);
+	if (rn_unlikely(ctx->flushed != 0 || !rn_list_empty(&ctx->flushing)))
+		qp_flush_on(ctx);
+	publish(ctx);
 }

@@ -208,6 +208,47 @@ static void a_send_is_whole_when_it_completes(void **state)
 	assert_int_equal(B->mem[200030], BLANK);
 }
 
+/* A Send of which every segment has been received; the receiver's turn has not ended. */
+static void send_and_receive(void)
+{
+	const struct qp_sge src = rig_sge(A, 0, BIG), dst = rig_sge(B, 0, BIG);
+	const struct rig_wr w = { .op = QP_WR_SEND, .sge = &src, .num_sge = 1 };
+
+	assert_true(rig_post_recv(B, 0, 5, &dst, 1));
+	assert_true(rig_post(A, 0, &w));
+	arrive();
+}
+
+static void a_short_burst_completes_before_the_turn_ends(void **state)
+{
+	struct qp_cqe e;
+
+	(void)state;
+	R->cfg.bulk = false;
+	send_and_receive();
+	assert_false(rig_poll(&B->rcq_client, &e));
+	qp_flush_received(&B->ctx.rc.qp);
+	assert_true(rig_poll(&B->rcq_client, &e));
+	assert_int_equal(e.status, QP_WC_SUCCESS);
+	assert_memory_equal(B->mem, A->mem, BIG);
+	turn();
+	assert_false(rig_poll(&B->rcq_client, &e));
+}
+
+static void a_long_burst_completes_when_the_turn_ends(void **state)
+{
+	struct qp_cqe e;
+
+	(void)state;
+	send_and_receive();
+	qp_flush_received(&B->ctx.rc.qp);
+	assert_false(rig_poll(&B->rcq_client, &e));
+	assert_int_equal(B->mem[BIG - 1], BLANK);
+	turn();
+	assert_true(rig_poll(&B->rcq_client, &e));
+	assert_memory_equal(B->mem, A->mem, BIG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -220,6 +261,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_read_sees_what_was_written_before, up, down),
 		cmocka_unit_test_setup_teardown(an_atomic_sees_what_was_written_before, up, down),
 		cmocka_unit_test_setup_teardown(a_send_is_whole_when_it_completes, up, down),
+		cmocka_unit_test_setup_teardown(a_short_burst_completes_before_the_turn_ends, up, down),
+		cmocka_unit_test_setup_teardown(a_long_burst_completes_when_the_turn_ends, up, down),
 	};
 
 	return cmocka_run_group_tests_name("qp_place", tests, NULL, NULL);

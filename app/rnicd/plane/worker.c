@@ -181,7 +181,7 @@ static void coarse_timers(struct rnicd_worker *w)
 
 static uint32_t turn(struct rnicd_worker *w)
 {
-	uint32_t n;
+	uint32_t n, received;
 
 	stage_end(&w->stages, STAGE_IDLE);
 	w->now = rnicd_now();
@@ -189,7 +189,10 @@ static uint32_t turn(struct rnicd_worker *w)
 	worker_tell_lost(w);
 	n = worker_commands(w);
 	stage_end(&w->stages, STAGE_COMMANDS);
-	n += worker_rx(w);
+	received = worker_rx(w);
+	if (received != 0)
+		qp_flush_received(&w->tcp.rc.qp);
+	n += received;
 	worker_tell_behind(w);
 	stage_end(&w->stages, STAGE_RECEIVE);
 	n += doorbells(w);
