@@ -147,26 +147,33 @@ static inline uint32_t tcpl_paths(const struct tcpl_conn *c)
 	return rn_likely(c->mem.track == NULL) ? 1 : TCPL_PATHS;
 }
 
-/* r leaves by the path that its owner has chosen. */
-static inline void tcpl_path_put(const struct tcpl_conn *c, struct tcpl_txrec *r)
+/* The path that the owner has chosen for the segments that are sent now. */
+static inline uint32_t tcpl_path_now(const struct tcpl_conn *c)
 {
-	r->flags = (uint8_t)((r->flags & ~R_PATH) | (c->mem.track == NULL ? 0 : c->path << R_PATH_SHIFT));
+	return rn_likely(c->mem.track == NULL) ? 0 : c->path;
+}
+
+/* Makes a record the last of those in flight by its path; returns which one was the last before: its `prev`. */
+static inline uint16_t tcpl_flight_last(struct tcpl_conn *c, uint32_t path, uint16_t slot)
+{
+	struct tcpl_track *t = tcpl_track(c, path);
+	uint16_t before = t->last;
+
+	if (before == TCPL_NO_SLOT)
+		t->first = slot;
+	else
+		c->mem.rec[before].next = slot;
+	t->last = slot;
+	return before;
 }
 
 /* A record has been sent just now: the last of those in flight by its path. */
 static inline void tcpl_flight_add(struct tcpl_conn *c, uint32_t idx)
 {
-	uint16_t slot = (uint16_t)tcpl_slot(c, idx);
-	struct tcpl_txrec *r = &c->mem.rec[slot];
-	struct tcpl_track *t = tcpl_track(c, tcpl_path_of(r));
+	struct tcpl_txrec *r = tcpl_rec(c, idx);
 
 	r->next = TCPL_NO_SLOT;
-	r->prev = t->last;
-	if (t->last == TCPL_NO_SLOT)
-		t->first = slot;
-	else
-		c->mem.rec[t->last].next = slot;
-	t->last = slot;
+	r->prev = tcpl_flight_last(c, tcpl_path_of(r), (uint16_t)tcpl_slot(c, idx));
 }
 
 /* Takes a record off those in flight. `prev` of the first one is not kept up. */

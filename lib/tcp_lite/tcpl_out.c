@@ -122,7 +122,7 @@ static void resent(struct tcpl_conn *c, uint64_t now, uint32_t idx)
 	} else {
 		tcpl_flight_del(c, idx);
 	}
-	tcpl_path_put(c, r);
+	r->flags = (uint8_t)((r->flags & ~(uint32_t)R_PATH) | tcpl_path_now(c) << R_PATH_SHIFT);
 	tcpl_flight_add(c, idx);
 	if (r->rexmits < UINT8_MAX)
 		r->rexmits++;
@@ -233,6 +233,22 @@ static void restart(struct tcpl_conn *c, uint64_t now)
 	c->cwnd = rn_max_u32(c->cwnd, least);
 }
 
+/* The record of a new segment of len sequence numbers. Nothing of the record is read back while its stores are new. */
+static inline void put_record(struct tcpl_conn *c, uint64_t now, uint32_t len, bool fin)
+{
+	const uint32_t path = tcpl_path_now(c);
+	const uint16_t slot = (uint16_t)tcpl_slot(c, c->r_tail);
+
+	c->mem.rec[slot] = (struct tcpl_txrec){ .seq = c->snd_nxt,
+						.end = c->snd_nxt + len,
+						.chunk = c->q_sent,
+						.off = c->q_off,
+						.sent = now,
+						.flags = (uint8_t)(path << R_PATH_SHIFT | (fin ? R_FIN : 0)),
+						.next = TCPL_NO_SLOT,
+						.prev = tcpl_flight_last(c, path, slot) };
+}
+
 /* force: a tail loss probe or a window probe, which do not ask cwnd; override: the latter may cut a chunk. */
 static bool out_data(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, bool force, bool override)
 {
@@ -263,11 +279,7 @@ static bool out_data(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, bool
 	o->off = c->q_off;
 	if (len == unsent && len > 0)
 		o->flags |= TCPL_PSH;
-	*tcpl_rec(c, c->r_tail) = (struct tcpl_txrec){
-		c->snd_nxt, c->snd_nxt + len + fin, c->q_sent, c->q_off, now, fin ? R_FIN : 0, 0, 0, 0, 0
-	};
-	tcpl_path_put(c, tcpl_rec(c, c->r_tail));
-	tcpl_flight_add(c, c->r_tail);
+	put_record(c, now, len + fin, fin);
 	c->prr_out += len;
 	if (rn_unlikely(c->flags & (F_MODEL | F_PACED)))
 		tcpl_rate_sent(c, now, c->r_tail, len);
