@@ -162,7 +162,9 @@ static uint32_t copy_plain(const struct mpa_fpdu *f, uint8_t *dst)
 		sum = crc32c_copy(sum, dst, f->iov[i].base, f->iov[i].len);
 		dst += f->iov[i].len;
 	}
-	return crc32c_copy(sum, dst, f->iov[last].base, f->iov[last].len - MPA_CRC_LEN);
+	/* most FPDUs have no pad: the last slice is the CRC field alone */
+	const uint32_t pad = f->iov[last].len - MPA_CRC_LEN;
+	return pad == 0 ? sum : crc32c_copy(sum, dst, f->iov[last].base, pad);
 }
 
 void mpa_tx_copy(struct mpa_fpdu *f, bool crc, uint8_t *dst)

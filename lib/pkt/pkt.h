@@ -165,6 +165,15 @@ struct pkt {
 RN_NODISCARD enum pkt_verdict pkt_parse(const uint8_t *frame, uint32_t contiguous_len, uint32_t frame_len,
 					struct pkt *out);
 
+/*
+ * As pkt_parse, for a frame that is likely the next segment of a train: `frame` has the headers of `before` except what
+ * differs between segments of one connection (lengths, IPv4 identification, TCP's fields behind the ports). `read` is
+ * what pkt_parse or this function has read from `before`. Costs a third of pkt_parse. False: out is not set, and
+ * pkt_parse has to read the frame; so it is for IPv6, VLAN tags and IPv4 options.
+ */
+bool pkt_parse_next(const uint8_t *frame, uint32_t contiguous_len, uint32_t frame_len, const uint8_t *before,
+		    const struct pkt *read, struct pkt *out);
+
 const char *pkt_verdict_name(enum pkt_verdict v);
 
 /*
@@ -325,12 +334,11 @@ static inline uint64_t pkt_sum_add(uint64_t a, uint64_t b)
 /* Folds a sum to 16 bits, not complemented, in memory order. */
 static inline uint16_t pkt_sum_fold(uint64_t sum)
 {
-	sum = (sum >> 32) + (sum & 0xffffffffu);
-	sum = (sum >> 32) + (sum & 0xffffffffu);
-	sum = (sum >> 16) + (sum & 0xffffu);
-	sum = (sum >> 16) + (sum & 0xffffu);
-	sum = (sum >> 16) + (sum & 0xffffu);
-	return (uint16_t)sum;
+	/* the halves change places and are added: the upper half of the result has the carry of the lower one */
+	sum += sum << 32 | sum >> 32;
+	uint32_t s = (uint32_t)(sum >> 32);
+	s += s << 16 | s >> 16;
+	return (uint16_t)(s >> 16);
 }
 
 /* The sum of the same bytes when they start at an odd offset (RFC 1071, section 2(B)). */

@@ -26,6 +26,20 @@ static enum pkt_verdict need(const struct view *v, uint32_t off, uint32_t len)
 	return PKT_OK;
 }
 
+/* The fields behind the ports; out has the place and the length of the segment already. */
+static inline void tcp_fields(const uint8_t *frame, const struct pkt_tcp_wire *t, uint32_t hdr_len, struct pkt *out)
+{
+	out->tcp_seq = rn_be32_get(t->seq);
+	out->tcp_ack = rn_be32_get(t->ack);
+	out->tcp_flags = t->flags;
+	out->tcp_wnd = rn_be16_get(t->wnd);
+	out->tcp_urg = rn_be16_get(t->urg);
+	out->tcp_opt = frame + out->l4_off + PKT_TCP_LEN;
+	out->tcp_opt_len = (uint8_t)(hdr_len - PKT_TCP_LEN);
+	out->payload_off = out->l4_off + hdr_len;
+	out->payload_len = out->l4_len - hdr_len;
+}
+
 static enum pkt_verdict parse_tcp(const struct view *v, struct pkt *out)
 {
 	enum pkt_verdict verdict = need(v, out->l4_off, PKT_TCP_LEN);
@@ -43,15 +57,7 @@ static enum pkt_verdict parse_tcp(const struct view *v, struct pkt *out)
 	out->kind = PKT_KIND_TCP;
 	out->sport = rn_be16_get(t->sport);
 	out->dport = rn_be16_get(t->dport);
-	out->tcp_seq = rn_be32_get(t->seq);
-	out->tcp_ack = rn_be32_get(t->ack);
-	out->tcp_flags = t->flags;
-	out->tcp_wnd = rn_be16_get(t->wnd);
-	out->tcp_urg = rn_be16_get(t->urg);
-	out->tcp_opt = v->frame + out->l4_off + PKT_TCP_LEN;
-	out->tcp_opt_len = (uint8_t)(hdr_len - PKT_TCP_LEN);
-	out->payload_off = out->l4_off + hdr_len;
-	out->payload_len = out->l4_len - hdr_len;
+	tcp_fields(v->frame, t, hdr_len, out);
 	return PKT_OK;
 }
 
@@ -227,6 +233,43 @@ enum pkt_verdict pkt_parse(const uint8_t *frame, uint32_t contiguous_len, uint32
 		return parse_ip6(&v, out);
 	out->kind = out->ethertype == PKT_ETHERTYPE_ARP ? PKT_KIND_ARP : PKT_KIND_OTHER;
 	return PKT_OK;
+}
+
+/* Bytes of an Ethernet and an IPv4 header, and of TCP's ports, that are the same in all segments of a train. */
+static inline bool same_train(const uint8_t *a, const uint8_t *b)
+{
+	uint64_t x[5], y[5];
+
+	/* both MAC addresses, type, version, header length, TOS; fragment bits, TTL, protocol; addresses, ports */
+	memcpy(x, a, 16);
+	memcpy(y, b, 16);
+	x[2] = rn_load_be32(a + 20);
+	y[2] = rn_load_be32(b + 20);
+	memcpy(x + 3, a + 26, 8);
+	memcpy(y + 3, b + 26, 8);
+	x[4] = rn_load_be32(a + 34);
+	y[4] = rn_load_be32(b + 34);
+	return ((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3]) | (x[4] ^ y[4])) == 0;
+}
+
+bool pkt_parse_next(const uint8_t *frame, uint32_t contiguous_len, uint32_t frame_len, const uint8_t *before,
+		    const struct pkt *read, struct pkt *out)
+{
+	const uint32_t l4_off = PKT_ETH_LEN + PKT_IP4_LEN;
+
+	if (read->l4_off != l4_off || read->kind != PKT_KIND_TCP || contiguous_len < l4_off + PKT_TCP_LEN ||
+	    !same_train(frame, before))
+		return false;
+	const struct pkt_ip4_wire *ip = (const void *)(frame + PKT_ETH_LEN);
+	const struct pkt_tcp_wire *t = (const void *)(frame + l4_off);
+	const uint32_t total = rn_be16_get(ip->total_len), hdr_len = (t->doff >> 4) * 4u;
+	if (hdr_len < PKT_TCP_LEN || total < PKT_IP4_LEN + hdr_len || PKT_ETH_LEN + total > frame_len ||
+	    l4_off + hdr_len > contiguous_len || pkt_sum_fold(plain_ip4_sum(ip)) != 0xffff)
+		return false;
+	*out = *read;
+	out->l4_len = total - PKT_IP4_LEN;
+	tcp_fields(frame, t, hdr_len, out);
+	return true;
 }
 
 enum pkt_verdict pkt_arp_parse(const uint8_t *frame, uint32_t contiguous_len, const struct pkt *p, struct pkt_arp *out)

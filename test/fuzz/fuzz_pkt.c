@@ -40,6 +40,23 @@ static void rebuild(const struct pkt *p)
 	check(pkt_l4_csum_ok(&q, &iov, 1));
 }
 
+/* A frame that differs from one that was read in one byte: as its next segment it is read as pkt_parse reads it. */
+static void next_of(const uint8_t *before, const struct pkt *read, uint32_t contiguous, uint32_t len, uint32_t what)
+{
+	uint8_t *frame = malloc(contiguous);
+	struct pkt p, q;
+
+	memcpy(frame, before, contiguous);
+	frame[(what >> 8) % contiguous] ^= (uint8_t)what;
+	if (pkt_parse_next(frame, contiguous, len, before, read, &p)) {
+		check(pkt_parse(frame, contiguous, len, &q) == PKT_OK && q.kind == PKT_KIND_TCP);
+		check(p.payload_off == q.payload_off && p.payload_len == q.payload_len && p.l4_len == q.l4_len);
+		check(p.tcp_opt == q.tcp_opt && p.tcp_opt_len == q.tcp_opt_len && p.tcp_seq == q.tcp_seq);
+		check(pkt_addr_eq(&p.src, &q.src) && pkt_addr_eq(&p.dst, &q.dst) && p.sport == q.sport);
+	}
+	free(frame);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size < 2 || size > 70000)
@@ -65,6 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (p.kind == PKT_KIND_TCP) {
 			check(p.tcp_opt_len <= PKT_TCP_OPT_MAX && p.payload_off <= contiguous);
 			rebuild(&p);
+			next_of(frame, &p, contiguous, len, (uint32_t)data[size - 1] << 8 | data[size - 2]);
 		}
 		if (p.ip_version != 0 && rn_in_range(p.l4_off, p.l4_len, contiguous)) {
 			struct rn_iov iov = { .base = frame + p.l4_off, .len = p.l4_len };

@@ -439,6 +439,83 @@ static void icmp_too_big_is_read_and_nothing_else_is(void **state)
 	}
 }
 
+static bool same(const struct pkt *a, const struct pkt *b)
+{
+	return a->kind == b->kind && a->ip_version == b->ip_version && a->ip_proto == b->ip_proto &&
+	       a->ip_tos == b->ip_tos && a->tcp_flags == b->tcp_flags && a->vlan == b->vlan &&
+	       a->ethertype == b->ethertype && a->l3_off == b->l3_off && a->l4_off == b->l4_off &&
+	       a->l4_len == b->l4_len && a->sport == b->sport && a->dport == b->dport &&
+	       pkt_addr_eq(&a->src, &b->src) && pkt_addr_eq(&a->dst, &b->dst) && a->payload_off == b->payload_off &&
+	       a->payload_len == b->payload_len && a->tcp_seq == b->tcp_seq && a->tcp_ack == b->tcp_ack &&
+	       a->tcp_wnd == b->tcp_wnd && a->tcp_urg == b->tcp_urg && a->tcp_opt == b->tcp_opt &&
+	       a->tcp_opt_len == b->tcp_opt_len;
+}
+
+/*
+ * Reads a frame as the next one behind another, from memory of exactly its size. Where that succeeds, pkt_parse must
+ * read the same. True: it succeeded.
+ */
+static bool next_exact(const uint8_t *frame, uint32_t contiguous, uint32_t len, const uint8_t *before,
+		       uint32_t before_len)
+{
+	uint8_t *copy = malloc(contiguous ? contiguous : 1);
+	struct pkt first, p, whole;
+
+	memcpy(copy, frame, contiguous);
+	assert_int_equal(pkt_parse(before, before_len, before_len, &first), PKT_OK);
+	bool next = pkt_parse_next(copy, contiguous, len, before, &first, &p);
+	if (next) {
+		assert_int_equal(pkt_parse(copy, contiguous, len, &whole), PKT_OK);
+		assert_true(same(&p, &whole));
+	}
+	free(copy);
+	return next;
+}
+
+/* The frames of a real connection: each one is the next of a train of its own direction, and of no other. */
+static void the_next_segment_of_a_train(void **state)
+{
+	uint32_t hits = 0;
+
+	(void)state;
+	load("siw_write.pcap", 18);
+	for (uint32_t i = 0; i < cap.n; i++) {
+		for (uint32_t k = 0; k < cap.n; k++) {
+			const uint8_t *frame = cap.rec[i].frame, *before = cap.rec[k].frame;
+			bool one_way = memcmp(frame, before, 2 * PKT_MAC_LEN) == 0;
+			assert_int_equal(next_exact(frame, cap.rec[i].len, cap.rec[i].len, before, cap.rec[k].len),
+					 one_way);
+			hits += one_way;
+		}
+	}
+	assert_true(hits > 20);
+}
+
+/* Every bit of the headers, turned; every length, cut: pkt_parse_next never accepts what pkt_parse would not. */
+static void bent_next_segments(void **state)
+{
+	uint32_t refused = 0;
+
+	(void)state;
+	load("siw_write.pcap", 18);
+	const uint8_t *before = cap.rec[7].frame;
+	const uint32_t len = cap.rec[7].len;
+	uint8_t frame[2048];
+	for (uint32_t bit = 0; bit < 66 * 8; bit++) {
+		memcpy(frame, before, len);
+		frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		refused += !next_exact(frame, len, len, before, len);
+		ip4_sum_fix(frame);
+		(void)next_exact(frame, len, len, before, len);
+	}
+	/* all bits of Ethernet's and IPv4's header and of the ports, and lengths of the TCP header that do not fit */
+	assert_true(refused >= 38 * 8);
+	for (uint32_t n = 0; n < len; n++) {
+		(void)next_exact(before, n, len, before, len);
+		assert_false(next_exact(before, n, n, before, len));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -456,6 +533,8 @@ int main(void)
 		cmocka_unit_test(every_flipped_bit_fails_the_sum),
 		cmocka_unit_test(addresses),
 		cmocka_unit_test(icmp_too_big_is_read_and_nothing_else_is),
+		cmocka_unit_test(the_next_segment_of_a_train),
+		cmocka_unit_test(bent_next_segments),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,6 +46,8 @@ void conn_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf 
 static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share, uint32_t *count)
 {
 	uint32_t n = rn_min_u32(way_room(w, &c->way), share), made = 0;
+	struct rnicd_port_stats *st = c->way.tx->st;
+	struct txseg_buffers buffers = { .n = 0 };
 	struct rte_mbuf *m[SHARE];
 	struct tcpl_out o;
 	bool done = false;
@@ -57,14 +59,15 @@ static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share
 		if (done)
 			break;
 		(*count)++;
-		c->way.tx->st->tx_data += o.len > 0;
-		c->way.tx->st->tx_again += o.rexmit;
-		m[made] = txseg_build(w, c, &o);
+		st->tx_data += o.len > 0;
+		st->tx_again += o.rexmit;
+		m[made] = txseg_build(w, c, &o, &buffers);
 		if (rn_likely(m[made] != NULL))
 			(void)way_mark(&c->way, m[made++], &o);
 		else
-			c->way.tx->st->no_buffer++; /* TCP treats the segment as lost */
+			st->no_buffer++; /* TCP treats the segment as lost */
 	}
+	txseg_end(&buffers);
 	for (uint32_t i = 0; i < made; i++)
 		way_send(w, &c->way, m[i]);
 	return done;

@@ -9,10 +9,24 @@
 #define SLICES            8u             /* more slices are most often short pieces between markers, which are copied */
 #define CHAIN_MAX         WORKER_MAX_IOV /* more pieces than the receiver of a pair can take as slices are copied */
 
-/* Copies headers and payload into one buffer, and computes the checksum unless the port does. */
-static struct rte_mbuf *linear(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o)
+static inline struct rte_mbuf *buffer_for(const struct conn *c, struct txseg_buffers *b)
 {
-	struct rte_mbuf *m = rte_pktmbuf_alloc(c->way.port->pool);
+	if (b->n == 0) {
+		struct rte_mempool *pool = c->way.port->pool;
+		if (!b->more || rte_pktmbuf_alloc_bulk(pool, b->m, TXSEG_AHEAD) != 0) {
+			b->more = true;
+			return rte_pktmbuf_alloc(pool);
+		}
+		b->n = TXSEG_AHEAD;
+	}
+	return b->m[--b->n];
+}
+
+/* Copies headers and payload into one buffer, and computes the checksum unless the port does. */
+static struct rte_mbuf *linear(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o,
+			       struct txseg_buffers *b)
+{
+	struct rte_mbuf *m = buffer_for(c, b);
 	if (rn_unlikely(m == NULL))
 		return NULL;
 	uint32_t hdr = pkt_tcp_hdr_len(&c->way.tmpl, o->optlen);
@@ -147,7 +161,7 @@ static bool by_reference(const struct conn *c, const struct tcpl_out *o, uint32_
 	       !__atomic_load_n(&c->client->shares, __ATOMIC_RELAXED);
 }
 
-struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o)
+struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o, struct txseg_buffers *b)
 {
 	uint32_t zcopy_min = rnicd.cfg.zcopy_min != 0 ? rnicd.cfg.zcopy_min : ZCOPY_MIN_DEFAULT;
 
@@ -157,5 +171,5 @@ struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struc
 			return m;
 	}
 	c->way.tx->st->tx_copied += o->len >= zcopy_min;
-	return linear(w, c, o);
+	return linear(w, c, o, b);
 }

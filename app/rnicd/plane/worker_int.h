@@ -2,8 +2,8 @@
 /*
  * A worker: one thread with its own connections, timers, neighbours and transmit queues. One turn:
  *
- *	clock → commands → receive (ports, frames handed over, loopback) → doorbells → timers → ready connections →
- *	rc_flush → effects → transmit → sleep when there was nothing to do for cfg.spin_us
+ *	clock → commands → receive (ports, frames handed over, loopback) → their completions → doorbells → timers →
+ *	ready connections → rc_flush → effects → transmit → sleep when there was nothing to do for cfg.spin_us
  *
  * Everything here is for the worker's own thread unless marked otherwise.
  */
@@ -118,8 +118,8 @@ struct rnicd_worker {
 	uint64_t flushed_most;  /* most work requests flushed in one turn */
 	struct stages stages;
 	uint32_t blind_ports;              /* a bit for each port that cannot signal packets */
-	uint16_t share[RNICD_MAX_LINES];   /* most frames that a port may bring in a turn: worker_rx.c */
-	uint64_t look_at[RNICD_MAX_LINES]; /* next time to read a port whose reading takes a system call: worker_rx.c */
+	uint16_t share[RNICD_MAX_LINES];   /* most frames that a port may bring in a turn: worker_read.c */
+	uint64_t look_at[RNICD_MAX_LINES]; /* next time to read a port by a system call: worker_read.c */
 	uint64_t answers_at;               /* rate limit of resets and cookies for strangers: conn.c */
 	uint64_t strangers_at;             /* rate limit of connections without a Request */
 	uint64_t stood;                    /* when a turn last began late, because another program had the CPU */
@@ -209,10 +209,16 @@ const struct pkt_addr *conn_next_hop(const struct rnicd_port *port, const struct
 struct arp_entry *neigh_get(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *hop);
 void neigh_timers(struct rnicd_worker *w);
 
+/* ---- worker_read.c ---- */
+/* Reads at most WORKER_BURST frames of a port into m; returns how many. 0: none, or the port must not be read now. */
+uint32_t worker_read(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf **m);
+/* Call after the n frames that worker_read has read: how many of them were wanted decides how many are read next. */
+void worker_share(struct rnicd_worker *w, const struct rnicd_port *port, uint32_t n, uint32_t wanted);
+/* The next worker_rx reads every port, even if that takes a system call. */
+void worker_read_all(struct rnicd_worker *w);
+
 /* ---- worker_rx.c ---- */
 uint32_t worker_rx(struct rnicd_worker *w);
-/* The next worker_rx reads every port, even if that takes a system call. */
-void worker_rx_all(struct rnicd_worker *w);
 /* Whether a parsed frame's TCP or UDP checksum may be relied on. */
 bool worker_csum_good(const struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt *p);
 /* Hands a frame to the worker that owns its flow. Takes m. */
@@ -262,8 +268,25 @@ uint32_t conn_timers(struct rnicd_worker *w);
 void conn_too_big(struct rnicd_worker *w, struct flow *f, const struct pkt_too_big *b);
 
 /* ---- txseg.c ---- */
+#define TXSEG_AHEAD 8u
+/*
+ * Packet buffers for the segments that one connection sends in one go. The first is taken alone, since many connections
+ * send no more; from the second on TXSEG_AHEAD are taken at a time, so that the cache misses of their headers overlap.
+ * {0}: none yet.
+ */
+struct txseg_buffers {
+	struct rte_mbuf *m[TXSEG_AHEAD];
+	uint32_t n;
+	bool more; /* the first one has been taken */
+};
 /* Makes one segment into a frame, without the neighbour's MAC if it is not known; NULL: no buffer. */
-struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o);
+struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o, struct txseg_buffers *b);
+/* Gives back what is left. Call after the last segment. */
+static inline void txseg_end(struct txseg_buffers *b)
+{
+	if (b->n != 0)
+		rte_pktmbuf_free_bulk(b->m, b->n);
+}
 
 /* ---- worker_create.c ---- */
 /*

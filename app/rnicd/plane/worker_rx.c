@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The receive side of a worker: bursts from ports, from other workers and from loopback; each frame is parsed, checked
- * and passed to its connection, socket or queue pair.
+ * and passed to its connection, socket or queue pair. Reading a port: worker_read.c.
  */
-#include <rte_ethdev.h>
 #include <rte_prefetch.h>
 
 #include "plane/capture.h"
 #include "plane/frame.h"
 #include "pkt/pkt_igmp.h"
 #include "plane/port.h"
-#include "plane/port_host.h"
-#include "plane/port_memif.h"
 #include "plane/worker_int.h"
-
-#define TAP_LOOK_NS (20 * RN_NS_PER_US)
 
 /* A frame of a burst. m is NULL when the frame has been consumed. */
 struct rx {
@@ -329,6 +324,23 @@ static void identify(struct rnicd_worker *w, const struct rnicd_port *port, stru
 	flow_prefetch(&w->flows, r->hash);
 }
 
+/*
+ * Whether the frame is the next TCP segment of the train that `before` belongs to. If so, all is known that was found
+ * out for the segment before: that it is for this port, its key and its hash.
+ */
+static inline bool of_train(const struct rnicd_port *port, struct rx *r, const struct rx *before)
+{
+	if (before == NULL || before->key.port != port->index ||
+	    !pkt_parse_next(rte_pktmbuf_mtod(r->m, const uint8_t *), r->m->data_len, r->m->pkt_len,
+			    rte_pktmbuf_mtod(before->m, const uint8_t *), &before->p, &r->p))
+		return false;
+	r->key = before->key;
+	r->hash = before->hash;
+	r->group = before->group;
+	r->follows = true;
+	return true;
+}
+
 /* Second pass: finds the flow of each TCP segment, and prefetches the first cache lines of its connection. */
 static void look_up(struct rnicd_worker *w, struct rx *r, const struct rx *before)
 {
@@ -353,7 +365,7 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 	struct capture *cap = port_capture(port);
 	if (rn_unlikely(cap != NULL) && from_wire && !capture_frame(cap, r->m, CAPTURE_IN))
 		st->capture_drops++;
-	if (!parse(w, port, r, st))
+	if (of_train(port, r, before) || !parse(w, port, r, st))
 		return;
 	switch (r->p.kind) {
 	case PKT_KIND_TCP: identify(w, port, r, before); break;
@@ -473,78 +485,16 @@ static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_
 	return wanted + (w->ud_wanted - datagrams);
 }
 
-/*
- * How many frames to read from a port in the next turn. Reading takes time, too, and on a flooded port this time is
- * wasted. So a port whose full bursts bring few wanted frames is read in small bursts, and other ports and the clients'
- * requests get most of each turn. A port without a backlog, or with wanted frames, gets its full share again at once.
- */
-static uint16_t next_share(uint16_t share, uint32_t n, uint32_t wanted)
-{
-	if (n < share || 2 * wanted >= n)
-		return WORKER_BURST;
-	return (uint16_t)rn_max_u32(share / 2, WORKER_BURST_MIN);
-}
-
-/*
- * Whether to read the port now. Reading a tap takes a system call, and another one for each frame. So a tap is not read
- * in every short turn; meanwhile the kernel's queue holds the frames, or drops them.
- */
-static bool look(struct rnicd_worker *w, const struct rnicd_port *port)
-{
-	if (rn_likely(port->tap_look == NULL))
-		return true;
-	if (w->now < w->look_at[port->index])
-		return false;
-	w->look_at[port->index] = w->now + TAP_LOOK_NS;
-	port->tap_look(port->tap_signo);
-	return true;
-}
-
-void worker_rx_all(struct rnicd_worker *w) { memset(w->look_at, 0, sizeof(w->look_at)); }
-
-/*
- * Counts the frames that came in by a line, and marks those of a path with the path. A frame that this worker hands to
- * another one is not counted again there.
- */
-static void came_in(const struct rnicd_port *line, struct rnicd_port_stats *st, struct rte_mbuf **m, uint32_t n)
-{
-	st->rx_packets += n;
-	for (uint32_t i = 0; i < n; i++) {
-		st->rx_bytes += m[i]->pkt_len;
-		if (rn_unlikely(line->of != NULL))
-			m[i]->port = line->index;
-	}
-}
-
-/* queue: the worker's own number. */
-static inline uint32_t poll_port(struct rnicd_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t most)
-{
-	if (port->wire != NULL)
-		return rte_ring_sc_dequeue_burst(port->wire[queue], (void **)m, most, NULL);
-	if (rn_unlikely(port->host != NULL))
-		return port_host_rx(port, queue, m, most);
-	port_memif_enter(port, queue);
-	const uint32_t n = rte_eth_rx_burst(port->ethdev, queue, m, most);
-	port_memif_leave(port, queue);
-	return n;
-}
-
 static uint32_t from_port(struct rnicd_worker *w, struct rnicd_port *port)
 {
 	struct rte_mbuf *m[WORKER_BURST];
 	struct rnicd_port *ports[WORKER_BURST];
-	uint16_t *share = &w->share[port->index];
+	const uint32_t n = worker_read(w, port, m);
 
-	if (rn_unlikely(port_link(port) == RNICD_LINK_GONE) || w->index >= port->caps.queues || !look(w, port) ||
-	    rn_unlikely(port->n_paths != 0)) /* the port's paths are read instead */
-		return 0;
-	uint16_t most = *share;
-	uint32_t n = poll_port(port, (uint16_t)w->index, m, most);
 	for (uint32_t i = 0; i < n; i++)
 		ports[i] = rn_likely(port->of == NULL) ? port : port->of;
-	came_in(port, &port->stats[w->index], m, n);
-	w->more |= n == most;
-	*share = next_share(most, n, n != 0 ? burst(w, m, ports, n, true) : 0);
+	if (n != 0)
+		worker_share(w, port, n, burst(w, m, ports, n, true));
 	return n;
 }
 

@@ -93,7 +93,7 @@ static void sleep_until(struct rnicd_worker *w, uint64_t due)
 	w->woken = rang;
 	if (rang) {
 		w->nap = 0;
-		worker_rx_all(w);
+		worker_read_all(w);
 		/*
 		 * A descriptor may become readable just before its packet is visible, so the worker spins for a while.
 		 */
@@ -139,7 +139,7 @@ void worker_idle(struct rnicd_worker *w)
 	arm_ports(w);
 	/* pairs with the fences in bell_ring() and in the client's doorbell */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	worker_rx_all(w);
+	worker_read_all(w);
 	if (!anything_waits(w) && worker_rx(w) == 0)
 		sleep_until(w, next_due(w));
 	say_sleeping(w, 0);
