@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs embedded programs on the host as an ordinary user; stands in for a daemon in tests that run both."""
 import os
-import re
 import shutil
 import signal
 import stat
 import tempfile
 
 import programs
-from rig import RNICRUN, Process
+from rig import RNICRUN, Process, host_ports
 
 NOBODY = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
 
@@ -52,9 +51,7 @@ class Host:
 
     def telemetry(self, _):
         """The listeners of the kernel, in the form in which rnicd's telemetry lists those of its devices."""
-        with open("/proc/self/net/tcp", encoding="ascii") as v4, open("/proc/self/net/tcp6", encoding="ascii") as v6:
-            ports = re.findall(r":([0-9A-F]{4}) [0-9A-F]+:0000 0A ", v4.read() + v6.read())
-        return [f"host {int(port, 16)}" for port in ports]
+        return [f"host {port}" for port in host_ports()]
 
     def __enter__(self):
         return self

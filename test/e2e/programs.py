@@ -10,7 +10,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import wire
-from rig import PATIENCE, RNICRUN, Foreign, Skip, need, repeating, until
+from rig import PATIENCE, RNICRUN, Foreign, Skip, host_ports, need, repeating, until
 
 A, B = "10.77.0.1", "10.77.0.2"
 ON_A, ON_B = ("-d", "a"), ("-d", "b")
@@ -45,10 +45,7 @@ def own_network():
 
 def on_host(port):
     """Returns a function that tells whether a program listens at a port of the host."""
-    def up(_):
-        with open("/proc/self/net/tcp", encoding="ascii") as v4, open("/proc/self/net/tcp6", encoding="ascii") as v6:
-            return any(re.search(rf":{port:04X} [0-9A-F]+:0000 0A ", line) for line in list(v4) + list(v6))
-    return up
+    return lambda _: port in host_ports()
 
 
 def on_device(port):

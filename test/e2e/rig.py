@@ -69,6 +69,18 @@ def installing(folder):
         yield
 
 
+def install(folder):
+    """As installing(), for a test that does not uninstall."""
+    with installing(folder):
+        pass
+
+
+def host_ports():
+    """The TCP ports of the host's kernel that programs listen at, of both versions of IP."""
+    with open("/proc/self/net/tcp", encoding="ascii") as v4, open("/proc/self/net/tcp6", encoding="ascii") as v6:
+        return {int(port, 16) for port in re.findall(r":([0-9A-F]{4}) [0-9A-F]+:0000 0A ", v4.read() + v6.read())}
+
+
 def until(true, what="", patience=PATIENCE):
     """Waits until true() is true, and returns its value. `what` is the failure's message: a text, or a function that
     returns a text."""

@@ -4,7 +4,6 @@ For tests of the distribution's programs that connect without rdma_cm: the progr
 socket of the host. All cases of a file share one daemon for each personality. The daemons are in a network namespace of
 the test's own, because the programs' ports are fixed.
 """
-import re
 
 import programs
 import rig
@@ -30,13 +29,8 @@ def daemon(personality):
     return world[personality]
 
 
-def listens(port):
-    with open("/proc/net/tcp", encoding="ascii") as a, open("/proc/net/tcp6", encoding="ascii") as b:
-        return any(re.search(rf":{port:04X} [0-9A-F]+:0000 0A ", line) for line in list(a) + list(b))
-
-
 def wait_listen(server, port):
-    until(lambda: server.p.poll() is not None or listens(port), server.tail)
+    until(lambda: server.p.poll() is not None or port in rig.host_ports(), server.tail)
     assert server.p.poll() is None, server.tail()
 
 

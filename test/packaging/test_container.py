@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import tempfile
 
-from rig import Skip, case, installing, main, need
+from rig import Skip, case, install, main, need
 
 SOURCE = os.environ["RNIC_SOURCE"]
 HERE = os.path.join(SOURCE, "packaging", "container")
@@ -85,8 +85,7 @@ def run_as_user(script):
         need(program)
     with tempfile.TemporaryDirectory(prefix="rnic-box-") as place:
         image = os.path.join(place, "image")
-        with installing(image):
-            pass
+        install(image)
         (sbin,) = (d for d, _, files in os.walk(image) if d.endswith("/sbin") and "rnicd" in files)
         path = ":".join([sbin, os.path.join(os.path.dirname(sbin), "bin"), HERE, os.environ["PATH"], "/usr/sbin:/sbin"])
         with open(os.path.join(place, "script"), "w", encoding="utf-8") as f:
