@@ -372,6 +372,24 @@ static void fetch_ahead(const struct rc *next)
 		rn_prefetch_write(&next->blk->work.wr[next->blk->work.wr_tail & next->blk->work.wr_mask]);
 }
 
+#define POSTED_AHEAD 8u /* qp_sq_take() fetches those behind */
+
+/*
+ * Of the connection that is served now, fetches the work requests behind the first. fetch_ahead() has fetched the
+ * client's index.
+ */
+static void fetch_posted(const struct rc *c)
+{
+	const struct qp *qp = c->m.qp;
+
+	if (qp == NULL || !qp->rung || qp->sq.hdr == NULL)
+		return;
+	/* relaxed: the index decides which lines are fetched, and nothing else */
+	uint32_t n = __atomic_load_n(&qp->sq.hdr->prod, __ATOMIC_RELAXED) - qp->sq.own - qp->sq_taken;
+	for (uint32_t i = 1; i < rn_min_u32(n, POSTED_AHEAD); i++)
+		__builtin_prefetch(spsc_cons_slot(&qp->sq, qp->sq_taken + i));
+}
+
 void rc_fetch(const struct rc *c)
 {
 	if (c->m.qp != NULL)
@@ -399,8 +417,10 @@ struct rc *rc_ready_pop(struct rc_ctx *ctx)
 	if (rn_unlikely(c != NULL))
 		return c;
 	c = rn_list_pop(&ctx->ready, struct rc, ready);
-	if (c != NULL && !rn_list_empty(&ctx->ready))
+	if (c != NULL && !rn_list_empty(&ctx->ready)) {
+		fetch_posted(c);
 		fetch_ahead(rc_ready_first(ctx));
+	}
 	return c;
 }
 

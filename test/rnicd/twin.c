@@ -22,6 +22,9 @@
 
 struct twin twin[2];
 static uint16_t next_port = 5000;
+static uint32_t joining; /* the pair that is being connected; also the bit of its queue pairs in the doorbells */
+
+static struct qp *qp_at(struct twin *t, uint32_t pair) { return pair == 0 ? &t->qp : &t->more[pair - 1].qp; }
 
 /* ---- commands ---- */
 
@@ -46,16 +49,14 @@ static void call_all(struct cmd *c)
 	}
 }
 
-/* Brings the QP of a twin to RESET, if it was connected before, then to INIT. */
-static bool make_init(struct twin *t)
+/* Brings a QP to RESET, if it was connected before, then to INIT. */
+static bool make_init(struct qp *qp)
 {
 	static const enum qp_state way[] = { QP_S_RESET, QP_S_INIT };
 
-	for (uint32_t i = t->qp.state == QP_S_ERR ? 0 : 1; i < RN_ARRAY_LEN(way) && t->qp.state != QP_S_INIT; i++) {
-		struct cmd c = {
-			.type = CMD_QP_MODIFY,
-			.qp = { .qp = &t->qp, .has_state = true, .state = way[i], .tune.access = QP_ACC_ALL }
-		};
+	for (uint32_t i = qp->state == QP_S_ERR ? 0 : 1; i < RN_ARRAY_LEN(way) && qp->state != QP_S_INIT; i++) {
+		struct cmd c = { .type = CMD_QP_MODIFY,
+				 .qp = { .qp = qp, .has_state = true, .state = way[i], .tune.access = QP_ACC_ALL } };
 		call(&c, 0);
 		if (c.qp.verdict != QP_OK)
 			return false;
@@ -87,11 +88,11 @@ static void on_event(const struct event *ev)
 		t->worker = fx->worker;
 		t->conn = fx->conn;
 		t->key = fx->owner;
-		t->client[t->worker].qp[0] = &t->qp;
+		t->client[t->worker].qp[joining] = qp_at(t, joining);
 		accept_cmd = (struct cmd){ .type = CMD_CONN_JOIN,
 					   .done = accepted,
 					   .join = { .which = { .conn = fx->conn, .key = fx->owner },
-						     .qp = &t->qp,
+						     .qp = qp_at(t, joining),
 						     .client = &t->client[t->worker],
 						     .ird = DEPTH,
 						     .ord = DEPTH } };
@@ -126,6 +127,20 @@ static bool until(const bool *a, const bool *b)
 
 /* ---- life ---- */
 
+/* What all queue pairs of a twin have alike. */
+static struct qp_attr qp_attr_of(struct twin *t, uint8_t *region, uint64_t size)
+{
+	return (struct qp_attr){ .owner = 100 + t->port,
+				 .qpn = 17 + t->port,
+				 .pd = PD,
+				 .dev = &t->dev,
+				 .scq = &t->cq,
+				 .rcq = &t->cq,
+				 .access = QP_ACC_ALL,
+				 .region = region,
+				 .region_size = size };
+}
+
 static bool make(struct twin *t, uint32_t port)
 {
 	memset(t, 0, sizeof(*t));
@@ -144,25 +159,16 @@ static bool make(struct twin *t, uint32_t port)
 				 .ring_stride = CQ_STRIDE,
 				 .workers = rnicd.n_workers,
 				 .cqe = TWIN_CQE };
-	struct qp_attr qp = { .owner = 100 + port,
-			      .qpn = 17 + port,
-			      .pd = PD,
-			      .dev = &t->dev,
-			      .scq = &t->cq,
-			      .rcq = &t->cq,
-			      .access = QP_ACC_ALL,
-			      .region = t->queues,
-			      .region_size = QUEUES,
-			      .shm_off = TWIN_SHM_OFF,
-			      .sq_off = TWIN_SQ_OFF,
-			      .rq_off = TWIN_RQ_OFF,
-			      .sq_slots = TWIN_SLOTS,
-			      .rq_slots = TWIN_SLOTS };
+	struct qp_attr qp = qp_attr_of(t, t->queues, QUEUES);
 	struct spsc_place at = { .region = t->queues,
 				 .region_size = QUEUES,
 				 .off = TWIN_SQ_OFF,
 				 .nslots = TWIN_SLOTS,
 				 .slot_size = QP_SLOT_SIZE };
+	qp.shm_off = TWIN_SHM_OFF;
+	qp.sq_off = TWIN_SQ_OFF;
+	qp.rq_off = TWIN_RQ_OFF;
+	qp.sq_slots = qp.rq_slots = TWIN_SLOTS;
 	if (qp_mr_reg(&t->dev, &mr, &t->stag) != QP_MR_OK || qp_cq_init(&t->cq, &cq) != SPSC_OK ||
 	    qp_init(&t->qp, &qp) != QP_OK || spsc_prod_attach(&t->sq, &at) != SPSC_OK)
 		return false;
@@ -251,7 +257,7 @@ bool twin_connect(void)
 	next_port++;
 	for (uint32_t i = 0; i < 2; i++) {
 		twin[i].established = twin[i].disconnected = twin[i].closed = false;
-		if (!make_init(&twin[i]))
+		if (!make_init(qp_at(&twin[i], joining)))
 			return false;
 	}
 	call_all(&l);
@@ -267,14 +273,14 @@ bool twin_connect(void)
 			 .open = { .addr = a,
 				   .owner = t->key,
 				   .dev = &t->dev,
-				   .qp = &t->qp,
+				   .qp = qp_at(t, joining),
 				   .client = &t->client[t->worker],
 				   .tune.access = QP_ACC_ALL,
 				   .policy = conn_policy(rnicd.port[t->port]) } };
 	call(&o, t->worker);
 	if (o.open.cv != CONN_OK)
 		return false;
-	t->client[t->worker].qp[0] = &t->qp;
+	t->client[t->worker].qp[joining] = qp_at(t, joining);
 	if (!until(&twin[0].established, &twin[1].established))
 		return false;
 	l.type = CMD_UNLISTEN;
@@ -296,16 +302,63 @@ bool twin_disconnect(void)
 	return twin[0].disconnected && twin[1].disconnected;
 }
 
+/* ---- further pairs ---- */
+
+#define MORE_SQ   sizeof(struct qp_shm)
+#define MORE_RING spsc_size(TWIN_MORE, QP_SLOT_SIZE)
+#define MORE_SPAN (MORE_SQ + 2 * MORE_RING)
+_Static_assert(sizeof(struct qp_shm) % RN_CACHE_LINE == 0, "the rings begin at cache lines");
+
+static bool make_more(struct twin *t, uint32_t n)
+{
+	const uint64_t size = n * MORE_SPAN;
+	uint8_t *mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	t->more = mem == MAP_FAILED ? NULL : calloc(n, sizeof(*t->more));
+	for (uint32_t i = 0; i < n && t->more != NULL; i++) {
+		struct qp_attr a = qp_attr_of(t, mem, size);
+		a.shm_off = i * MORE_SPAN;
+		a.sq_off = a.shm_off + MORE_SQ;
+		a.rq_off = a.sq_off + MORE_RING;
+		a.sq_slots = a.rq_slots = TWIN_MORE;
+		struct spsc_place at = { .region = mem,
+					 .region_size = size,
+					 .off = a.sq_off,
+					 .nslots = TWIN_MORE,
+					 .slot_size = QP_SLOT_SIZE };
+		if (qp_init(&t->more[i].qp, &a) != QP_OK || spsc_prod_attach(&t->more[i].sq, &at) != SPSC_OK)
+			return false;
+	}
+	return t->more != NULL;
+}
+
+bool twin_widen(uint32_t n)
+{
+	bool good = make_more(&twin[0], n) && make_more(&twin[1], n);
+
+	for (joining = 1; good && joining <= n; joining++)
+		good = twin_connect();
+	joining = 0;
+	return good;
+}
+
 /* ---- the client's side ---- */
 
-bool twin_post(struct twin *t, const struct qp_wqe *w)
+static bool post(struct spsc_prod *sq, const struct qp_wqe *w)
 {
-	if (spsc_prod_free(&t->sq, w->slots) < w->slots)
+	if (spsc_prod_free(sq, w->slots) < w->slots)
 		return false;
-	spsc_prod_copy(&t->sq, 0, w, sizeof(*w));
-	spsc_prod_publish(&t->sq, w->slots);
+	spsc_prod_copy(sq, 0, w, sizeof(*w));
+	spsc_prod_publish(sq, w->slots);
 	return true;
 }
+
+bool twin_post_at(uint32_t pair, const struct qp_wqe *w)
+{
+	return post(pair == 0 ? &twin[0].sq : &twin[0].more[pair - 1].sq, w);
+}
+
+bool twin_post(struct twin *t, const struct qp_wqe *w) { return post(&t->sq, w); }
 
 bool twin_post_recv(struct twin *t, uint64_t wr_id, uint64_t addr, uint32_t len)
 {
@@ -318,17 +371,20 @@ bool twin_post_recv(struct twin *t, uint64_t wr_id, uint64_t addr, uint32_t len)
 	return true;
 }
 
-void twin_ring(struct twin *t)
+static void ring(struct twin *t, uint32_t pair)
 {
 	struct ipc_doorbell *db = &((struct ipc_ctrl *)(void *)t->queues)->doorbell[t->worker];
 
-	__atomic_fetch_or(&db->bits[0], 1, __ATOMIC_RELEASE);
-	__atomic_fetch_or(&db->summary, 1, __ATOMIC_RELEASE);
+	__atomic_fetch_or(&db->bits[pair / 64], UINT64_C(1) << (pair % 64), __ATOMIC_RELEASE);
+	__atomic_fetch_or(&db->summary, UINT64_C(1) << (pair / 64), __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	/* the worker's eventfd is used in place of the client's */
 	if (__atomic_load_n(&db->need_wakeup, __ATOMIC_RELAXED))
 		bell_ring(t->worker);
 }
+
+void twin_ring(struct twin *t) { ring(t, 0); }
+void twin_ring_at(uint32_t pair) { ring(&twin[0], pair); }
 
 uint32_t twin_poll(struct twin *t, struct qp_cqe *cqe, uint32_t n)
 {

@@ -13,6 +13,7 @@
 #define TWIN_SLOTS 1024u /* slots of each queue */
 #define TWIN_CQE   4096u
 #define TWIN_ARENA (64u << 20)        /* bytes of registered memory */
+#define TWIN_MORE  64u                /* slots of the queues of a further queue pair */
 #define TWIN_WAIT  (20 * RN_NS_PER_S) /* a test that waits longer gives up */
 
 /* Where the rings lie in a client's queue region, behind what the queue pair and its queues share with the client. */
@@ -20,6 +21,12 @@
 #define TWIN_SQ_OFF  (TWIN_SHM_OFF + 8192)
 #define TWIN_RQ_OFF  (TWIN_SQ_OFF + 256 * 1024)
 #define TWIN_CQ_OFF  (TWIN_RQ_OFF + 256 * 1024)
+
+/* A further queue pair, which shares the client, the arena and the completion queue of its twin. */
+struct twin_more {
+	struct qp qp;
+	struct spsc_prod sq;
+};
 
 struct twin {
 	uint32_t port;
@@ -37,6 +44,7 @@ struct twin {
 	struct rc *conn;
 	uint64_t key; /* the owner's number */
 	bool established, disconnected, closed;
+	struct twin_more *more;
 };
 
 extern struct twin twin[2];
@@ -54,6 +62,15 @@ void twin_stop(void);
 bool twin_connect(void);
 /* Disconnects from side 0, waits until both connections are gone, and makes both QPs ready for another connection. */
 bool twin_disconnect(void);
+
+/*
+ * Connects n further pairs of queue pairs, 1 to n; pair 0 is that of twin_connect(). rnicd.cfg.flows must leave room.
+ * They have no end: the process ends with them.
+ */
+bool twin_widen(uint32_t n);
+/* As twin_post() and twin_ring(), for the queue pair of twin 0 in this pair. */
+bool twin_post_at(uint32_t pair, const struct qp_wqe *w);
+void twin_ring_at(uint32_t pair);
 
 /* Posts a work request without ringing the doorbell; false: the queue is full. */
 bool twin_post(struct twin *t, const struct qp_wqe *w);

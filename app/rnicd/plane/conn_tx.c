@@ -80,7 +80,7 @@ static void fetch_next(const struct rnicd_worker *w)
 	const struct conn *next = first != NULL ? conn_of(&first->rc) : NULL;
 
 	if (next != NULL) {
-		for (uint32_t at = offsetof(struct conn, timer); at < sizeof(*next); at += RN_CACHE_LINE)
+		for (uint32_t at = offsetof(struct conn, timer); at < offsetof(struct conn, addr); at += RN_CACHE_LINE)
 			__builtin_prefetch((const uint8_t *)next + at);
 	}
 }
