@@ -46,11 +46,17 @@ else
 fi
 series=$(echo "$kabi" | cut -d. -f1,2)
 debs="linux-image-$kabi linux-headers-$kabi linux-headers-${kabi%-amd64}-common linux-kbuild-$series linux-compiler-gcc-12-x86 linux-source-$series"
+# All packages have the version of the first one. While Debian replaces a revision, only a newer revision of some of them
+# is there: it serves, since the kernel in it is the same one.
 version=
+download() { (cd "$cache/debs" && apt-get -qq download "$1" >/dev/null 2>&1); }
 fetch() {
 	ls "$cache"/debs/"$1"_*.deb >/dev/null 2>&1 && return 0
 	say "downloading $1"
-	(cd "$cache/debs" && apt-get -qq download "$1${version:+=$version}" >/dev/null 2>&1) || return 1
+	download "$1${version:+=$version}" && return 0
+	[ -n "$version" ] || return 1
+	other=$(apt-cache madison "$1" | awk '{ print $3 }' | grep "^${version%-*}-" | head -1 || true)
+	[ -n "$other" ] && say "of $1 revision $other is there, not $version" && download "$1=$other"
 }
 for p in $debs; do
 	fetch "$p" || skip "$p cannot be downloaded"
