@@ -404,35 +404,23 @@ def iperf3_with_one_stream_and_four_and_back():
             s.ok()
 
 
-# Sends argv[4] MiB to itself, from one process to another on the CPU argv[3], which wait in select() if argv[5] is 1;
-# prints how often the two have slept.
+# Sends argv[4] MiB to itself, from one process to another on the CPU argv[3]; prints how often the two have slept.
 TURNS = """
-import os, resource, select, socket, sys
+import os, resource, socket, sys
 os.sched_setaffinity(0, {int(sys.argv[3])})
 l = socket.create_server((sys.argv[1], 0))
-mib, selects = int(sys.argv[4]), sys.argv[5] == "1"
+mib = int(sys.argv[4])
 if os.fork() == 0:
     c = socket.create_connection((sys.argv[1], l.getsockname()[1]), source_address=(sys.argv[2], 0))
     l.close()
-    c.setblocking(not selects)
     for _ in range(mib):
-        rest = memoryview(bytes(1 << 20))
-        while rest:
-            if selects:
-                select.select([], [c], [])
-            rest = rest[c.send(rest):]
+        c.sendall(bytes(1 << 20))
     c.close()
     os._exit(0)
 s = l.accept()[0]
-s.setblocking(not selects)
 b = bytearray(1 << 20)
 n = 0
-while True:
-    if selects:
-        select.select([s], [], [])
-    k = s.recv_into(b)
-    if k == 0:
-        break
+while k := s.recv_into(b):
     n += k
 os.wait()
 assert n == mib << 20, n
@@ -440,25 +428,15 @@ print(sum(resource.getrusage(w).ru_nvcsw for w in (resource.RUSAGE_SELF, resourc
 """
 
 
-def seldom_sleep(selects):
+@case
+def programs_that_share_a_cpu_leave_it_to_each_other_and_seldom_sleep():
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         raise Skip("the programs and the worker need a CPU each")
     mib = 128
     with Daemon(pair_conf(rnicd=f"workers = {cpus[1]}\npoll = busy")) as d:
-        run = lambda: int(ours(d, *python(TURNS, A, B, cpus[0], mib, int(selects))).ok())
-        slept = min(run() for _ in range(5))  # other programs may keep the CPUs for a while
-    assert slept < mib, slept
-
-
-@case
-def programs_that_share_a_cpu_leave_it_to_each_other_and_seldom_sleep():
-    seldom_sleep(selects=False)  # 700 and more, if a thread that gets the CPU back sleeps without another look
-
-
-@case
-def programs_that_share_a_cpu_seldom_sleep_in_select():
-    seldom_sleep(selects=True)
+        slept = int(ours(d, *python(TURNS, A, B, cpus[0], mib)).ok())
+    assert slept < mib, slept  # 400 and more, if a thread that gets the CPU back sleeps without another look
 
 
 @case

@@ -53,8 +53,7 @@ struct sock {
 	struct ipc_stream *mem; /* shared memory of a stream */
 	pthread_mutex_t rx, tx;
 	bool in_epoll;         /* the descriptor is in an epoll set */
-	bool watched;          /* the descriptor's readiness is kept up to date */
-	bool full;             /* a send has found no room; cleared by the next one that finds some */
+	bool watched;          /* the descriptor has been polled: its readiness is kept up to date from then on */
 	bool rx_shut, tx_shut; /* shutdown() came before the connection; of a connection, mem->fin says this */
 	uint32_t told;         /* value of rx_head when the doorbell was last rung for bytes that were read */
 	struct linger linger;
@@ -294,13 +293,8 @@ void sock_linger(struct sock *s);
 /* The poll() events of a stream, and of a socket that is only bound; told: the poll() events of its descriptor. */
 short sock_stream_events(const struct sock *s, short told);
 short sock_bound_events(const struct sock *s);
-/*
- * The descriptor shows events (POLLIN, POLLOUT) that the socket does not have, or may: makes it show them only when
- * something has come, or when there is room.
- */
-void sock_settle(struct sock *s, int fd, short events);
-/* The caller will sleep at the descriptor until one of the events: settles the descriptor, if need be. */
-void sock_sleeps(struct sock *s, int fd, short events);
+/* The descriptor was readable, but nothing is there to read: makes it unreadable until something comes. */
+void sock_settle(struct sock *s, int fd);
 /* From now on the descriptor's readiness is kept up to date. */
 void sock_watch(struct sock *s, int fd);
 /*
@@ -319,11 +313,11 @@ int sock_pending_error(struct sock *s);
 /* Takes the bytes of readiness from a descriptor. False: rnicd has closed its end. */
 bool sock_empty(int fd);
 bool sock_does_not_block(int fd, int flags);
-
-/* ---- sock_look.c ---- */
 uint64_t sock_now(void); /* ns */
 /* The end of a time that begins now, a valid one; UINT64_MAX: never. */
 uint64_t sock_end_of(const struct timespec *ts);
+
+/* ---- sock_look.c ---- */
 /* How long a thread has looked at the memory for what it waits for; all zero at the start. */
 struct sock_looks {
 	uint64_t begin, now; /* ns */
@@ -382,7 +376,7 @@ int sock_accept_below(const struct sock *l, struct sockaddr *sa, socklen_t *len,
 int sock_below_fd(const struct sock *s);
 
 /* ---- sock_epoll.c ---- */
-/* The descriptor of the socket shows its readiness from now on, to epoll sets. */
+/* The descriptor of the socket shows its readiness from now on, to poll and to epoll sets. */
 void sock_keep_true(struct sock *s, int fd);
 /* Takes the descriptor out of its epoll set, before it becomes another file. False: it is in none. */
 bool sock_epoll_out(int fd);

@@ -14,8 +14,7 @@
 #include "rnic/sock/sock_gram.h"
 
 #define PUBLIC __attribute__((visibility("default")))
-#define FEW    64u /* descriptors for which no memory is allocated, and at which a thread looks before it sleeps */
-#define LOOKS  64u /* looks at descriptors between two yields of the CPU */
+#define FEW    64u /* descriptors for which no memory is allocated */
 #define ALWAYS (POLLERR | POLLHUP | POLLNVAL)
 
 static bool is_ours(int fd)
@@ -48,27 +47,20 @@ struct look {
 	struct pollfd *all; /* the program's list, followed by the kernel's sockets below some of its entries */
 	nfds_t *of;         /* for each of those sockets: the index of the program's entry */
 	nfds_t n, below;
-	bool streams; /* the list has streams, and otherwise only sockets of ours without a kernel's socket below */
 };
 
 /* Fills the list. True: the memory of a socket already shows an event. */
 static bool look_first(struct look *l, struct pollfd *p)
 {
-	bool some = false, others = false;
+	bool some = false;
 
 	l->below = 0;
-	l->streams = false;
 	for (nfds_t i = 0; i < l->n; i++) {
 		struct sock *s = sock_get(p[i].fd);
 		l->all[i] = p[i];
-		if (s == NULL) {
-			others = others || p[i].fd >= 0;
+		if (s == NULL)
 			continue;
-		}
-		if (s->kind == SOCK_IS_GRAM)
-			sock_gram_watch(s, p[i].fd);
-		l->streams = l->streams || s->kind == SOCK_IS_STREAM;
-		others = others || s->kind == SOCK_IS_GRAM || sock_below_fd(s) >= 0;
+		sock_keep_true(s, p[i].fd);
 		some = some || (events_of(s, 0) & (p[i].events | ALWAYS)) != 0;
 		if (s->kind == SOCK_LISTENS)
 			l->all[i].events &= (POLLIN | POLLRDNORM);
@@ -80,51 +72,15 @@ static bool look_first(struct look *l, struct pollfd *p)
 		}
 		sock_put(s);
 	}
-	l->streams = l->streams && !others;
 	return some;
 }
 
-/* Looks at the sockets' memory for a while, but not after `end`. True: there may be an event. */
-static bool look_on(const struct look *l, const struct pollfd *p, uint64_t end)
+static void settle(struct sock *s, int fd)
 {
-	struct sock *held[FEW];
-	struct sock_looks t = { 0 };
-	bool some = false;
-
-	if (!l->streams || l->n > FEW)
-		return false;
-	for (nfds_t i = 0; i < l->n; i++)
-		held[i] = sock_get(p[i].fd);
-	do {
-		for (nfds_t looks = 0; looks < LOOKS && !some; looks += l->n)
-			for (nfds_t i = 0; i < l->n && !some; i++)
-				some = held[i] != NULL && (events_of(held[i], 0) & (p[i].events | ALWAYS)) != 0;
-	} while (!some && t.now < end && sock_look_on(&t));
-	for (nfds_t i = 0; i < l->n; i++)
-		if (held[i] != NULL)
-			sock_put(held[i]);
-	return some;
-}
-
-/* The caller will sleep: the streams' descriptors show what comes from now on. */
-static void keep_true(const struct look *l, const struct pollfd *p)
-{
-	for (nfds_t i = 0; i < l->n; i++) {
-		struct sock *s = sock_get(p[i].fd);
-		if (s == NULL)
-			continue;
-		sock_sleeps(s, p[i].fd, p[i].events);
-		sock_put(s);
-	}
-}
-
-/* The descriptor has shown events that the socket does not have any more. */
-static void settle(struct sock *s, int fd, short gone)
-{
-	if (s->kind != SOCK_IS_GRAM)
-		sock_settle(s, fd, gone);
-	else if ((gone & POLLIN) != 0)
+	if (s->kind == SOCK_IS_GRAM)
 		sock_gram_settle(s, fd);
+	else
+		sock_settle(s, fd);
 }
 
 /* Writes the results for the program's descriptors; returns how many have events. */
@@ -137,7 +93,8 @@ static int look_behind(const struct look *l, struct pollfd *p)
 		p[i].revents = l->all[i].revents;
 		if (s != NULL) {
 			p[i].revents = (short)(events_of(s, l->all[i].revents) & (p[i].events | ALWAYS));
-			settle(s, p[i].fd, (short)(l->all[i].revents & ~events_of(s, l->all[i].revents)));
+			if ((l->all[i].revents & POLLIN) != 0 && (events_of(s, l->all[i].revents) & POLLIN) == 0)
+				settle(s, p[i].fd); /* what made the descriptor readable has been read since */
 			sock_put(s);
 		}
 	}
@@ -159,12 +116,9 @@ static int look_until(struct look *l, struct pollfd *p, const struct timespec *t
 {
 	static const struct timespec now;
 	uint64_t end = ts == NULL ? UINT64_MAX : sock_end_of(ts);
-	bool waits = ts == NULL || ts->tv_sec != 0 || ts->tv_nsec != 0;
 
 	for (;;) {
-		bool some = look_first(l, p) || (waits && look_on(l, p, end));
-		if (!some && waits)
-			keep_true(l, p);
+		bool some = look_first(l, p);
 		struct timespec left = until_then(end);
 		int rc = sock_libc.ppoll(l->all, l->n + l->below, some ? &now : ts == NULL ? NULL : &left, mask);
 		if (rc < 0)
