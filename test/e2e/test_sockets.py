@@ -404,41 +404,6 @@ def iperf3_with_one_stream_and_four_and_back():
             s.ok()
 
 
-# Sends argv[4] MiB to itself, from one process to another on the CPU argv[3]; prints how often the two have slept.
-TURNS = """
-import os, resource, socket, sys
-os.sched_setaffinity(0, {int(sys.argv[3])})
-l = socket.create_server((sys.argv[1], 0))
-mib = int(sys.argv[4])
-if os.fork() == 0:
-    c = socket.create_connection((sys.argv[1], l.getsockname()[1]), source_address=(sys.argv[2], 0))
-    l.close()
-    for _ in range(mib):
-        c.sendall(bytes(1 << 20))
-    c.close()
-    os._exit(0)
-s = l.accept()[0]
-b = bytearray(1 << 20)
-n = 0
-while k := s.recv_into(b):
-    n += k
-os.wait()
-assert n == mib << 20, n
-print(sum(resource.getrusage(w).ru_nvcsw for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
-"""
-
-
-@case
-def programs_that_share_a_cpu_leave_it_to_each_other_and_seldom_sleep():
-    cpus = sorted(os.sched_getaffinity(0))
-    if len(cpus) < 2:
-        raise Skip("the programs and the worker need a CPU each")
-    mib = 128
-    with Daemon(pair_conf(rnicd=f"workers = {cpus[1]}\npoll = busy")) as d:
-        slept = int(ours(d, *python(TURNS, A, B, cpus[0], mib)).ok())
-    assert slept < mib, slept  # 400 and more, if a thread that gets the CPU back sleeps without another look
-
-
 @case
 def socat_both_ends_ours_and_with_the_kernel():
     need("socat")

@@ -317,18 +317,6 @@ uint64_t sock_now(void); /* ns */
 /* The end of a time that begins now, a valid one; UINT64_MAX: never. */
 uint64_t sock_end_of(const struct timespec *ts);
 
-/* ---- sock_look.c ---- */
-/* How long a thread has looked at the memory for what it waits for; all zero at the start. */
-struct sock_looks {
-	uint64_t begin, now; /* ns */
-	uint64_t looked;     /* ns, without the time in which others had the CPU */
-};
-/*
- * Leaves the CPU to others for a while; the caller looks once more when it returns true. False: the thread has looked
- * for about 50 us, and sleeping costs less.
- */
-bool sock_look_on(struct sock_looks *t);
-
 /* ---- sock_rw.c: as recvmsg and sendmsg; streams use no address and no control messages ---- */
 ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags);
 ssize_t sock_send_msg(struct sock *s, int fd, const struct msghdr *m, int flags);

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 
 #define MASK    (IPC_GRAM_RING - 1)
 #define LOOKS   64u
+#define LOOK_NS (50 * RN_NS_PER_US)
 #define FAIR    16u /* one in this many receives looks at the kernel's socket first */
 #define GSO_MAX 64u /* maximum number of segments of one send, as in Linux */
 
@@ -114,13 +116,14 @@ short sock_gram_events(const struct sock *s, short told)
 
 static bool look_a_while(const struct sock *s)
 {
-	struct sock_looks t = { 0 };
+	uint64_t end = sock_now() + LOOK_NS;
 
 	do {
 		for (uint32_t i = 0; i < LOOKS; i++)
 			if (something_in(s))
 				return true;
-	} while (sock_look_on(&t));
+		sched_yield();
+	} while (sock_now() < end);
 	return false;
 }
 

@@ -13,7 +13,8 @@
 #include "rnic/sock/sock.h"
 
 #define MASK     (IPC_STREAM_RING - 1)
-#define LOOKS    64u                   /* looks between two yields of the CPU */
+#define LOOKS    64u /* looks between two yields of the CPU */
+#define LOOK_NS  (50 * RN_NS_PER_US)
 #define OUT_ROOM (IPC_STREAM_RING / 4) /* rnicd reports writability when this much is free */
 #define PIECE    IPC_STREAM_TELL       /* bytes that are copied before rnicd is told: it works on them meanwhile */
 
@@ -222,14 +223,15 @@ static bool may_go_on(const struct sock *s, short events)
  */
 static bool look_for(const struct sock *s, short events)
 {
-	struct sock_looks t = { 0 };
+	uint64_t end = sock_now() + LOOK_NS;
 
 	do {
 		for (uint32_t i = 0; i < LOOKS; i++) {
 			if (may_go_on(s, events))
 				return true;
 		}
-	} while (sock_look_on(&t));
+		sock_libc_yield();
+	} while (sock_now() < end);
 	return false;
 }
 
