@@ -46,8 +46,8 @@ else
 fi
 series=$(echo "$kabi" | cut -d. -f1,2)
 debs="linux-image-$kabi linux-headers-$kabi linux-headers-${kabi%-amd64}-common linux-kbuild-$series linux-compiler-gcc-12-x86 linux-source-$series"
-# All packages have the version of the first one. While Debian replaces a revision, only a newer revision of some of them
-# is there: it serves, since the kernel in it is the same one.
+# All packages have the version of the first one. While Debian replaces a revision, some packages are there in the newer
+# revision only. It serves, since the kernel in it is the same one.
 version=
 download() { (cd "$cache/debs" && apt-get -qq download "$1" >/dev/null 2>&1); }
 fetch() {
