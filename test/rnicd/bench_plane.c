@@ -3,9 +3,9 @@
  * What the turns of a worker cost: one worker serves both ends of a wired pair, and one thread posts work requests.
  * Made to run under valgrind, where rnicd itself does not run: the cost of a turn or of a message is the difference of
  * two runs with different numbers. Usage:
- *	bench_plane idle TURNS			the worker does nothing for so many turns
+ *	bench_plane idle TURNS			TURNS turns in which the worker has nothing to do
  *	bench_plane write|read LEN DEPTH N	N messages of LEN bytes, DEPTH at once; prints messages a second
- *	bench_plane many PAIRS LEN DEPTH N	N Writes of each of so many queue pairs, DEPTH at once
+ *	bench_plane many PAIRS LEN DEPTH N	PAIRS queue pairs, each with N Writes of LEN bytes, DEPTH at once
  */
 #include <sched.h>
 #include <stdio.h>

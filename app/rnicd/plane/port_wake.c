@@ -96,7 +96,7 @@ void port_rx_arm(const struct rnicd_port *port, uint16_t queue)
 /*
  * The tap driver reads only after a signal, which its descriptors send with each frame. For a worker that is busy with
  * other ports a signal costs more than reading the frame. So the descriptors send no signals, and the worker calls the
- * driver's handler itself when it is time to look (worker_rx.c). A driver that works otherwise stays as it is.
+ * driver's handler itself when it is time to look (worker_read.c). A driver that works otherwise stays as it is.
  */
 void port_tap_quiet(struct rnicd_port *port)
 {

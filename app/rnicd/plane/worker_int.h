@@ -2,8 +2,8 @@
 /*
  * A worker: one thread with its own connections, timers, neighbours and transmit queues. One turn:
  *
- *	clock → commands → receive (ports, frames handed over, loopback) → their completions → doorbells → timers →
- *	ready connections → rc_flush → effects → transmit → sleep when there was nothing to do for cfg.spin_us
+ *	clock → commands → receive (ports, frames handed over, loopback) → completions of what came → doorbells →
+ *	timers → ready connections → rc_flush → effects → transmit → sleep when there was nothing to do for cfg.spin_us
  *
  * Everything here is for the worker's own thread unless marked otherwise.
  */
