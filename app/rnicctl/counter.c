@@ -84,6 +84,7 @@ const struct counter counters[] = {
 	      "messages to an XRC target that named no shared receive queue of its domain: the connection ended"),
 	GROWS(STACK, "rd_segs_in", "segments", "segments of reliable datagrams that were received and carried out"),
 	GROWS(STACK, "rd_segs_out", "segments", "segments of reliable datagrams that were sent for the first time"),
+	GROWS(STACK, "rd_packs_out", "packets", "packets of reliable datagrams with several segments that were sent"),
 	GROWS(STACK, "rd_held", "segments", "segments that waited for those before them, or for a receive"),
 	GROWS(STACK, "rd_refused", "runs", "sequences between two queue pairs that ended in an error, at either end"),
 	GROWS(STACK, "rd_no_pair", "times", "a packet or work request found all pairs of queue pairs in use"),

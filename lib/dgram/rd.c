@@ -7,6 +7,36 @@
 
 /* ---- the header ---- */
 
+bool rd_part_parse(const uint8_t *p, uint32_t len, uint32_t at, struct rd_part *part)
+{
+	if (len - at < RD_PART_LEN)
+		return false;
+	*part = (struct rd_part){ .len = rn_load_be16(p + at),
+				  .flags = p[at + 2] & (RD_F_FIRST | RD_F_LAST),
+				  .rnr = p[at + 3],
+				  .qkey = rn_load_be32(p + at + 4),
+				  .at = at + RD_PART_LEN };
+	return part->len > 0 && part->len <= len - part->at;
+}
+
+void rd_part_build(uint8_t *p, const struct rd_part *part)
+{
+	rn_store_be32(p, part->len << 16 | (uint32_t)part->flags << 8 | part->rnr);
+	rn_store_be32(p + 4, part->qkey);
+}
+
+/* Whether the octets from `at` on are 1 to RD_PARTS parts, and nothing else. */
+static bool parts_good(const uint8_t *p, uint32_t len, uint32_t at)
+{
+	struct rd_part part;
+	uint32_t n = 0;
+
+	for (; at < len && n < RD_PARTS; n++, at = part.at + part.len)
+		if (!rd_part_parse(p, len, at, &part))
+			return false;
+	return n > 0 && at == len;
+}
+
 bool rd_parse(const uint8_t *p, uint32_t len, struct rd_hdr *h)
 {
 	if (len < RD_HDR_LEN)
@@ -29,8 +59,9 @@ bool rd_parse(const uint8_t *p, uint32_t len, struct rd_hdr *h)
 			return false;
 		h->more = rn_load_be64(p + RD_HDR_LEN);
 	}
-	return h->kind >= RD_SEGMENT && h->kind <= RD_REFUSED && h->dst_qpn <= RD_QPN_MAX && h->src_qpn <= RD_QPN_MAX &&
-	       (h->run != 0 || h->kind == RD_REFUSED) && len <= RD_PACKET_MAX;
+	return h->kind >= RD_SEGMENT && h->kind <= RD_SEGMENTS && h->dst_qpn <= RD_QPN_MAX &&
+	       h->src_qpn <= RD_QPN_MAX && (h->run != 0 || h->kind == RD_REFUSED) && len <= RD_PACKET_MAX &&
+	       (h->kind != RD_SEGMENTS || parts_good(p, len, h->body));
 }
 
 uint32_t rd_build(uint8_t *p, const struct rd_hdr *h)

@@ -11,13 +11,15 @@
  *	 4  0 | destination QPN (24 bits)
  *	 8  0 | source QPN (24 bits)
  *	12  SEGMENT: Q_Key of the destination, or, in an answer to a Read or Atomic, the MSN of the request. TAKEN with
- *	    RD_F_BACK: how many segments of the run have been sent
+ *	    RD_F_BACK: how many segments of the run have been sent. SEGMENTS: 0
  *	16  run: the sender's number for this pair of QPs; a later run has a greater number (RFC 1982)
  *	20  the number of the receiver's run; 0: the sender does not know it yet
- *	24  SEGMENT: its number in the run, from 0. TAKEN: how many segments of the run were sent RD_SURE_NS ago
+ *	24  SEGMENT: its number in the run, from 0. SEGMENTS: the number of the first one. TAKEN: how many segments of
+ *	    the run were sent RD_SURE_NS ago
  *	28  how many segments of the receiver's run have had their turn
  *	32  with flag RD_F_MORE: which of the 64 segments behind the first missing one have had their turn (64 bits)
- *	    body: SEGMENT one DDP segment; REFUSED nothing, or what an RDMAP Terminate says (RFC 5040, 4.8)
+ *	    body: SEGMENT one DDP segment; SEGMENTS several, each behind the octets of struct rd_part; REFUSED
+ *	    nothing, or what an RDMAP Terminate says (RFC 5040, 4.8)
  *
  * A pair of QPs is made on first use from a bounded table. A pair at rest is small: its working memory comes from a
  * bounded pool when a segment arrives or a work request is taken, and goes back when nothing is under way. When the
@@ -37,6 +39,10 @@
  * A run is ordered or unordered. An unordered run consists of chains of segments, one chain for each message. A segment
  * has its turn when the segments before it in its chain have had theirs. So a lost segment delays its own message
  * alone, and work requests complete in any order. An ordered run is a single chain.
+ *
+ * Segments that are there at the same time share packets (SEGMENTS), as many as fit, when the peer has told that it
+ * takes such packets (RD_F_PACKS). Nothing waits for a packet to fill. Each segment of such a packet has its own number
+ * and its own turn, and may wait or fail by itself.
  *
  * A work request whose pair is full leaves the send queue and waits in a list of its pair, so that work requests behind
  * it for other peers go on. At most RD_SENDS work requests of a QP wait like this; then the queue stands still.
@@ -73,6 +79,8 @@
 #define RD_SEG_MAX  1360u       /* bytes of a DDP segment: a packet fits an MTU of 1500 over IPv6 */
 #define RD_TOLD     32u         /* ended runs whose errors are remembered, at most */
 #define RD_NEAR     64u         /* pairs that are found without their hash table; a power of two */
+#define RD_PARTS    RD_WIN      /* segments of a SEGMENTS, at most */
+#define RD_PART_LEN 8u          /* octets before each of them */
 #define RD_RNR_LAST 7u          /* rd_hdr.rnr: a sender with a larger value waits as long as the receiver does */
 #define RD_PROBE_NS RN_NS_PER_S /* how often a silent peer is asked whether it knows the pair */
 /*
@@ -85,16 +93,18 @@
 
 enum rd_kind {
 	RD_SEGMENT = 1,
-	RD_TAKEN,   /* has no segment; says how many segments have had their turn; refused when the pair is unknown */
-	RD_REFUSED, /* the run of the packet's receiver is over; never answered */
+	RD_TAKEN,    /* has no segment; says how many segments have had their turn; refused when the pair is unknown */
+	RD_REFUSED,  /* the run of the packet's receiver is over; never answered */
+	RD_SEGMENTS, /* several segments with numbers that follow each other */
 };
 
-#define RD_F_LOOSE 0x01u /* SEGMENT: the run is unordered */
-#define RD_F_FIRST 0x02u /* SEGMENT: the first of a chain */
-#define RD_F_LAST  0x04u /* SEGMENT: the last of a chain */
+#define RD_F_LOOSE 0x01u /* SEGMENT, SEGMENTS: the run is unordered */
+#define RD_F_FIRST 0x02u /* SEGMENT, or a part of SEGMENTS: the first of a chain */
+#define RD_F_LAST  0x04u /* SEGMENT, or a part of SEGMENTS: the last of a chain */
 #define RD_F_MORE  0x08u /* `more` follows the header */
-#define RD_F_MUCH  0x10u /* SEGMENT of an ordered run: the sender asks for promises */
+#define RD_F_MUCH  0x10u /* SEGMENT, SEGMENTS of an ordered run: the sender asks for promises */
 #define RD_F_BACK  0x20u /* TAKEN: the sender gives back all promises; rd_hdr.qkey: segments of the run sent so far */
+#define RD_F_PACKS 0x40u /* SEGMENT, SEGMENTS, TAKEN: the sender takes SEGMENTS */
 
 struct rd_hdr {
 	uint8_t kind;  /* enum rd_kind */
@@ -107,8 +117,23 @@ struct rd_hdr {
 	uint32_t body; /* parsed only: where the body begins */
 };
 
-/* Reads a packet's header. False: too short, an unknown kind, or an impossible number. */
+/* A segment of a SEGMENTS: what the octets before it say, and where the segment lies. */
+struct rd_part {
+	uint32_t len;       /* octets of the segment */
+	uint8_t flags, rnr; /* RD_F_FIRST, RD_F_LAST; as in rd_hdr */
+	uint32_t qkey;      /* as in rd_hdr, of a SEGMENT */
+	uint32_t at;        /* parsed only: where the segment begins in the packet */
+};
+
+/*
+ * Reads a packet's header. False: too short, an unknown kind, an impossible number, or a SEGMENTS whose parts do not
+ * fill the packet, or are empty or too many.
+ */
 RN_NODISCARD bool rd_parse(const uint8_t *p, uint32_t len, struct rd_hdr *h);
+/* Reads the part that begins at `at` in a packet of len octets. False: there is no whole part, or an empty one. */
+bool rd_part_parse(const uint8_t *p, uint32_t len, uint32_t at, struct rd_part *part);
+/* Writes the RD_PART_LEN octets before a segment. */
+void rd_part_build(uint8_t *p, const struct rd_part *part);
 /* Writes RD_HDR_LEN octets, and RD_MORE_LEN more if h->more is not 0. Returns how many. */
 uint32_t rd_build(uint8_t *p, const struct rd_hdr *h);
 
@@ -161,6 +186,7 @@ struct rd_work {
 	uint32_t acked;           /* number of our first segment that the peer has not taken */
 	uint64_t had;             /* loose; bit i: the peer has taken our segment acked + i */
 	uint32_t n_had;           /* number of bits set in `had` */
+	bool inside;              /* the last segment that was sent did not end its message */
 	bool sender;              /* the pair has taken work requests */
 	bool waits;               /* segment wait_number waits for a receive until wait_end */
 	bool chained;             /* peer_loose: the engine has a current chain, whose next segment is `at` */
@@ -240,6 +266,7 @@ struct rd_pair {
 	bool owes : 1;   /* the peer must get a report: of segments that had their turn, of promises, or as a probe */
 	bool loose : 1;  /* our run is unordered */
 	bool peer_loose : 1;
+	bool packs : 1; /* the peer takes SEGMENTS */
 	bool wrote : 1; /* what a pair at rest keeps of qp_msgs.wrote */
 };
 _Static_assert(sizeof(struct rd_pair) <= 96, "a pair at rest has grown");
@@ -267,13 +294,14 @@ struct rd_side {
 
 struct rd_stats {
 	uint64_t segs_in, segs_out;
-	uint64_t held;     /* segments that waited for their turn or for a receive */
-	uint64_t refused;  /* runs that ended in an error, and packets that were refused */
-	uint64_t no_pair;  /* packets and work requests for which no pair was free */
-	uint64_t no_work;  /* how often a queue stood still, or a segment was refused, for want of working memory */
-	uint64_t evicted;  /* resting pairs that were ended to make room */
-	uint64_t bad;      /* impossible or late packets */
-	uint64_t rnr_ends; /* runs that ended because no receive was posted in time */
+	uint64_t packs_out; /* packets with several segments that were sent */
+	uint64_t held;      /* segments that waited for their turn or for a receive */
+	uint64_t refused;   /* runs that ended in an error, and packets that were refused */
+	uint64_t no_pair;   /* packets and work requests for which no pair was free */
+	uint64_t no_work;   /* how often a queue stood still, or a segment was refused, for want of working memory */
+	uint64_t evicted;   /* resting pairs that were ended to make room */
+	uint64_t bad;       /* impossible or late packets */
+	uint64_t rnr_ends;  /* runs that ended because no receive was posted in time */
 };
 
 /* A peer's run that has ended: how many of its segments had had their turn, and the RDMAP Terminate that ended it. */

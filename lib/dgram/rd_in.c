@@ -119,6 +119,13 @@ static void in_refused(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx)
 	rd_route(d, qp);
 }
 
+/* Notes the run of a packet of the peer, and whether the peer takes SEGMENTS. */
+static void note_peer(struct rd_pair *p, const struct rd_hdr *h)
+{
+	p->peer_run = h->run;
+	p->packs = (h->flags & RD_F_PACKS) != 0;
+}
+
 /*
  * The pair that a segment belongs to, which is made if necessary. NULL: there is none. *refused then says whether the
  * peer must be told; it must not be if the segment is of an earlier run.
@@ -151,7 +158,7 @@ static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd
 	if (p == NULL)
 		p = rd_make(d, qp, rx->addr, h->src_qpn);
 	if (p != NULL)
-		p->peer_run = h->run;
+		note_peer(p, h);
 	return p;
 }
 
@@ -167,10 +174,10 @@ static bool is_answer(const uint8_t *seg, uint32_t len)
 }
 
 /* Whether the segment's number is in the window, and the segment has not come yet. */
-static bool in_window(struct rd_pair *p, const struct rd_hdr *h)
+static bool in_window(struct rd_pair *p, const struct rd_seg *s)
 {
-	const uint32_t ahead = h->number - p->next;
-	const bool loose = (h->flags & RD_F_LOOSE) != 0;
+	const uint32_t ahead = s->number - p->next;
+	const bool loose = (s->flags & RD_F_LOOSE) != 0;
 	struct rd_work *k = p->k;
 
 	if (loose != p->peer_loose) {
@@ -179,12 +186,55 @@ static bool in_window(struct rd_pair *p, const struct rd_hdr *h)
 		p->peer_loose = loose;
 	}
 	if (!loose)
-		return ahead < RD_WIN + k->promised && *rd_held(k, h->number) == NULL;
-	return ahead < RD_SPAN && (k->map >> ahead & 1) == 0 && *rd_held(k, h->number) == NULL &&
+		return ahead < RD_WIN + k->promised && *rd_held(k, s->number) == NULL;
+	return ahead < RD_SPAN && (k->map >> ahead & 1) == 0 && *rd_held(k, s->number) == NULL &&
 	       (ahead == 0 || k->holds < RD_WIN);
 }
 
-static uint32_t in_segment(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, uint8_t *answer)
+/* Takes a segment, which has come in a packet of the pair. False: the pair has ended. */
+static bool take_one(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s)
+{
+	if (rn_unlikely(s->asked != p->qp->qkey) && !is_answer(s->p, s->len)) {
+		d->qp->stats.ud_qkey++;
+		p->k->m.err = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_ACCESS, false);
+		p->k->m.err.hdrct = IW_HDRCT_LEN | IW_HDRCT_DDP;
+		rd_fail(d, p, s->p, s->len);
+		return false;
+	}
+	if (!in_window(p, s)) {
+		d->stats.bad++;
+		return true;
+	}
+	d->stats.segs_in++;
+	const enum rd_turn t = rd_take_turn(d, p, s);
+	if (t == RD_TURN_NEXT) /* further segments of a packet may lie behind those that are kept */
+		return p->k->holds == 0 || rd_take_held(d, p);
+	if (t != RD_TURN_ENDED)
+		rd_keep(d, p, s, t == RD_TURN_WAITS);
+	return t != RD_TURN_ENDED;
+}
+
+/* Takes the segments of a SEGMENTS, one after the other. False: the pair has ended. */
+static bool take_parts(struct rd_ctx *d, struct rd_pair *p, const struct rd_rx *rx)
+{
+	const uint8_t loose = rx->h->flags & RD_F_LOOSE;
+	uint32_t at = rx->h->body, number = rx->h->number;
+	struct rd_part part;
+
+	for (; at < rx->len && rd_part_parse(rx->p, rx->len, at, &part); at = part.at + part.len) {
+		const struct rd_seg s = { .p = rx->p + part.at,
+					  .len = part.len,
+					  .number = number++,
+					  .asked = part.qkey,
+					  .flags = part.flags | loose,
+					  .rnr = part.rnr };
+		if (!take_one(d, p, &s))
+			return false;
+	}
+	return true;
+}
+
+static bool take_segments(struct rd_ctx *d, struct rd_pair *p, const struct rd_rx *rx)
 {
 	const struct rd_seg s = { .p = rx->p + rx->h->body,
 				  .len = rx->len - rx->h->body,
@@ -192,6 +242,12 @@ static uint32_t in_segment(struct rd_ctx *d, struct qp *qp, const struct rd_rx *
 				  .asked = rx->h->qkey,
 				  .flags = rx->h->flags,
 				  .rnr = rx->h->rnr };
+
+	return rx->h->kind == RD_SEGMENTS ? take_parts(d, p, rx) : take_one(d, p, &s);
+}
+
+static uint32_t in_segments(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, uint8_t *answer)
+{
 	bool refused;
 
 	struct rd_pair *p = pair_for(d, qp, rx, &refused);
@@ -204,27 +260,8 @@ static uint32_t in_segment(struct rd_ctx *d, struct qp *qp, const struct rd_rx *
 		rd_end(d, p, RD_END_FAIL, false);
 		return refuse(d, rx, answer);
 	}
-	if (rn_unlikely(rx->h->qkey != qp->qkey) && !is_answer(s.p, s.len)) {
-		d->qp->stats.ud_qkey++;
-		p->k->m.err = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_ACCESS, false);
-		p->k->m.err.hdrct = IW_HDRCT_LEN | IW_HDRCT_DDP;
-		rd_fail(d, p, s.p, s.len);
-		return 0;
-	}
-	if (!take_acks(d, p, rx->h))
-		return 0;
-	if (!in_window(p, rx->h)) {
-		d->stats.bad++;
-		return 0;
-	}
-	d->stats.segs_in++;
 	rd_arm_probe(d);
-	const enum rd_turn t = rd_take_turn(d, p, &s);
-	if (t == RD_TURN_ENDED)
-		return 0;
-	if (t != RD_TURN_NEXT)
-		rd_keep(d, p, &s, t == RD_TURN_WAITS);
-	else if (p->k->holds > 0 && !rd_take_held(d, p))
+	if (!take_acks(d, p, rx->h) || !take_segments(d, p, rx))
 		return 0;
 	if (rx->h->flags & RD_F_MUCH)
 		rd_promise(d, p);
@@ -263,7 +300,7 @@ static uint32_t in_taken(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx
 
 	if (p == NULL || !told_of(p, rx->h))
 		return refuse(d, rx, answer);
-	p->peer_run = rx->h->run;
+	note_peer(p, rx->h);
 	if (!take_acks(d, p, rx->h))
 		return 0;
 	if (rx->h->flags & RD_F_BACK)
@@ -285,7 +322,8 @@ uint32_t rd_in(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, uint8_t 
 		return 0;
 	}
 	switch ((enum rd_kind)rx->h->kind) {
-	case RD_SEGMENT: return in_segment(d, qp, rx, answer);
+	case RD_SEGMENT:
+	case RD_SEGMENTS: return in_segments(d, qp, rx, answer);
 	case RD_TAKEN: return in_taken(d, qp, rx, answer);
 	case RD_REFUSED: in_refused(d, qp, rx); return 0;
 	}

@@ -28,6 +28,7 @@ static struct rd_hdr hdr_of(struct rd_pair *p, enum rd_kind kind)
 {
 	p->owes = false;
 	return (struct rd_hdr){ .kind = (uint8_t)kind,
+				.flags = kind != RD_REFUSED ? RD_F_PACKS : 0,
 				.dst_qpn = p->peer_qpn,
 				.src_qpn = p->qpn,
 				.qkey = p->k != NULL ? p->k->qkey : 0,
@@ -51,17 +52,22 @@ static uint32_t out_refused(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 	return at + len;
 }
 
-/* What out_segment() learns from hand(). */
-struct handed {
-	enum qp_pull v; /* FAILED: the work request has failed */
-	bool room;      /* rd_send elements were all in use, so a work request may wait in the queue for one */
+/* What filling a packet has led to. */
+struct filled {
+	uint8_t *body;
+	uint32_t max, len;   /* octets of the body: at most, and so far */
+	uint32_t n;          /* segments */
+	bool parts;          /* the octets of struct rd_part are before each segment */
+	struct rd_part part; /* of the last segment */
+	enum qp_pull v;      /* FAILED: the work request that is next has failed, and so has the pair */
+	bool room;           /* rd_send elements were all in use, so a work request may wait in the queue for one */
 };
 
 /*
- * Gives the engine the pair's next work request. False: there is none, the engine is busy with earlier ones, or o->v
+ * Gives the engine the pair's next work request. False: there is none, the engine is busy with earlier ones, or f->v
  * says that the work request has failed.
  */
-static bool hand(struct rd_ctx *d, struct rd_pair *p, struct handed *o)
+static bool hand(struct rd_ctx *d, struct rd_pair *p, struct filled *f)
 {
 	struct rn_slist *spare = &rd_side_of(p->qp)->spare;
 	struct rd_send *x;
@@ -69,10 +75,10 @@ static bool hand(struct rd_ctx *d, struct rd_pair *p, struct handed *o)
 	if (!qp_takes(&p->k->m) || (x = rn_slist_pop(&p->k->sends, struct rd_send, link)) == NULL)
 		return false;
 	p->k->qkey = x->qkey;
-	o->v = qp_hand(d->qp, &p->k->m, &x->s, x->why);
-	o->room |= rn_slist_empty(spare);
+	f->v = qp_hand(d->qp, &p->k->m, &x->s, x->why);
+	f->room |= rn_slist_empty(spare);
 	rn_slist_push_back(spare, &x->link);
-	return o->v != QP_PULL_FAILED;
+	return f->v != QP_PULL_FAILED;
 }
 
 /* Whether the engine may have a segment of the pair, or a work request waits for the engine. */
@@ -82,45 +88,86 @@ static bool any_segment(const struct rd_work *k)
 	       !rn_slist_empty(&k->sends);
 }
 
-/*
- * Writes the engine's next segment to `at`, behind the header. Returns its length; 0: there is none now; *gone: there
- * is none because the pair has ended. h gets the segment's flags and Q_Key (or MSN of the request).
- */
-static uint32_t out_segment(struct rd_ctx *d, struct rd_pair *p, uint8_t *at, struct rd_hdr *h, bool *gone)
+/* Length of the engine's next segment, without the rd_part before it; 0: there is none now, f->v says why. */
+static uint32_t next_len(struct rd_ctx *d, struct rd_pair *p, struct filled *f)
 {
-	const uint32_t max = p->k->map != 0 ? RD_SEG_MAX - RD_MORE_LEN : RD_SEG_MAX;
-	const bool first = p->k->m.src == QP_SRC_NONE;
-	struct qp *qp = p->qp;
-	struct rn_iov iov[QP_SEG_SLICES];
-	uint8_t inl[QP_MAX_INLINE], head[QP_SEG_HDR_MAX];
-	struct qp_seg seg = { .hdr = head, .inl = inl, .iov = iov };
-	struct handed o = { .v = QP_PULL_NONE };
-	uint32_t len;
+	uint32_t len = 0;
 
-	if (first) /* not in the middle of a message: hand() sets p->k->qkey, which the message still needs */
-		(void)hand(d, p, &o);
+	f->v = QP_PULL_NONE;
+	if (!p->k->inside) /* not in the middle of a message: hand() sets p->k->qkey, which the message still needs */
+		(void)hand(d, p, f);
 	do {
-		if (o.v != QP_PULL_FAILED)
-			o.v = qp_peek(d->qp, &p->k->m, max, &len);
-	} while (o.v == QP_PULL_NONE && hand(d, p, &o)); /* look again: a request without segments may be done */
-	h->qkey = o.v == QP_PULL_OK && p->k->m.src == QP_SRC_RESP ? qp_asked(&p->k->m) : p->k->qkey;
-	if (o.v == QP_PULL_OK)
-		o.v = qp_pull(d->qp, &p->k->m, max, &seg);
-	if (p->loose)
-		h->flags = (uint8_t)(RD_F_LOOSE | (first ? RD_F_FIRST : 0) |
-				     (p->k->m.src == QP_SRC_NONE ? RD_F_LAST : 0));
-	*gone = o.v == QP_PULL_FAILED;
-	if (*gone)
-		rd_fail(d, p, NULL, 0);
-	else if (o.room)
-		rd_route(d, qp);
-	*gone |= p->state != RD_UP;
-	if (*gone || o.v != QP_PULL_OK)
-		return 0;
+		if (f->v != QP_PULL_FAILED)
+			f->v = qp_peek(d->qp, &p->k->m, f->max, &len);
+	} while (f->v == QP_PULL_NONE && hand(d, p, f)); /* look again: a request without segments may be done */
+	return f->v == QP_PULL_OK ? len : 0;
+}
+
+/* Writes the engine's next segment, of which next_len() has told. False: there is none, f->v says why. */
+static bool put_segment(struct rd_ctx *d, struct rd_pair *p, struct filled *f)
+{
+	uint8_t inl[QP_MAX_INLINE], head[QP_SEG_HDR_MAX], *at = f->body + f->len;
+	struct rd_work *k = p->k;
+	const bool first = !k->inside;
+	struct rn_iov iov[QP_SEG_SLICES];
+	struct qp_seg seg = { .hdr = head, .inl = inl, .iov = iov };
+	const uint32_t qkey = k->m.src == QP_SRC_RESP ? qp_asked(&k->m) : k->qkey;
+
+	f->v = qp_pull(d->qp, &k->m, f->max, &seg);
+	k->inside = k->m.src != QP_SRC_NONE;
+	if (f->v != QP_PULL_OK)
+		return false;
+	f->part.qkey = qkey;
+	f->part.rnr = p->qp->rnr_told;
+	f->part.flags = p->loose ? (uint8_t)((first ? RD_F_FIRST : 0) | (k->inside ? 0 : RD_F_LAST)) : 0;
+	f->part.len = seg.hdr_len + seg.len;
+	if (f->parts) {
+		rd_part_build(at, &f->part);
+		at += RD_PART_LEN;
+		f->len += RD_PART_LEN;
+	}
 	memcpy(at, head, seg.hdr_len);
 	rn_iov_gather(iov, seg.n, at + seg.hdr_len, seg.len);
-	*rd_wr_of(p->k, p->sent) = seg.wr;
-	return seg.hdr_len + seg.len;
+	f->len += f->part.len;
+	f->n++;
+	*rd_wr_of(k, p->sent++) = seg.wr;
+	return true;
+}
+
+/*
+ * Writes the segments of one packet: those that are there now and fit, if the peer takes SEGMENTS, else one. No message
+ * is cut because little room is left.
+ */
+static void fill(struct rd_ctx *d, struct rd_pair *p, struct filled *f)
+{
+	uint32_t len;
+
+	while (f->n < RD_PARTS && rd_may_send(p) && any_segment(p->k) && (len = next_len(d, p, f)) > 0) {
+		if (f->n == 0)
+			f->parts = p->packs && len + 2 * RD_PART_LEN + DDP_TAGGED_HDR_LEN <= f->max;
+		else if (RD_PART_LEN + len > f->max - f->len)
+			return;
+		if (!put_segment(d, p, f) || !f->parts)
+			return;
+	}
+}
+
+/* The header of the packet with the segments that were written, of which the first has this number. */
+static struct rd_hdr segments_hdr(struct rd_pair *p, struct filled *f, uint32_t number)
+{
+	struct rd_hdr h = hdr_of(p, f->n > 1 ? RD_SEGMENTS : RD_SEGMENT);
+
+	h.number = number;
+	h.flags |= p->loose ? RD_F_LOOSE : 0;
+	h.qkey = 0;
+	if (f->n > 1)
+		return h;
+	h.flags |= f->part.flags;
+	h.qkey = f->part.qkey;
+	h.rnr = f->part.rnr;
+	if (f->parts) /* the segment has remained alone */
+		memmove(f->body, f->body + RD_PART_LEN, f->len -= RD_PART_LEN);
+	return h;
 }
 
 bool rd_more(struct rd_ctx *d, struct rd_pair *p)
@@ -137,11 +184,32 @@ bool rd_more(struct rd_ctx *d, struct rd_pair *p)
 	return false;
 }
 
+/* Ends the pair whose work request has failed, or gives work requests to pairs if there is room for them now. */
+static void after_fill(struct rd_ctx *d, struct rd_pair *p, const struct filled *f)
+{
+	if (f->v == QP_PULL_FAILED)
+		rd_fail(d, p, NULL, 0);
+	else if (f->room)
+		rd_route(d, p->qp);
+}
+
+/* Writes a packet without segments, if one is due. f: the engine has no segment now. */
+static uint32_t out_taken(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf, const struct filled *f)
+{
+	after_fill(d, p, f);
+	if (f->v == QP_PULL_FAILED || p->state != RD_UP)
+		return 0;
+	if (!p->owes) {
+		rd_rest(d, p);
+		return 0;
+	}
+	struct rd_hdr h = hdr_of(p, RD_TAKEN);
+	rd_ask_room(d, p, &h);
+	return rd_build(buf, &h);
+}
+
 uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 {
-	uint32_t len = 0;
-	bool gone = false;
-
 	if (p->state == RD_FREE || p->state == RD_GONE)
 		return 0;
 	if (p->state == RD_ENDED)
@@ -153,27 +221,19 @@ uint32_t rd_out(struct rd_ctx *d, struct rd_pair *p, uint8_t *buf)
 	if (p->rests)
 		return 0;
 	p->k->used = d->qp->now;
-	struct rd_hdr h = { .flags = 0 }; /* out_segment() sets flags and qkey */
-	const uint32_t at = RD_HDR_LEN + (p->k->map != 0 ? RD_MORE_LEN : 0);
-	if (rd_may_send(p) && any_segment(p->k))
-		len = out_segment(d, p, buf + at, &h, &gone);
-	if (gone)
-		return 0;
-	if (len == 0 && !p->owes) {
-		rd_rest(d, p);
-		return 0;
-	}
-	const uint8_t flags = h.flags;
-	const uint32_t qkey = h.qkey;
-	h = hdr_of(p, len > 0 ? RD_SEGMENT : RD_TAKEN);
-	if (len > 0) {
-		h.flags = flags;
-		h.qkey = qkey;
-		h.rnr = p->qp->rnr_told;
-		h.number = p->sent++;
-		rd_arm_probe(d);
-		d->stats.segs_out++;
-	}
+	const uint32_t more = p->k->map != 0 ? RD_MORE_LEN : 0, number = p->sent;
+	struct filled f = { .body = buf + RD_HDR_LEN + more, .max = RD_SEG_MAX - more, .v = QP_PULL_NONE };
+	fill(d, p, &f);
+	if (f.n == 0)
+		return out_taken(d, p, buf, &f);
+	struct rd_hdr h = segments_hdr(p, &f, number);
+	d->stats.segs_out += f.n;
+	d->stats.packs_out += f.n > 1;
+	rd_arm_probe(d);
 	rd_ask_room(d, p, &h);
-	return rd_build(buf, &h) + len;
+	const uint32_t len = rd_build(buf, &h) + f.len;
+	if (rn_unlikely(f.v == QP_PULL_FAILED))
+		rd_put(d, p); /* the caller still has the pair: its place must not be used for another one yet */
+	after_fill(d, p, &f);
+	return len;
 }

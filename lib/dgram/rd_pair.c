@@ -251,7 +251,7 @@ bool rd_wake(struct rd_ctx *d, struct rd_pair *p)
 	k->mark_at = d->qp->now;
 	k->had = k->map = 0;
 	k->n_had = k->n_chains = k->holds = k->term_len = 0;
-	k->sender = k->waits = k->chained = k->gives = k->back = false;
+	k->inside = k->sender = k->waits = k->chained = k->gives = k->back = false;
 	k->promised = k->more = 0;
 	k->void_at = p->sent;
 	k->m = (struct qp_msgs){ .keeps = true, .unordered = p->loose };

@@ -149,7 +149,7 @@ void rd_ask_room(struct rd_ctx *d, struct rd_pair *p, struct rd_hdr *h)
 
 	if (k == NULL)
 		return;
-	if (h->kind == RD_SEGMENT) {
+	if (h->kind != RD_TAKEN) {
 		k->back = false;
 		if (!p->loose && p->sent - k->acked > RD_WIN / 2 && rd_widen(d, p))
 			h->flags |= RD_F_MUCH;

@@ -85,7 +85,7 @@ def a_header_that_cannot_be_is_dropped_and_acknowledged(x):
     x.works()
     p, ddp = x.pair, x.attack()
     good = lambda **how: p.packet(SEGMENT, ddp, **{"number": p.number, **how})
-    for wrong in (lambda: b"\0" + good()[1:], lambda: b"\4" + good()[1:], lambda: good(dst=1 << 24 | x.qpn),
+    for wrong in (lambda: b"\0" + good()[1:], lambda: b"\5" + good()[1:], lambda: good(dst=1 << 24 | x.qpn),
                   lambda: good(src=1 << 24 | p.mine), lambda: good(run=0), lambda: good()[:31], lambda: b"",
                   lambda: p.packet(SEGMENT, tagged(WRITE, x.stag, x.where, bytes(1347)), number=p.number)):
         x.dropped("rd_bad", lambda wrong=wrong: x.d.deliver(wrong()))

@@ -17,13 +17,14 @@ QKEY = 0x1234  # the Q_Key of rd_ends.c
 COUNTER, SLOTS = 64, 4  # the memory of rd_ends.c: a counter, then slots
 RETRY_EXC, REM_ACCESS = 12, 10
 numbers = itertools.count(10)
+hosts = itertools.count(10)
 WHERE, STAG = 0x7f0000100000, 0x5500aa  # address and STag of our own store
 
 
 def device():
     """Makes a device with an address of its own."""
     daemon()
-    host = f"10.79.0.{next(numbers)}"
+    host = f"10.79.0.{next(hosts)}"
     wire.run("ip", "addr", "add", f"{host}/24", "dev", "rt0")
     return Device(host, ADDR)
 

@@ -30,7 +30,7 @@
 
 #define PATIENCE_US 60000000 /* longer is a hang */
 #define SLOTS       4u
-#define BURST       8u    /* messages under way at a time */
+#define BURST       24u   /* messages under way at a time */
 #define MESSAGES    4096u /* most messages that an unordered store takes */
 #define SENDS       512u
 #define RECVS       16u

@@ -20,15 +20,16 @@ from wire_check import crc32c
 PORT = 4793
 HELLO, COOKIE, DATA, ACK, UNKNOWN = range(32, 37)
 F_COOKIE, F_TWICE, F_LATE, F_MUCH = 1, 2, 4, 8
-SEGMENT, TAKEN, REFUSED = 1, 2, 3
-LOOSE, FIRST, LAST, MORE, MUCH, BACK = 1, 2, 4, 8, 16, 32
+SEGMENT, TAKEN, REFUSED, SEGMENTS = 1, 2, 3, 4
+LOOSE, FIRST, LAST, MORE, MUCH, BACK, PACKS = 1, 2, 4, 8, 16, 32, 64
 ATOMIC_REQ, ATOMIC_RESP = 10, 11
 HEAD, RD_HEAD, SEG_MAX, WINDOW, SEGS = 28, 32, 1360, 256, 16
 SPAN, MAP = 64, 8
+PART, PARTS = 8, 16  # octets before each segment of a SEGMENTS, and how many segments it has at most
 AGAIN = 0.2  # seconds; what is not answered within this time is sent again
 
 Packet = namedtuple("Packet", "kind flags ranges src dst flow token number stamp hold body")
-Carried = namedtuple("Carried", "kind flags dst src qkey run peer_run number taken more body rnr room")
+Carried = namedtuple("Carried", "kind flags dst src qkey run peer_run number taken more body rnr room packs")
 
 
 def now_us():
@@ -86,17 +87,37 @@ def decode_carried(body):
     word, *rest = struct.unpack_from(">8I", body)
     flags = word >> 16 & 255
     more = struct.unpack_from(">Q", body, RD_HEAD)[0] if flags & MORE else 0
-    c = Carried(word >> 24, flags & ~MORE, *rest, more, body[RD_HEAD + (MAP if flags & MORE else 0):],
-                word >> 8 & 255, word & 255)
-    assert c.rnr <= (7 if c.kind == SEGMENT else 0) and c.kind in (SEGMENT, TAKEN, REFUSED), c
-    assert flags <= 63 and bool(flags & MORE) == (more != 0), ("flags", flags, c)
-    assert c.flags in {TAKEN: (0, BACK), REFUSED: (0,), SEGMENT: (0, MUCH)}[c.kind] or \
+    c = Carried(word >> 24, flags & ~MORE & ~PACKS, *rest, more, body[RD_HEAD + (MAP if flags & MORE else 0):],
+                word >> 8 & 255, word & 255, bool(flags & PACKS))
+    assert c.rnr <= (7 if c.kind == SEGMENT else 0) and c.kind in (SEGMENT, TAKEN, REFUSED, SEGMENTS), c
+    assert flags <= 127 and bool(flags & MORE) == (more != 0), ("flags", flags, c)
+    assert c.flags in {TAKEN: (0, BACK), REFUSED: (0,), SEGMENT: (0, MUCH), SEGMENTS: (0, MUCH, LOOSE)}[c.kind] or \
         c.flags & LOOSE and c.kind == SEGMENT and c.flags < MUCH, c
+    assert not c.packs or c.kind != REFUSED, c
     assert c.kind != REFUSED or c.room == 0, c
     assert c.dst < 1 << 24 and c.src < 1 << 24 and (c.run or c.kind == REFUSED), c
     assert c.kind != REFUSED or c.number == 0, c
-    assert c.kind == SEGMENT and c.body or c.kind == TAKEN and not c.body or c.kind == REFUSED, c
+    assert c.kind in (SEGMENT, SEGMENTS) and c.body or c.kind == TAKEN and not c.body or c.kind == REFUSED, c
     return c
+
+
+def part(ddp, qkey, flags=0, rnr=0, length=None):
+    """A part of a SEGMENTS."""
+    return struct.pack(">HBBI", len(ddp) if length is None else length, flags, rnr, qkey) + ddp
+
+
+def parts_of(c):
+    """Takes a SEGMENTS apart: for each segment, what a SEGMENT of its own would have said."""
+    at, out = 0, []
+    while at < len(c.body):
+        length, flags, rnr, qkey = struct.unpack_from(">HBBI", c.body, at)
+        at += PART + length
+        assert 0 < length and at <= len(c.body) and rnr <= 7, (length, flags, rnr, c)
+        assert flags & ~(FIRST | LAST) == 0 and (c.flags & LOOSE or not flags), (flags, c)
+        out.append(c._replace(kind=SEGMENT, flags=c.flags | flags, qkey=qkey, number=c.number + len(out) & 0xFFFFFFFF,
+                              rnr=rnr, body=c.body[at - length:at]))
+    assert 2 <= len(out) <= PARTS, ("segments of a packet", len(out), c)
+    return out
 
 
 class Incoming:
@@ -309,6 +330,10 @@ class Pair:
         self.edge = SEGS      # the other end may send segments whose number is below this one
         self.given_back = 0   # how often the other end has given room back
         self.waits = set()    # numbers of the other end's unordered run whose turn this pair holds back
+        self.packs = False    # True: our packets tell that we take SEGMENTS
+        self.said = False     # True: a packet of ours has told so
+        self.packed = []      # of each SEGMENTS that has come, how many segments it had
+        self.takes = None     # whether the packets of the other end's run tell that it takes SEGMENTS
 
     # ---- sending ----
 
@@ -316,6 +341,9 @@ class Pair:
         how = {"dst": self.qpn, "src": self.mine, "qkey": self.qkey, "run": self.run, "peer_run": self.peer_run,
                "taken": self.next, "room": self.room * (kind != REFUSED),
                "more": sum(1 << n - self.next - 1 for n in self.turned if n > self.next), **other}
+        if self.packs and kind != REFUSED:
+            how["flags"] = how.get("flags", 0) | PACKS
+            self.said = True
         if how["room"] and how["taken"] == self.next:
             self.edge = max(self.edge, self.next + SEGS * how["room"])
         return carried(kind, body=body, **how)
@@ -324,6 +352,13 @@ class Pair:
         number, self.number = self.number, self.number + 1
         return self.packet(SEGMENT, ddp, **{"number": number, "flags": (LOOSE | FIRST | LAST) * self.loose |
                                               MUCH * self.much, **other})
+
+    def together(self, *ddp, flags=None, **other):
+        """One packet with these segments. flags: of each segment; None: each is a chain, if our run is unordered."""
+        number, self.number = self.number, self.number + len(ddp)
+        flags = flags or [(FIRST | LAST) * self.loose] * len(ddp)
+        return self.packet(SEGMENTS, b"".join(part(d, self.qkey, f) for d, f in zip(ddp, flags)),
+                           **{"number": number, "qkey": 0, "flags": LOOSE * self.loose | MUCH * self.much, **other})
 
     def chain(self, *ddp, **other):
         """Makes the packets of one message."""
@@ -370,6 +405,8 @@ class Pair:
         assert c.peer_run in (0, self.run), ("peer_run is not our run", c)
         assert self.peer_run in (0, c.run), ("the other end's run has changed", c)
         self.peer_run = c.run
+        assert self.takes in (None, c.packs), ("some packets of a run have the flag PACKS, and some have not", c)
+        self.takes = c.packs
         if c.peer_run:
             assert c.taken <= self.number, ("the other end reports a number that was not sent", self.number, c)
             self.told = max(self.told, c.taken)  # packets may arrive in any order
@@ -385,6 +422,15 @@ class Pair:
                 assert c.qkey == self.next and not self.held, ("gives back before all is taken", c)
                 self.given_back, self.edge = self.given_back + 1, 0
             return
+        if c.kind == SEGMENTS:
+            assert self.said, ("an end that has not told that it takes SEGMENTS gets one", c)
+            self.packed.append(len(parts_of(c)))
+        for s in parts_of(c) if c.kind == SEGMENTS else [c]:
+            self.keep(s)
+        self.take()
+
+    def keep(self, c):
+        """Keeps a segment until its turn."""
         answer = c.body[1] & 15 in (READ_RESP, ATOMIC_RESP)
         assert c.qkey == self.my_qkey or answer, ("the Q_Key is wrong", c)
         assert not answer or 1 <= c.qkey <= self.msn[1], ("c.qkey is not the MSN of a request", c)
@@ -393,7 +439,6 @@ class Pair:
         assert self.next <= c.number < self.next + span and c.number not in self.held, ("number", self.next, c)
         assert c.number not in self.turned and len(self.held) < (SEGS if c.flags & LOOSE else span), (self.next, c)
         self.held[c.number], self.flags[c.number] = c.body, c.flags
-        self.take()
 
     def take(self):
         """Takes the held segments whose turn has come."""

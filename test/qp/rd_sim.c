@@ -51,7 +51,8 @@ static void send_hdr(uint32_t from, const struct udpr_hdr *h, uint32_t user)
 	if (h->kind == UDPR_DATA) {
 		memcpy(b + len, n->buf[user].b, n->buf[user].len);
 		if (sim.old) {
-			b[len + 1] &= (uint8_t) ~(RD_F_MUCH | RD_F_BACK);
+			assert_int_not_equal(b[len], RD_SEGMENTS);
+			b[len + 1] &= (uint8_t) ~(RD_F_MUCH | RD_F_BACK | RD_F_PACKS);
 			b[len + 3] = 0;
 		}
 		len += n->buf[user].len;
@@ -384,6 +385,7 @@ uint32_t rd_post(uint32_t i, const struct rd_wr *w)
 	n->ops[id].given = true;
 	memcpy(slots.to.addr, addr_of[!i], RD_ADDR_LEN);
 	slots.w.sge[0] = rig_sge(n->n, AT_SRC + id * OP_MAX, n->ops[id].len);
+	slots.w.sge[0].lkey ^= w->broken ? 0x100 : 0;
 	slots.w.raddr = RIG_IOVA(!i) + (adds ? AT_WORD : reads ? AT_CONST : AT_DST + id * OP_MAX);
 	if (adds)
 		slots.w.atomic.operand = 1;

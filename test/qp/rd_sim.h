@@ -79,7 +79,7 @@ extern struct sim {
 	struct rd_frame wire[WIRE];
 	uint32_t on_wire, loss, twice, late, lost, folds;
 	bool faults;
-	bool old;  /* one of the nodes knows nothing of promises */
+	bool old;  /* one of the nodes knows nothing of promises and of packets with several segments */
 	bool hole; /* the network drops packet hole_at of node 0, each time */
 	uint32_t hole_at;
 } sim;
@@ -102,7 +102,8 @@ extern uint32_t rd_sim_works;
 struct rd_wr {
 	uint8_t op, from, to;
 	uint32_t len, qkey;
-	bool wrong; /* with a wrong remote STag */
+	bool wrong;  /* with a wrong remote STag */
+	bool broken; /* with a wrong local STag */
 };
 
 /* Runs the simulation for this time, ns. */

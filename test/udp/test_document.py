@@ -87,12 +87,23 @@ def packet(number, stamp, back, kind, qkey, mine, taken, body=b"", flags=0):
                     struct.pack(">8I", kind << 24 | flags << 16, *qpns, qkey, *runs, mine, taken) + body)
 
 
+def send(msn):
+    return struct.pack(">BBIIII", DDP_UNTAGGED_LAST, RDMAP_SEND, 0, 0, msn, 0)
+
+
+def part(patience, flags, segment):
+    return struct.pack(">HBBI", len(segment), flags, patience, 0x11111111) + segment
+
+
 DATAGRAMS = {
     "rd_segment": packet(8, 1020, False, 1, 0x11111111, 5, 2, SEGMENT + b"datagram"),
     # the first segment of a chain. `taken` and `more` say: of the other end's run segment 2 is the first whose turn has
     # not come, and the turns of 3, 4 and 6 have come
     "rd_chain": packet(9, 1030, False, 1, 0x11111111, 6, 2, struct.pack(">Q", 0xb) + SEGMENT[:1].replace(b"A", b"\1") +
                        SEGMENT[1:] + b"datagram", flags=0x0b),
+    # two Sends: the length of each segment, its flags, its patience and its Q_Key stand before it
+    "rd_segments": packet(10, 1040, False, 4, 0, 7, 2, part(3, 0, send(4) + b"data") + part(0, 0, send(5) + b"gram"),
+                          flags=0x40),
     "rd_taken": packet(4, 2000, True, 2, 0, 0, 6),
     # RDMAP, remote protection, access rights; then length and DDP header of the offending segment
     "rd_refused": packet(4, 2000, True, 3, 0, 0, 5, struct.pack(">BBBBH", 0x01, 0x02, 0xc0, 0, 26) + SEGMENT),
@@ -173,11 +184,12 @@ def the_packets_of_reliable_datagrams_are_those_of_the_header():
     header = text("lib/dgram/rd.h")
     enum = re.search(r"enum rd_kind \{(.*?)\};", header, re.S).group(1)
     code = [(str(n), name) for n, name in enumerate(re.findall(r"^\s*(RD_\w+)", enum, re.M), 1)]
-    assert re.findall(r"^\| (\d+) \| `(RD_\w+)` \|", DOCUMENT, re.M) == code and len(code) == 3, code
+    assert re.findall(r"^\| (\d+) \| `(RD_\w+)` \|", DOCUMENT, re.M) == code and len(code) == 4, code
     number = {name: int(n) for name, n in re.findall(r"^#define (RD_\w+) +(\d+)u", header, re.M)}
     chapter = re.search(r"^## Reliable datagrams\n(.*?)^## ", DOCUMENT, re.S | re.M).group(1)
     longest = number["RD_HDR_LEN"] + number["RD_SEG_MAX"]
     for said in (f"{number['RD_SEG_MAX']:,} octets at most", f"longer than {longest:,} octets",
+                 f"1 to {number['RD_WIN']} segments",
                  f"{number['RD_WIN']} or more above", f"one of the {number['RD_WIN']} from",
                  f"more than {number['RD_DEPTH']}\n", f"the bound is {number['RD_SPAN']}",
                  f"unordered run {number['RD_SPAN']})",

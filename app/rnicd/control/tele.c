@@ -323,7 +323,8 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 	T(nudges), T(setup_timeouts), T(close_timeouts), T(resets), T(tcp_timeouts), T(opened), T(closed);
 #undef T
 #define T(name) U64(d, "rd_" #name, sum.rd.name)
-	T(segs_in), T(segs_out), T(held), T(refused), T(no_pair), T(no_work), T(evicted), T(bad), T(rnr_ends);
+	T(segs_in), T(segs_out), T(packs_out), T(held), T(refused), T(no_pair), T(no_work), T(evicted), T(bad),
+		T(rnr_ends);
 #undef T
 #define T(name) U64(d, "rd_" #name, sum.rd_drops.name)
 	T(no_peer), T(unknown), T(strange), T(twice), T(far), T(no_room), T(idle), T(again), T(lost);

@@ -515,6 +515,7 @@ void rd_port_look(const struct rnicd_worker *w, struct look_worker *l)
 		const struct rd_stats *st = &w->rd[i]->d.stats;
 		l->rd.segs_in += st->segs_in;
 		l->rd.segs_out += st->segs_out;
+		l->rd.packs_out += st->packs_out;
 		l->rd.held += st->held;
 		l->rd.refused += st->refused;
 		l->rd.no_pair += st->no_pair;
