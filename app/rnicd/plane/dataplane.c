@@ -17,6 +17,7 @@
 #include "base/rn_rng.h"
 #include "plane/dataplane.h"
 #include "plane/eal_args.h"
+#include "plane/intr_thread.h"
 #include "plane/port.h"
 #include "plane/rundir.h"
 #include "plane/frame.h"
@@ -122,7 +123,11 @@ bool rnicd_dataplane_start(char *err, uint32_t err_len)
 	return false;
 }
 
-void rnicd_dataplane_exit(void) { rte_eal_cleanup(); }
+void rnicd_dataplane_exit(void)
+{
+	intr_thread_end();
+	rte_eal_cleanup();
+}
 
 /* rte_eal_wait_lcore() spins, perhaps on the CPU that the worker needs: it is called after the worker has ended. */
 static void wait_for_end(unsigned int lcore)

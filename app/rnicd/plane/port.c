@@ -317,7 +317,6 @@ static void close_dev(struct rnicd_port *port)
 	if (port->ethdev == RTE_MAX_ETHPORTS)
 		return;
 	port_wake_close(port);
-	rte_eth_dev_stop(port->ethdev);
 	port_dev_destroy(port);
 	port->ethdev = RTE_MAX_ETHPORTS;
 }

@@ -20,6 +20,7 @@
 #include <rte_ethdev.h>
 
 #include "border/devargs.h"
+#include "plane/intr_thread.h"
 
 /*
  * The properties of each kind of device. zero_copy: the driver copies each frame with the CPU, so a chain may point
@@ -254,6 +255,14 @@ bool port_dev_create(struct rnicd_port *port, char *err, uint32_t err_len)
 	return true;
 }
 
+static void stop_and_close(void *ethdev)
+{
+	const uint16_t e = *(const uint16_t *)ethdev;
+
+	rte_eth_dev_stop(e);
+	rte_eth_dev_close(e);
+}
+
 void port_dev_destroy(struct rnicd_port *port)
 {
 	struct rte_eth_dev_info info;
@@ -264,6 +273,9 @@ void port_dev_destroy(struct rnicd_port *port)
 	}
 	if (rte_eth_dev_info_get(port->ethdev, &info) != 0)
 		return;
-	rte_eth_dev_close(port->ethdev);
+	if (port->cfg->kind == RNICD_PORT_MEMIF)
+		intr_thread_run(stop_and_close, &port->ethdev);
+	else
+		stop_and_close(&port->ethdev);
 	rte_dev_remove(info.device);
 }

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plane/port_link.h"
 
-#include <errno.h>
 #include <linux/ethtool.h>
 #include <linux/if_tun.h>
 #include <linux/sockios.h>
 #include <net/if.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <rte_alarm.h>
 #include <rte_ethdev.h>
 
 #include "border/devargs.h"
 #include "plane/capture.h"
+#include "plane/intr_thread.h"
 #include "plane/port.h"
 #include "plane/worker_int.h"
 
@@ -147,28 +145,12 @@ void port_link_why(const struct rnicd_port *port, char *why, size_t len)
 
 /* ---- opening again ---- */
 
-static sem_t idle;
+static void hang_up(void *ethdev) { rte_eth_dev_stop(*(const uint16_t *)ethdev); }
 
-static void now_idle(void *arg)
-{
-	(void)arg;
-	sem_post(&idle);
-}
-
-/* Waits until DPDK's interrupt thread, which ends memif's connections, has finished its present work. */
-static void interrupts_settle(void)
-{
-	sem_init(&idle, 0, 0);
-	if (rte_eal_alarm_set(1, now_idle, NULL) != 0)
-		return;
-	while (sem_wait(&idle) != 0 && errno == EINTR)
-		;
-}
-
+/* The call itself is made here: it may wait for a server in this process, that is for DPDK's interrupt thread. */
 static bool call_again(struct rnicd_port *port, char *err, uint32_t err_len)
 {
-	interrupts_settle();
-	rte_eth_dev_stop(port->ethdev);
+	intr_thread_run(hang_up, &port->ethdev);
 	if (rte_eth_dev_start(port->ethdev) == 0)
 		return true;
 	port_link_why(port, err, err_len);
