@@ -404,6 +404,50 @@ def iperf3_with_one_stream_and_four_and_back():
             s.ok()
 
 
+# Sends argv[4] MiB to itself, from one process to another on the CPU argv[3]; they wait in select() if argv[5] is 1.
+TURNS = """
+import os, select, socket, sys
+os.sched_setaffinity(0, {int(sys.argv[3])})
+l = socket.create_server((sys.argv[1], 0))
+mib, selects = int(sys.argv[4]), sys.argv[5] == "1"
+if os.fork() == 0:
+    c = socket.create_connection((sys.argv[1], l.getsockname()[1]), source_address=(sys.argv[2], 0))
+    l.close()
+    c.setblocking(not selects)
+    for _ in range(mib):
+        rest = memoryview(bytes(1 << 20))
+        while rest:
+            if selects:
+                select.select([], [c], [])
+            rest = rest[c.send(rest):]
+    c.close()
+    os._exit(0)
+s = l.accept()[0]
+s.setblocking(not selects)
+b = bytearray(1 << 20)
+n = 0
+while True:
+    if selects:
+        select.select([s], [], [])
+    k = s.recv_into(b)
+    if k == 0:
+        break
+    n += k
+assert os.wait()[1] == 0
+assert n == mib << 20, n
+"""
+
+
+@case
+def programs_that_share_a_cpu_wait_for_each_other_in_recv_and_in_select():
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        raise Skip("the programs and the worker need a CPU each")
+    with Daemon(pair_conf(rnicd=f"workers = {cpus[1]}\npoll = busy")) as d:
+        for selects in (0, 1, 1, 1, 1):
+            ours(d, *python(TURNS, A, B, cpus[0], 16, selects)).ok()
+
+
 @case
 def socat_both_ends_ours_and_with_the_kernel():
     need("socat")

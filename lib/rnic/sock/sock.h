@@ -53,7 +53,8 @@ struct sock {
 	struct ipc_stream *mem; /* shared memory of a stream */
 	pthread_mutex_t rx, tx;
 	bool in_epoll;         /* the descriptor is in an epoll set */
-	bool watched;          /* the descriptor has been polled: its readiness is kept up to date from then on */
+	bool watched;          /* the descriptor becomes unreadable as soon as all bytes are read */
+	bool full;             /* a send has found no room; cleared by the next one that finds some */
 	bool rx_shut, tx_shut; /* shutdown() came before the connection; of a connection, mem->fin says this */
 	uint32_t told;         /* value of rx_head when the doorbell was last rung for bytes that were read */
 	struct linger linger;
@@ -293,9 +294,18 @@ void sock_linger(struct sock *s);
 /* The poll() events of a stream, and of a socket that is only bound; told: the poll() events of its descriptor. */
 short sock_stream_events(const struct sock *s, short told);
 short sock_bound_events(const struct sock *s);
-/* The descriptor was readable, but nothing is there to read: makes it unreadable until something comes. */
-void sock_settle(struct sock *s, int fd);
-/* From now on the descriptor's readiness is kept up to date. */
+/*
+ * The descriptor shows events (POLLIN, POLLOUT) that the socket does not have, or may: makes it show them only when
+ * something has come, or when there is room. False: the socket has such an event by now, so the descriptor stays as it
+ * is, and rnicd will not wake a thread that sleeps at it.
+ */
+bool sock_settle(struct sock *s, int fd, short events);
+/*
+ * The caller will sleep at the descriptor until one of the events: settles the descriptor, if need be. False: an event
+ * has come since the caller looked, and the caller must not sleep.
+ */
+RN_NODISCARD bool sock_sleeps(struct sock *s, int fd, short events);
+/* From now on the descriptor's readiness is kept up to date, for the epoll set that it is in. */
 void sock_watch(struct sock *s, int fd);
 /*
  * The descriptor's readiness is no longer kept, which costs rnicd nothing: the caller looks at the rings until
@@ -313,9 +323,21 @@ int sock_pending_error(struct sock *s);
 /* Takes the bytes of readiness from a descriptor. False: rnicd has closed its end. */
 bool sock_empty(int fd);
 bool sock_does_not_block(int fd, int flags);
+
+/* ---- sock_look.c ---- */
 uint64_t sock_now(void); /* ns */
 /* The end of a time that begins now, a valid one; UINT64_MAX: never. */
 uint64_t sock_end_of(const struct timespec *ts);
+/* How long a thread has looked at the memory for what it waits for; all zero at the start. */
+struct sock_looks {
+	uint64_t begin, now; /* ns */
+	uint64_t looked;     /* ns, without the time in which others had the CPU */
+};
+/*
+ * Leaves the CPU to others for a while; the caller looks once more when it returns true. False: the thread has looked
+ * for about 50 us, and sleeping costs less.
+ */
+bool sock_look_on(struct sock_looks *t);
 
 /* ---- sock_rw.c: as recvmsg and sendmsg; streams use no address and no control messages ---- */
 ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags);
@@ -364,7 +386,7 @@ int sock_accept_below(const struct sock *l, struct sockaddr *sa, socklen_t *len,
 int sock_below_fd(const struct sock *s);
 
 /* ---- sock_epoll.c ---- */
-/* The descriptor of the socket shows its readiness from now on, to poll and to epoll sets. */
+/* The descriptor of the socket shows its readiness from now on, to epoll sets. */
 void sock_keep_true(struct sock *s, int fd);
 /* Takes the descriptor out of its epoll set, before it becomes another file. False: it is in none. */
 bool sock_epoll_out(int fd);

@@ -10,10 +10,13 @@
 
 void sock_keep_true(struct sock *s, int fd)
 {
-	if (s->kind == SOCK_IS_GRAM)
+	if (s->kind == SOCK_IS_GRAM) {
 		sock_gram_watch(s, fd);
-	else
-		sock_watch(s, fd);
+		return;
+	}
+	sock_watch(s, fd);
+	if (__atomic_load_n(&s->full, __ATOMIC_RELAXED))
+		(void)sock_settle(s, fd, POLLOUT);
 }
 
 /* Does the same for the kernel's socket below: it is in the same set with the same events, except writability. */

@@ -7,7 +7,6 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +16,6 @@
 
 #define MASK    (IPC_GRAM_RING - 1)
 #define LOOKS   64u
-#define LOOK_NS (50 * RN_NS_PER_US)
 #define FAIR    16u /* one in this many receives looks at the kernel's socket first */
 #define GSO_MAX 64u /* maximum number of segments of one send, as in Linux */
 
@@ -116,14 +114,13 @@ short sock_gram_events(const struct sock *s, short told)
 
 static bool look_a_while(const struct sock *s)
 {
-	uint64_t end = sock_now() + LOOK_NS;
+	struct sock_looks t = { 0 };
 
 	do {
 		for (uint32_t i = 0; i < LOOKS; i++)
 			if (something_in(s))
 				return true;
-		sched_yield();
-	} while (sock_now() < end);
+	} while (sock_look_on(&t));
 	return false;
 }
 

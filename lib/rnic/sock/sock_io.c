@@ -7,16 +7,16 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "rnic/sock/sock.h"
 
-#define MASK     (IPC_STREAM_RING - 1)
-#define LOOKS    64u /* looks between two yields of the CPU */
-#define LOOK_NS  (50 * RN_NS_PER_US)
-#define OUT_ROOM (IPC_STREAM_RING / 4) /* rnicd reports writability when this much is free */
-#define PIECE    IPC_STREAM_TELL       /* bytes that are copied before rnicd is told: it works on them meanwhile */
+#define MASK       (IPC_STREAM_RING - 1)
+#define LOOKS      64u                   /* looks between two yields of the CPU */
+#define OUT_ROOM   (IPC_STREAM_RING / 4) /* rnicd reports writability when this much is free */
+#define IN_EVENTS  (POLLIN | POLLRDNORM)
+#define OUT_EVENTS (POLLOUT | POLLWRNORM)
+#define PIECE      IPC_STREAM_TELL /* bytes that are copied before rnicd is told: it works on them meanwhile */
 
 static uint32_t fin_of(const struct sock *s) { return __atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED); }
 
@@ -96,14 +96,41 @@ static void settle_out(const struct sock *s, int fd)
 	errno = saved;
 }
 
-void sock_settle(struct sock *s, int fd)
+bool sock_settle(struct sock *s, int fd, short events)
 {
+	bool none = true;
+
 	if (s->kind != SOCK_IS_STREAM)
-		return;
-	rx_begin(s);
-	if (unread(s) == 0)
-		settle_in(s, fd);
-	rx_end(s);
+		return true;
+	if ((events & IN_EVENTS) != 0) {
+		rx_begin(s);
+		if (unread(s) == 0)
+			settle_in(s, fd);
+		else
+			none = false;
+		rx_end(s);
+	}
+	if ((events & OUT_EVENTS) != 0 && sock_is_connected(s)) {
+		tx_begin(s);
+		if (room(s) < OUT_ROOM)
+			settle_out(s, fd);
+		else
+			none = false;
+		tx_end(s);
+	}
+	return none;
+}
+
+bool sock_sleeps(struct sock *s, int fd, short events)
+{
+	uint32_t want = s->kind == SOCK_IS_STREAM ? __atomic_load_n(&s->mem->want, __ATOMIC_RELAXED) : 0;
+
+	/* A bit in `want` says that the descriptor has been settled, and that rnicd has not answered. */
+	if ((want & IPC_STREAM_WANT_IN) != 0)
+		events &= (short)~IN_EVENTS;
+	if ((want & IPC_STREAM_WANT_OUT) != 0)
+		events &= (short)~OUT_EVENTS;
+	return sock_settle(s, fd, events);
 }
 
 short sock_bound_events(const struct sock *s)
@@ -133,7 +160,9 @@ short sock_stream_events(const struct sock *s, short told)
 		    (fin & IPC_STREAM_TOLD) != 0; /* a failed connect() was reported: as if there had been none */
 	bool in_shut = (fin & IPC_STREAM_DEAF) != 0 || (ended && !none) || (state & IPC_STREAM_PEER_FIN) != 0;
 	bool out_shut = ended || (fin & (IPC_STREAM_FIN | IPC_STREAM_RESET)) != 0;
-	bool room_there = room(s) > 0 && (__atomic_load_n(&s->mem->want, __ATOMIC_RELAXED) & IPC_STREAM_WANT_OUT) == 0;
+	bool waits = __atomic_load_n(&s->full, __ATOMIC_RELAXED) ||
+		     (__atomic_load_n(&s->mem->want, __ATOMIC_RELAXED) & IPC_STREAM_WANT_OUT) != 0;
+	bool room_there = room(s) >= (waits ? OUT_ROOM : 1);
 	int e = 0;
 
 	if (in_shut || unread(s) != 0)
@@ -151,7 +180,10 @@ short sock_stream_events(const struct sock *s, short told)
 
 void sock_watch(struct sock *s, int fd)
 {
-	if (s->kind != SOCK_IS_STREAM || __atomic_load_n(&s->watched, __ATOMIC_RELAXED))
+	if (s->kind != SOCK_IS_STREAM)
+		return;
+	s->in_epoll = true;
+	if (__atomic_load_n(&s->watched, __ATOMIC_RELAXED))
 		return;
 	rx_begin(s);
 	__atomic_store_n(&s->watched, true, __ATOMIC_RELAXED);
@@ -193,22 +225,6 @@ static bool wait_for(const struct sock *s, int fd, short events, int ms)
 	return n > 0;
 }
 
-uint64_t sock_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * RN_NS_PER_S + (uint64_t)ts.tv_nsec;
-}
-
-uint64_t sock_end_of(const struct timespec *ts)
-{
-	uint64_t now = sock_now(), most = (UINT64_MAX - now) / RN_NS_PER_S - 1;
-
-	return (uint64_t)ts->tv_sec > most ? UINT64_MAX
-					   : now + (uint64_t)ts->tv_sec * RN_NS_PER_S + (uint64_t)ts->tv_nsec;
-}
-
 /* Whether a thread that waits for `events` may go on: POLLIN: there is something to read; POLLOUT: there is room. */
 static bool may_go_on(const struct sock *s, short events)
 {
@@ -223,15 +239,14 @@ static bool may_go_on(const struct sock *s, short events)
  */
 static bool look_for(const struct sock *s, short events)
 {
-	uint64_t end = sock_now() + LOOK_NS;
+	struct sock_looks t = { 0 };
 
 	do {
 		for (uint32_t i = 0; i < LOOKS; i++) {
 			if (may_go_on(s, events))
 				return true;
 		}
-		sock_libc_yield();
-	} while (sock_now() < end);
+	} while (sock_look_on(&t));
 	return false;
 }
 
@@ -491,7 +506,9 @@ static bool wait_out(struct sock *s, int *number, int flags)
 	}
 	if (there)
 		return true;
-	settle_out(s, fd);
+	__atomic_store_n(&s->full, true, __ATOMIC_RELAXED);
+	if (block || s->in_epoll || !sock_is_connected(s))
+		settle_out(s, fd);
 	errno = EAGAIN;
 	if (!block)
 		return false;
@@ -527,6 +544,7 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 			break;
 		if (err == 0) {
 			uint32_t may = rn_min_u32(room(s), PIECE);
+			__atomic_store_n(&s->full, false, __ATOMIC_RELAXED);
 			put += copy_in(s, want - put < may ? (uint32_t)(want - put) : may, iov, n, put);
 			sock_bell(s);
 			continue;

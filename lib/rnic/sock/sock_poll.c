@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for several descriptors. The memory of a socket of ours tells what the socket is ready for. The socket's
- * descriptor wakes waiting threads; from the first poll(), select() or epoll_ctl() on, the descriptor's readiness is
- * kept up to date. Lists without a socket of ours are passed to the kernel.
+ * Waiting for several descriptors. The memory of a socket of ours tells what the socket is ready for; its descriptor
+ * wakes a thread that sleeps. A stream's descriptor is settled just before a thread sleeps at it; that of a datagram
+ * socket is kept up to date from the first poll() or select() on. Lists without a socket of ours are passed to the
+ * kernel.
  */
 #include <errno.h>
 #include <limits.h>
@@ -14,7 +15,8 @@
 #include "rnic/sock/sock_gram.h"
 
 #define PUBLIC __attribute__((visibility("default")))
-#define FEW    64u /* descriptors for which no memory is allocated */
+#define FEW    64u /* descriptors for which no memory is allocated, and at which a thread looks before it sleeps */
+#define LOOKS  64u /* looks at descriptors between two yields of the CPU */
 #define ALWAYS (POLLERR | POLLHUP | POLLNVAL)
 
 static bool is_ours(int fd)
@@ -47,20 +49,27 @@ struct look {
 	struct pollfd *all; /* the program's list, followed by the kernel's sockets below some of its entries */
 	nfds_t *of;         /* for each of those sockets: the index of the program's entry */
 	nfds_t n, below;
+	bool streams; /* the list has streams, and otherwise only sockets of ours without a kernel's socket below */
 };
 
 /* Fills the list. True: the memory of a socket already shows an event. */
 static bool look_first(struct look *l, struct pollfd *p)
 {
-	bool some = false;
+	bool some = false, others = false;
 
 	l->below = 0;
+	l->streams = false;
 	for (nfds_t i = 0; i < l->n; i++) {
 		struct sock *s = sock_get(p[i].fd);
 		l->all[i] = p[i];
-		if (s == NULL)
+		if (s == NULL) {
+			others = others || p[i].fd >= 0;
 			continue;
-		sock_keep_true(s, p[i].fd);
+		}
+		if (s->kind == SOCK_IS_GRAM)
+			sock_gram_watch(s, p[i].fd);
+		l->streams = l->streams || s->kind == SOCK_IS_STREAM;
+		others = others || s->kind == SOCK_IS_GRAM || sock_below_fd(s) >= 0;
 		some = some || (events_of(s, 0) & (p[i].events | ALWAYS)) != 0;
 		if (s->kind == SOCK_LISTENS)
 			l->all[i].events &= (POLLIN | POLLRDNORM);
@@ -72,15 +81,57 @@ static bool look_first(struct look *l, struct pollfd *p)
 		}
 		sock_put(s);
 	}
+	l->streams = l->streams && !others;
 	return some;
 }
 
-static void settle(struct sock *s, int fd)
+/* Looks at the sockets' memory for a while, but not after `end`. True: there may be an event. */
+static bool look_on(const struct look *l, const struct pollfd *p, uint64_t end)
 {
-	if (s->kind == SOCK_IS_GRAM)
+	struct sock *held[FEW];
+	struct sock_looks t = { 0 };
+	bool some = false;
+
+	if (!l->streams || l->n > FEW)
+		return false;
+	for (nfds_t i = 0; i < l->n; i++)
+		held[i] = sock_get(p[i].fd);
+	do {
+		for (nfds_t looks = 0; looks < LOOKS && !some; looks += l->n)
+			for (nfds_t i = 0; i < l->n && !some; i++)
+				some = held[i] != NULL && (events_of(held[i], 0) & (p[i].events | ALWAYS)) != 0;
+	} while (!some && t.now < end && sock_look_on(&t));
+	for (nfds_t i = 0; i < l->n; i++)
+		if (held[i] != NULL)
+			sock_put(held[i]);
+	return some;
+}
+
+/*
+ * The caller will sleep: the streams' descriptors show what comes from now on. False: something has come since the last
+ * look, which no descriptor shows, so the caller must not sleep.
+ */
+static bool may_sleep(const struct look *l, const struct pollfd *p)
+{
+	bool may = true;
+
+	for (nfds_t i = 0; i < l->n; i++) {
+		struct sock *s = sock_get(p[i].fd);
+		if (s == NULL)
+			continue;
+		may = sock_sleeps(s, p[i].fd, p[i].events) && may;
+		sock_put(s);
+	}
+	return may;
+}
+
+/* The descriptor has shown events that the socket does not have any more. */
+static void settle(struct sock *s, int fd, short gone)
+{
+	if (s->kind != SOCK_IS_GRAM)
+		(void)sock_settle(s, fd, gone);
+	else if ((gone & POLLIN) != 0)
 		sock_gram_settle(s, fd);
-	else
-		sock_settle(s, fd);
 }
 
 /* Writes the results for the program's descriptors; returns how many have events. */
@@ -93,8 +144,7 @@ static int look_behind(const struct look *l, struct pollfd *p)
 		p[i].revents = l->all[i].revents;
 		if (s != NULL) {
 			p[i].revents = (short)(events_of(s, l->all[i].revents) & (p[i].events | ALWAYS));
-			if ((l->all[i].revents & POLLIN) != 0 && (events_of(s, l->all[i].revents) & POLLIN) == 0)
-				settle(s, p[i].fd); /* what made the descriptor readable has been read since */
+			settle(s, p[i].fd, (short)(l->all[i].revents & ~events_of(s, l->all[i].revents)));
 			sock_put(s);
 		}
 	}
@@ -116,9 +166,10 @@ static int look_until(struct look *l, struct pollfd *p, const struct timespec *t
 {
 	static const struct timespec now;
 	uint64_t end = ts == NULL ? UINT64_MAX : sock_end_of(ts);
+	bool waits = ts == NULL || ts->tv_sec != 0 || ts->tv_nsec != 0;
 
 	for (;;) {
-		bool some = look_first(l, p);
+		bool some = look_first(l, p) || (waits && (look_on(l, p, end) || !may_sleep(l, p)));
 		struct timespec left = until_then(end);
 		int rc = sock_libc.ppoll(l->all, l->n + l->below, some ? &now : ts == NULL ? NULL : &left, mask);
 		if (rc < 0)
