@@ -182,6 +182,7 @@ void stream_abort(struct rnicd_worker *w, struct stream *s)
 
 void stream_over(struct rnicd_worker *w, struct stream *s, int error)
 {
+	stream_settle(w);
 	stream_ended(s, error);
 	if (s->listener != NULL && !s->connected) {
 		rn_list_remove(&s->listener->half, &s->half);
@@ -552,6 +553,7 @@ uint32_t stream_timers(struct rnicd_worker *w)
 		tcpl_timer(&s->qc.tcp, w->now, &ev);
 		stream_take(w, s, &ev, NULL, 0);
 	}
+	stream_settle(w);
 	return n;
 }
 

@@ -111,6 +111,7 @@ struct stream_ctx {
 	struct flow_slot *listen_slots;
 	uint64_t passive; /* counts the connections of listeners, to number them */
 	struct stream_iwarp_ctx *iwarp;
+	struct stream *due; /* the stream whose program stream_settle() tells of bytes; NULL: none */
 };
 
 static inline uint8_t stream_family(const struct pkt_addr *ip) { return pkt_addr_is_ip4(ip) ? STREAM_IP4 : STREAM_IP6; }
@@ -126,6 +127,8 @@ void stream_stop(struct rnicd_worker *w);
 
 /* Handles a segment of a stream's flow, whose checksum is good. The frame stays the caller's. */
 void stream_input(struct rnicd_worker *w, struct flow *f, struct rte_mbuf *m, const struct pkt *p);
+/* Called after the segments of a burst: tells the program of bytes that were received or acknowledged. */
+void stream_settle(struct rnicd_worker *w);
 /* Handles a segment that belongs to no flow. True: a stream listener has taken the segment. */
 bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port);
 /* Handles an ICMP message that a segment of the stream was too big for a link on the path. */

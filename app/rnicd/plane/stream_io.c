@@ -148,6 +148,29 @@ static bool is_deaf(const struct stream *s)
 
 bool stream_unheard(const struct stream *s) { return s->state == STREAM_LEFT || is_deaf(s); }
 
+void stream_settle(struct rnicd_worker *w)
+{
+	struct stream *s = w->streams.due;
+
+	w->streams.due = NULL;
+	if (rn_likely(s == NULL) || s->mem == NULL)
+		return;
+	__atomic_store_n(&s->mem->tx_head, s->tx_head, __ATOMIC_RELEASE);
+	stream_show(w, s, false);
+	stream_answer(w, s);
+}
+
+/*
+ * The program shall be told of received bytes, and of bytes that are acknowledged: once for all segments of a burst, as
+ * the fence in stream_answer() costs as much as a segment's copy.
+ */
+static void tell_later(struct rnicd_worker *w, struct stream *s)
+{
+	if (w->streams.due != s)
+		stream_settle(w);
+	w->streams.due = s;
+}
+
 static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev *ev, const struct rte_mbuf *m,
 		      uint32_t payload_off)
 {
@@ -177,9 +200,7 @@ static void take_data(struct rnicd_worker *w, struct stream *s, const struct tcp
 		place_held(w, s, &sl);
 		stream_deliver(s, &sl);
 	}
-	if (s->mem != NULL)
-		stream_show(w, s, false);
-	stream_answer(w, s);
+	tell_later(w, s);
 }
 
 /* TCP's state as Linux numbers it. With the wire iwarp a message ends a direction, and TCP's own FIN comes later. */
@@ -224,6 +245,7 @@ void stream_ended(const struct stream *s, int error)
 
 void stream_peer_fin(struct rnicd_worker *w, struct stream *s)
 {
+	stream_settle(w);
 	if (s->mem != NULL)
 		stream_show(w, s, true);
 	stream_flag(s, IPC_STREAM_PEER_FIN);
@@ -357,6 +379,7 @@ void stream_time_wait(struct rnicd_worker *w, struct stream *s)
 {
 	struct stream_ctx *x = &w->streams;
 
+	stream_settle(w);
 	if (s->iwarp == NULL) /* TIME_WAIT: both directions have ended */
 		stream_ended(s, 0);
 	rn_list_push_back(&x->time_wait, &s->time_wait);
@@ -393,10 +416,7 @@ void stream_acked(struct rnicd_worker *w, struct stream *s)
 
 	while (tcpl_acked(&s->qc.tcp, &ref))
 		s->tx_head = (uint32_t)ref;
-	if (s->mem == NULL)
-		return;
-	__atomic_store_n(&s->mem->tx_head, s->tx_head, __ATOMIC_RELEASE);
-	stream_answer(w, s);
+	tell_later(w, s);
 }
 
 /*

@@ -481,6 +481,7 @@ static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_
 		if (rx[i].m != NULL)
 			done[n_done++] = rx[i].m;
 	}
+	stream_settle(w);
 	rte_pktmbuf_free_bulk(done, n_done);
 	return wanted + (w->ud_wanted - datagrams);
 }

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a program's memory says while a worker handles a burst of segments. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "border/event.h"
+#include "eal.h"
+#include "plane/stream.h"
+
+#define STREAMS  2u
+#define PEER_ISS 999u /* the peer's first byte has the sequence number PEER_ISS + 1 */
+#define LEN      1000u
+
+static struct rnicd_port port;
+static struct rnicd_worker w;
+static struct stream at[STREAMS];
+static struct ipc_stream *mem[STREAMS];
+static uint32_t iss[STREAMS]; /* of this end */
+static struct tcpl_cfg cfg;
+
+/* Passes a segment to a stream as a burst does, which frees the frame later. Returns the frame. */
+static struct rte_mbuf *segment(uint32_t i, uint32_t seq, uint32_t acked, uint32_t len, uint8_t flags)
+{
+	struct rte_mbuf *m = frame_for_test(port.pool, seq, len);
+	struct pkt p;
+
+	assert_non_null(m);
+	assert_int_equal(pkt_parse(rte_pktmbuf_mtod(m, const uint8_t *), m->data_len, m->pkt_len, &p), PKT_OK);
+	p.tcp_ack = iss[i] + 1 + acked;
+	p.tcp_wnd = UINT16_MAX;
+	p.tcp_flags = flags;
+	stream_segment(&w, &at[i], m, &p);
+	return m;
+}
+
+static void data(uint32_t i, uint32_t pos) { rte_pktmbuf_free(segment(i, PEER_ISS + 1 + pos, 0, LEN, TCPL_ACK)); }
+
+static bool make(uint32_t i)
+{
+	struct stream *s = &at[i];
+	const struct tcpl_mem m = { .chunk = s->chunk,
+				    .rec = s->rec,
+				    .hold = s->hold,
+				    .chunk_n = STREAM_CHUNKS,
+				    .rec_n = STREAM_RECS,
+				    .hold_n = STREAM_HOLDS };
+	const struct tcpl_seg syn = { .seq = PEER_ISS, .wnd = UINT16_MAX, .flags = TCPL_SYN };
+	struct tcpl_out o;
+
+	*s = (struct stream){ .key = 1 + i, .state = STREAM_OWNED, .flow.key.lport = (uint16_t)i };
+	s->way.port = &port;
+	s->way.tx = &w.tx[0];
+	mem[i] = calloc(1, IPC_STREAM_SIZE);
+	s->mem = mem[i];
+	iss[i] = 5000 * (1 + i);
+	tcpl_init(&s->qc.tcp, &cfg, &m);
+	if (mem[i] == NULL || flow_add(&w.flows, &s->flow) != FLOW_OK ||
+	    tcpl_accept_syn(&s->qc.tcp, w.now, iss[i], &syn) != TCPL_OK || !tcpl_out(&s->qc.tcp, w.now, &o))
+		return false;
+	rte_pktmbuf_free(segment(i, PEER_ISS + 1, 0, 0, TCPL_ACK));
+	s->tell = 0;
+	return mem[i]->state == IPC_STREAM_CONNECTED;
+}
+
+static int setup(void **state)
+{
+	static struct flow_slot slots[4 * STREAMS];
+
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	memset(&port, 0, sizeof(port));
+	port.pool = pool_for_test("frames", 63, 1500);
+	w.tx[0] = (struct port_tx){ .port = &port, .st = &port.stats[0] };
+	w.now = RN_NS_PER_S;
+	w.tcp.cfg.hold_pkts = 8;
+	flow_init(&w.flows, slots, RN_ARRAY_LEN(slots));
+	rn_wheel_init(&w.streams.wheel, w.now);
+	tcpl_cfg_default(&cfg, 1460);
+	cfg.rcv_space = IPC_STREAM_RING;
+	if (port.pool == NULL)
+		return -1;
+	for (uint32_t i = 0; i < STREAMS; i++)
+		if (!make(i))
+			return -1;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	stream_settle(&w);
+	for (uint32_t i = 0; i < STREAMS; i++) {
+		if (at[i].state != STREAM_OVER)
+			stream_let_go_held(&w, &at[i]);
+		free(mem[i]);
+	}
+	const uint32_t left = rte_mempool_in_use_count(port.pool);
+	rte_mempool_free(port.pool);
+	return left == 0 && w.streams.held == 0 ? 0 : -1;
+}
+
+static void a_program_is_told_once_for_the_bytes_of_a_burst(void **state)
+{
+	(void)state;
+	mem[0]->want = IPC_STREAM_WANT_IN;
+	data(0, 0);
+	data(0, LEN);
+	assert_int_equal(mem[0]->rx_tail, 0);
+	assert_int_equal(at[0].tell, 0);
+	stream_settle(&w);
+	assert_int_equal(mem[0]->rx_tail, 2 * LEN);
+	assert_int_equal(mem[0]->want, 0);
+	assert_int_equal(at[0].tell, STREAM_IN);
+	const uint8_t *ring = (const uint8_t *)mem[0] + IPC_STREAM_RX_OFF;
+	for (uint32_t i = 0; i < 2 * LEN; i++)
+		assert_int_equal(ring[i], (uint8_t)(PEER_ISS + 1 + i));
+	at[0].tell = 0;
+	mem[0]->want = IPC_STREAM_WANT_IN;
+	mem[0]->rx_head = 2 * LEN;
+	stream_settle(&w); /* a burst without segments of this stream */
+	assert_int_equal(at[0].tell, 0);
+	assert_int_equal(mem[0]->want, IPC_STREAM_WANT_IN);
+}
+
+static void a_program_is_told_once_for_the_room_of_a_burst(void **state)
+{
+	struct stream *s = &at[0];
+	struct tcpl_out o;
+
+	(void)state;
+	mem[0]->tx_tail = IPC_STREAM_RING;
+	mem[0]->want = IPC_STREAM_WANT_OUT;
+	for (; s->tx_put < 2 * LEN; s->tx_put += LEN)
+		assert_true(tcpl_send(&s->qc.tcp, LEN, s->tx_put + LEN));
+	while (tcpl_out(&s->qc.tcp, w.now, &o)) {
+		/* the segments are on their way */
+	}
+	rte_pktmbuf_free(segment(0, PEER_ISS + 1, LEN, 0, TCPL_ACK));
+	rte_pktmbuf_free(segment(0, PEER_ISS + 1, 2 * LEN, 0, TCPL_ACK));
+	assert_int_equal(mem[0]->tx_head, 0);
+	stream_settle(&w);
+	assert_int_equal(mem[0]->tx_head, 2 * LEN);
+	assert_int_equal(mem[0]->want, IPC_STREAM_WANT_OUT); /* less than a quarter of the ring */
+	mem[0]->tx_tail = 2 * LEN;
+	stream_ring(&w, s);
+	assert_int_equal(mem[0]->want, 0);
+	assert_int_equal(s->tell, STREAM_OUT);
+}
+
+static void a_segment_of_another_stream_ends_the_wait_of_the_first(void **state)
+{
+	(void)state;
+	data(0, 0);
+	data(1, 0);
+	assert_int_equal(mem[0]->rx_tail, LEN);
+	assert_int_equal(mem[1]->rx_tail, 0);
+	data(0, LEN);
+	assert_int_equal(mem[1]->rx_tail, LEN);
+	stream_settle(&w);
+	assert_int_equal(mem[0]->rx_tail, 2 * LEN);
+}
+
+/* A program that sees the end of the stream finds all bytes in front of it. */
+static void an_end_comes_behind_the_last_bytes(void **state)
+{
+	(void)state;
+	data(0, 0);
+	rte_pktmbuf_free(segment(0, PEER_ISS + 1 + LEN, 0, LEN, TCPL_ACK | TCPL_FIN));
+	assert_true((mem[0]->state & IPC_STREAM_PEER_FIN) != 0);
+	assert_int_equal(mem[0]->rx_tail, 2 * LEN);
+	data(1, 0);
+	rte_pktmbuf_free(segment(1, PEER_ISS + 1 + LEN, 0, 0, TCPL_RST));
+	assert_true((mem[1]->state & IPC_STREAM_ENDED) != 0);
+	assert_int_equal(mem[1]->error, ECONNRESET);
+	assert_int_equal(mem[1]->rx_tail, LEN);
+	assert_null(at[1].mem);
+	stream_settle(&w); /* does not touch the memory of the stream that is over */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_program_is_told_once_for_the_bytes_of_a_burst, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_program_is_told_once_for_the_room_of_a_burst, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_segment_of_another_stream_ends_the_wait_of_the_first, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(an_end_comes_behind_the_last_bytes, setup, teardown),
+	};
+
+	if (!eal_for_test())
+		return 77;
+	return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
+}
