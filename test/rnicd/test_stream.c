@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program's memory says while a worker handles a burst of segments. */
+/* What a program's memory says while a worker handles a burst of segments, and who has the frames afterwards. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -103,6 +103,8 @@ static int teardown(void **state)
 	return left == 0 && w.streams.held == 0 ? 0 : -1;
 }
 
+/* ---- what the program's memory says ---- */
+
 static void a_program_is_told_once_for_the_bytes_of_a_burst(void **state)
 {
 	(void)state;
@@ -181,6 +183,30 @@ static void an_end_comes_behind_the_last_bytes(void **state)
 	stream_settle(&w); /* does not touch the memory of the stream that is over */
 }
 
+/* ---- frames ---- */
+
+static void a_frame_is_kept_only_behind_a_hole(void **state)
+{
+	struct rte_mbuf *first, *second, *third;
+
+	(void)state;
+	second = segment(0, PEER_ISS + 1 + LEN, 0, LEN, TCPL_ACK);
+	assert_int_equal(rte_mbuf_refcnt_read(second), 1); /* its bytes are in the ring already */
+	cfg.ahead = TCPL_AHEAD_HOLD;
+	third = segment(1, PEER_ISS + 1 + LEN, 0, LEN, TCPL_ACK);
+	assert_int_equal(rte_mbuf_refcnt_read(third), 2);
+	assert_int_equal(w.streams.held, 1);
+	rte_pktmbuf_free(third);
+	first = segment(1, PEER_ISS + 1, 0, LEN, TCPL_ACK);
+	assert_int_equal(rte_mbuf_refcnt_read(first), 1);
+	assert_int_equal(w.streams.held, 0);
+	assert_int_equal(rte_mempool_in_use_count(port.pool), 2);
+	rte_pktmbuf_free(first);
+	rte_pktmbuf_free(second);
+	stream_settle(&w);
+	assert_int_equal(mem[1]->rx_tail, 2 * LEN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -189,6 +215,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_segment_of_another_stream_ends_the_wait_of_the_first, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(an_end_comes_behind_the_last_bytes, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_frame_is_kept_only_behind_a_hole, setup, teardown),
 	};
 
 	if (!eal_for_test())

@@ -162,10 +162,21 @@ void stream_over(struct rnicd_worker *w, struct stream *s, int error);
 /* Passes a segment of a stream with wire plain to TCP. All sums of the frame have been checked. */
 void stream_segment(struct rnicd_worker *w, struct stream *s, struct rte_mbuf *m, const struct pkt *p);
 /*
- * Returns the frame with one more reference, or a copy if the frame is in too many pieces. The frame's private area
- * then has its payload as slices. NULL: no buffer.
+ * Returns the frame, or a copy if the frame is in too many pieces. The frame's private area then has its payload as
+ * slices. NULL: no buffer.
  */
 struct rte_mbuf *stream_slices(const struct stream *s, struct rte_mbuf *m, const struct pkt *p);
+/*
+ * Called with the result of stream_slices(m), or NULL, when TCP has had the segment. held: TCP keeps the frame, so it
+ * gets a reference of its own. A reference for each segment would cost an atomic operation behind the segment's copy.
+ */
+static inline void stream_slices_end(struct rte_mbuf *m, struct rte_mbuf *kept, bool held)
+{
+	if (held && kept == m)
+		rte_pktmbuf_refcnt_update(m, 1);
+	else if (!held && kept != NULL && kept != m)
+		rte_pktmbuf_free(kept);
+}
 /* Frees the frames that were kept until a hole is filled, of a stream that is over. */
 void stream_let_go_held(struct rnicd_worker *w, struct stream *s);
 /* Carries out the events that a call of TCP has returned. m: the frame of the segment that was received, else NULL. */

@@ -300,8 +300,8 @@ void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev 
 }
 
 /*
- * Returns the frame of a segment, with one more reference in case it must be kept. If the segment is ahead of a hole
- * and the limit of kept frames is reached, its bytes are dropped, and only its ACK is used. NULL: no buffer.
+ * As stream_slices(), in case the frame must be kept. If the segment is ahead of a hole and the limit of kept frames is
+ * reached, its bytes are dropped, and only its ACK is used.
  */
 static struct rte_mbuf *may_keep(struct rnicd_worker *w, const struct stream *s, struct rte_mbuf *m,
 				 const struct pkt *p, struct tcpl_seg *seg)
@@ -335,9 +335,8 @@ void stream_segment(struct rnicd_worker *w, struct stream *s, struct rte_mbuf *m
 	}
 	enum tcpl_verdict v = tcpl_in(&s->qc.tcp, w->now, &seg, &ev);
 	w->streams.held += kept != NULL && ev.held;
+	stream_slices_end(m, kept, kept != NULL && ev.held);
 	stream_take(w, s, &ev, m, p->payload_off);
-	if (rn_unlikely(kept != NULL) && !ev.held)
-		rte_pktmbuf_free(kept);
 	if (rn_unlikely(v == TCPL_DROP_AHEAD))
 		w->tcp.rc.qp.stats.ooo_drops++;
 	if (rn_unlikely(tcpl_get_state(&s->qc.tcp) == TCPL_S_TIME_WAIT) && !rn_link_linked(&s->time_wait) &&

@@ -290,8 +290,6 @@ struct rte_mbuf *stream_slices(const struct stream *s, struct rte_mbuf *m, const
 			return NULL;
 		priv = mbuf_priv(m);
 		n = frame_iov(m, p->payload_off, p->payload_len, priv->iov, WORKER_MAX_IOV);
-	} else {
-		rte_pktmbuf_refcnt_update(m, 1); /* the caller frees its own reference */
 	}
 	priv->pkt = (struct rc_tcp_pkt){ .iov = priv->iov, .n = n, .crc_due = frame_crc_deferred(m) };
 	return m;
@@ -311,8 +309,7 @@ void stream_iwarp_input(struct rnicd_worker *w, struct stream *s, struct rte_mbu
 		}
 		seg.ref = (uint64_t)(uintptr_t)&mbuf_priv(kept)->pkt;
 	}
-	if (!rc_tcp_segment(stream_iwarp_ctx(w), &s->qc, &seg) && kept != NULL)
-		rte_pktmbuf_free(kept);
+	stream_slices_end(m, kept, rc_tcp_segment(stream_iwarp_ctx(w), &s->qc, &seg));
 	stream_iwarp_touch(w, s);
 	const enum tcpl_state is = tcpl_get_state(&s->qc.tcp);
 	if (rn_unlikely(is == TCPL_S_TIME_WAIT) && !rn_link_linked(&s->time_wait))
