@@ -179,17 +179,20 @@ def wire_decodes_outside():
             assert (sum(c.markers for c in conns) > 0) == markers, what
             assert (sum(c.crc_good for c in conns) > 0) == crc, what
             if markers:
-                # tshark loses its place where an FPDU ends just before a marker, and where two FPDUs share a segment:
-                # streams are short here.
+                # tshark loses its place in a stream where an FPDU ends just before a marker, and where two FPDUs share
+                # a segment. The streams are short here, so most have no such place; a busy machine moves the places,
+                # as a peer that is silent for long gets FPDUs more.
                 _, told = capture_run(both, mtu, ("--mode", "send_lat", "--sizes", "1,64,500,1000,1400", "--iters", "50",
-                                                   "--warmup", "0"))
+                                                   "--warmup", "0"), plain=True)
             assert "Malformed" not in told, f"tshark found a malformed frame ({what})"
             assert "Bad CRC" not in told, f"tshark found a bad CRC ({what})"
             if crc:
                 assert told.count("Good CRC32") > 100, f"tshark checked no CRC ({what})"
 
 
-def capture_run(both, mtu, args):
+def capture_run(both, mtu, args, plain=False):
+    """The connections of a run as wire_check sees them, and what tshark says: with `plain`, of those only whose streams
+    have no place where tshark loses its own."""
     need("tshark")
     # The capture keeps 1,024 frames for its writer. When the writer waits longer for a CPU, frames are missing and
     # counted. The line rate gives the writer time: where it is too high for this machine, the next try gives four times
@@ -200,16 +203,17 @@ def capture_run(both, mtu, args):
             exchange(d, *args)
             whole = d.telemetry("/rnic/ports,a")["capture_drops"] == 0
             d.end()
-            if whole:
-                return decoded(os.path.join(d.dir, "a.pcapng"))
+            if not whole:
+                continue
+            path = os.path.join(d.dir, "a.pcapng")
+            conns = [c for c in wire_check.check(path, checksums=False) if c.rep]
+            ports = [c.key.split("->")[0] for c in conns if not c.awkward]
+            if ports or not plain:
+                which = ("-Y", f"tcp.port in {{{','.join(ports)}}}") if plain else ()
+                return conns, shark(path, "-o", "tcp.check_checksum:FALSE", "-V", *which)
         finally:
             d.close()
-    raise AssertionError("all captures have holes, even at 6 Mbit/s")
-
-
-def decoded(path):
-    conns = [c for c in wire_check.check(path, checksums=False) if c.rep]
-    return conns, shark(path, "-o", "tcp.check_checksum:FALSE", "-V")
+    raise AssertionError("all captures have holes, even at 6 Mbit/s" + " or awkward places in each stream" * plain)
 
 
 @case

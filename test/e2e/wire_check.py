@@ -77,6 +77,7 @@ class Stream:
     def __init__(self):
         self.isn = None
         self.pieces = {}
+        self.again = 0  # number of segments that were sent a second time, whole or in part
         self.fin = self.rst = False
 
     def bytes(self):
@@ -85,6 +86,8 @@ class Stream:
             p = self.pieces[rel]
             if rel > len(out):
                 raise WireError(f"hole in the capture: {rel - len(out)} bytes at stream offset {len(out)}")
+            if rel < len(out):
+                self.again += 1
             if rel + len(p) > len(out):
                 overlap = len(out) - rel
                 if bytes(out[rel:]) != p[:overlap]:
@@ -98,6 +101,7 @@ class Connection:
         self.key = key
         self.ops = (Counter(), Counter())  # number of FPDUs by opcode: of the initiator, of the responder
         self.fpdus = self.markers = self.crc_good = 0
+        self.awkward = 0  # number of places behind which other decoders of marked streams may go wrong
         self.req = self.rep = None
         self.terminates = []
         self.payload = 0
@@ -145,11 +149,14 @@ def unmark(data, start, need):
     return bytes(out), data[start:pos], marks, pos
 
 
-def check_fpdus(conn, side, data, marked, crc):
+def check_fpdus(conn, side, data, marked, crc, begins):
+    """Checks the FPDUs of `data`, one direction's bytes behind the MPA frame; segments begin at the offsets `begins`."""
     msn = {0: 1, 1: 1, 2: 1}
     pos = 0
     while pos < len(data):
         start = pos
+        # two FPDUs in a segment, or an FPDU in front of a marker
+        conn.awkward += pos not in begins or (marked and pos > 0 and pos % 512 == 0)
         if marked:
             head = unmark(data, pos, 2)
         else:
@@ -257,6 +264,7 @@ def check(path, checksums=True, complete=True):
             continue
         rel = (seq - s.isn - 1) & 0xFFFFFFFF
         if payload and rel < 1 << 31:
+            s.again += rel in s.pieces
             if len(payload) > len(s.pieces.get(rel, b"")):
                 s.pieces[rel] = payload
     result = []
@@ -268,8 +276,9 @@ def check(path, checksums=True, complete=True):
         if conn.req and conn.rep and not conn.rep["R"]:
             crc = conn.req["C"] or conn.rep["C"]
             # M in a frame asks the other side to insert markers.
-            left = (check_fpdus(conn, 0, idata[ipos:], conn.rep["M"], crc),
-                    check_fpdus(conn, 1, rdata[rpos:], conn.req["M"], crc))
+            left = (check_fpdus(conn, 0, idata[ipos:], conn.rep["M"], crc, {n - ipos for n in i.pieces}),
+                    check_fpdus(conn, 1, rdata[rpos:], conn.req["M"], crc, {n - rpos for n in r.pieces}))
+            conn.awkward += i.again + r.again
             if complete and any(left) and not (i.rst or r.rst):
                 raise WireError(f"{conn.key}: {left} bytes follow the last whole FPDU")
         result.append(conn)
