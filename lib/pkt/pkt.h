@@ -166,11 +166,13 @@ RN_NODISCARD enum pkt_verdict pkt_parse(const uint8_t *frame, uint32_t contiguou
 					struct pkt *out);
 
 /*
- * As pkt_parse, for a frame that is likely the next segment of a train: `frame` has the headers of `before` except what
- * differs between segments of one connection (lengths, IPv4 identification, TCP's fields behind the ports). `read` is
- * what pkt_parse or this function has read from `before`. Takes less than half of pkt_parse's instructions. False: out
- * is not set, and pkt_parse has to read the frame. This is always so for IPv6, VLAN tags and IPv4 options.
+ * As pkt_parse, for a frame that is likely the next segment or datagram of a train: `frame` has the headers of `before`
+ * except what differs between the frames of one connection (lengths, IPv4 identification, the fields behind the ports).
+ * Of `before` PKT_TRAIN_LEN bytes are read; `read` is what pkt_parse or this function has read from it. Takes less than
+ * half of pkt_parse's instructions. False: out is not valid, and pkt_parse has to read the frame. This is always so for
+ * IPv6, VLAN tags and IPv4 options.
  */
+#define PKT_TRAIN_LEN 38u /* Ethernet's and IPv4's header, and the ports */
 bool pkt_parse_next(const uint8_t *frame, uint32_t contiguous_len, uint32_t frame_len, const uint8_t *before,
 		    const struct pkt *read, struct pkt *out);
 

@@ -61,6 +61,21 @@ static enum pkt_verdict parse_tcp(const struct view *v, struct pkt *out)
 	return PKT_OK;
 }
 
+/* The lengths; out->l4_len is what the IP header promises. */
+static inline enum pkt_verdict udp_fields(const struct pkt_udp_wire *u, struct pkt *out)
+{
+	const uint32_t len = rn_be16_get(u->len);
+
+	if (rn_unlikely(len < PKT_UDP_LEN))
+		return PKT_BAD_HEADER;
+	if (rn_unlikely(len > out->l4_len))
+		return PKT_TRUNCATED;
+	out->l4_len = len;
+	out->payload_off = out->l4_off + PKT_UDP_LEN;
+	out->payload_len = len - PKT_UDP_LEN;
+	return PKT_OK;
+}
+
 static enum pkt_verdict parse_udp(const struct view *v, struct pkt *out)
 {
 	enum pkt_verdict verdict = need(v, out->l4_off, PKT_UDP_LEN);
@@ -68,19 +83,10 @@ static enum pkt_verdict parse_udp(const struct view *v, struct pkt *out)
 		return verdict;
 
 	const struct pkt_udp_wire *u = (const void *)(v->frame + out->l4_off);
-	uint32_t len = rn_be16_get(u->len);
-	if (rn_unlikely(len < PKT_UDP_LEN))
-		return PKT_BAD_HEADER;
-	if (rn_unlikely(len > out->l4_len))
-		return PKT_TRUNCATED;
-
 	out->kind = PKT_KIND_UDP;
 	out->sport = rn_be16_get(u->sport);
 	out->dport = rn_be16_get(u->dport);
-	out->l4_len = len;
-	out->payload_off = out->l4_off + PKT_UDP_LEN;
-	out->payload_len = len - PKT_UDP_LEN;
-	return PKT_OK;
+	return udp_fields(u, out);
 }
 
 static enum pkt_verdict parse_icmp(const struct view *v, uint8_t echo_request, struct pkt *out)
@@ -235,7 +241,7 @@ enum pkt_verdict pkt_parse(const uint8_t *frame, uint32_t contiguous_len, uint32
 	return PKT_OK;
 }
 
-/* Bytes of an Ethernet and an IPv4 header, and of TCP's ports, that are the same in all segments of a train. */
+/* Bytes of Ethernet's and IPv4's header, and of TCP's or UDP's ports, that are the same in all frames of a train. */
 static inline bool same_train(const uint8_t *a, const uint8_t *b)
 {
 	uint64_t x[5], y[5];
@@ -256,18 +262,22 @@ bool pkt_parse_next(const uint8_t *frame, uint32_t contiguous_len, uint32_t fram
 		    const struct pkt *read, struct pkt *out)
 {
 	const uint32_t l4_off = PKT_ETH_LEN + PKT_IP4_LEN;
+	const bool tcp = read->kind == PKT_KIND_TCP;
+	const uint32_t least = tcp ? PKT_TCP_LEN : PKT_UDP_LEN;
 
-	if (read->l4_off != l4_off || read->kind != PKT_KIND_TCP || contiguous_len < l4_off + PKT_TCP_LEN ||
+	if (read->l4_off != l4_off || (!tcp && read->kind != PKT_KIND_UDP) || contiguous_len < l4_off + least ||
 	    !same_train(frame, before))
 		return false;
 	const struct pkt_ip4_wire *ip = (const void *)(frame + PKT_ETH_LEN);
 	const struct pkt_tcp_wire *t = (const void *)(frame + l4_off);
-	const uint32_t total = rn_be16_get(ip->total_len), hdr_len = (t->doff >> 4) * 4u;
-	if (hdr_len < PKT_TCP_LEN || total < PKT_IP4_LEN + hdr_len || PKT_ETH_LEN + total > frame_len ||
+	const uint32_t total = rn_be16_get(ip->total_len), hdr_len = tcp ? (t->doff >> 4) * 4u : PKT_UDP_LEN;
+	if (hdr_len < least || total < PKT_IP4_LEN + hdr_len || PKT_ETH_LEN + total > frame_len ||
 	    l4_off + hdr_len > contiguous_len || pkt_sum_fold(plain_ip4_sum(ip)) != 0xffff)
 		return false;
 	*out = *read;
 	out->l4_len = total - PKT_IP4_LEN;
+	if (!tcp)
+		return udp_fields((const void *)(frame + l4_off), out) == PKT_OK;
 	tcp_fields(frame, t, hdr_len, out);
 	return true;
 }

@@ -49,7 +49,7 @@ static void next_of(const uint8_t *before, const struct pkt *read, uint32_t cont
 	memcpy(frame, before, contiguous);
 	frame[(what >> 8) % contiguous] ^= (uint8_t)what;
 	if (pkt_parse_next(frame, contiguous, len, before, read, &p)) {
-		check(pkt_parse(frame, contiguous, len, &q) == PKT_OK && q.kind == PKT_KIND_TCP);
+		check(pkt_parse(frame, contiguous, len, &q) == PKT_OK && q.kind == read->kind);
 		check(p.payload_off == q.payload_off && p.payload_len == q.payload_len && p.l4_len == q.l4_len);
 		check(p.tcp_opt == q.tcp_opt && p.tcp_opt_len == q.tcp_opt_len && p.tcp_seq == q.tcp_seq);
 		check(pkt_addr_eq(&p.src, &q.src) && pkt_addr_eq(&p.dst, &q.dst) && p.sport == q.sport);

@@ -491,29 +491,48 @@ static void the_next_segment_of_a_train(void **state)
 	assert_true(hits > 20);
 }
 
-/* Every bit of the headers, turned; every length, cut: pkt_parse_next never accepts what pkt_parse would not. */
-static void bent_next_segments(void **state)
+/* Every bit of the first hdr_len octets, turned; every length, cut. Returns how many turned bits were refused. */
+static uint32_t bent(const uint8_t *before, uint32_t len, uint32_t hdr_len)
 {
+	uint8_t frame[2048];
 	uint32_t refused = 0;
 
-	(void)state;
-	load("siw_write.pcap", 18);
-	const uint8_t *before = cap.rec[7].frame;
-	const uint32_t len = cap.rec[7].len;
-	uint8_t frame[2048];
-	for (uint32_t bit = 0; bit < 66 * 8; bit++) {
+	for (uint32_t bit = 0; bit < hdr_len * 8; bit++) {
 		memcpy(frame, before, len);
 		frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		refused += !next_exact(frame, len, len, before, len);
 		ip4_sum_fix(frame);
 		(void)next_exact(frame, len, len, before, len);
 	}
-	/* all bits of Ethernet's and IPv4's header and of the ports, and lengths of the TCP header that do not fit */
-	assert_true(refused >= 38 * 8);
 	for (uint32_t n = 0; n < len; n++) {
 		(void)next_exact(before, n, len, before, len);
 		assert_false(next_exact(before, n, n, before, len));
 	}
+	return refused;
+}
+
+/*
+ * pkt_parse_next never accepts what pkt_parse would not. It refuses all bits of Ethernet's and IPv4's header and of the
+ * ports, and lengths of the TCP header that do not fit.
+ */
+static void bent_next_segments(void **state)
+{
+	(void)state;
+	load("siw_write.pcap", 18);
+	assert_true(bent(cap.rec[7].frame, cap.rec[7].len, 66) >= PKT_TRAIN_LEN * 8);
+}
+
+/* The same for datagrams; the length that UDP tells is refused when it is longer than what IP has. */
+static void bent_next_datagrams(void **state)
+{
+	(void)state;
+	load("kernel_mix.pcap", 30);
+	const uint8_t *frame = cap.rec[28].frame; /* UDP over IPv4 */
+	const uint32_t len = cap.rec[28].len;
+	assert_true(next_exact(frame, len, len, frame, len));
+	assert_true(bent(frame, len, PKT_ETH_LEN + PKT_IP4_LEN + PKT_UDP_LEN) > PKT_TRAIN_LEN * 8);
+	assert_false(next_exact(cap.rec[29].frame, cap.rec[29].len, cap.rec[29].len, cap.rec[29].frame,
+				cap.rec[29].len)); /* UDP over IPv6 */
 }
 
 int main(void)
@@ -535,6 +554,7 @@ int main(void)
 		cmocka_unit_test(icmp_too_big_is_read_and_nothing_else_is),
 		cmocka_unit_test(the_next_segment_of_a_train),
 		cmocka_unit_test(bent_next_segments),
+		cmocka_unit_test(bent_next_datagrams),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

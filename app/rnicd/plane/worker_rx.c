@@ -22,6 +22,13 @@ struct rx {
 	struct pkt p;
 };
 
+/* The beginning of the last datagram of a burst that was for its port, and what was read from its headers. */
+struct datagram {
+	const struct rnicd_port *port; /* NULL: the burst had no datagram yet */
+	uint8_t head[PKT_TRAIN_LEN];
+	struct pkt p;
+};
+
 static void drop(struct rx *r)
 {
 	rte_pktmbuf_free(r->m);
@@ -341,6 +348,23 @@ static inline bool of_train(const struct rnicd_port *port, struct rx *r, const s
 	return true;
 }
 
+/*
+ * Whether the frame is a datagram with the addresses and ports of the one before. If so, it is for this port as well,
+ * and its headers have been read.
+ */
+static inline bool is_next_datagram(const struct rnicd_port *port, struct rx *r, const struct datagram *before)
+{
+	return before->port == port && pkt_parse_next(rte_pktmbuf_mtod(r->m, const uint8_t *), r->m->data_len,
+						      r->m->pkt_len, before->head, &before->p, &r->p);
+}
+
+static inline void note_datagram(const struct rnicd_port *port, const struct rx *r, struct datagram *d)
+{
+	d->port = port;
+	d->p = r->p;
+	memcpy(d->head, rte_pktmbuf_mtod(r->m, const uint8_t *), PKT_TRAIN_LEN);
+}
+
 /* Second pass: finds the flow of each TCP segment, and prefetches the first cache lines of its connection. */
 static void look_up(struct rnicd_worker *w, struct rx *r, const struct rx *before)
 {
@@ -358,14 +382,20 @@ static void look_up(struct rnicd_worker *w, struct rx *r, const struct rx *befor
  * of the flow table.
  */
 static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx *r, const struct rx *before,
-		     bool from_wire)
+		     struct datagram *datagram, bool from_wire)
 {
 	struct rnicd_port_stats *st = &port->stats[w->index];
 
 	struct capture *cap = port_capture(port);
 	if (rn_unlikely(cap != NULL) && from_wire && !capture_frame(cap, r->m, CAPTURE_IN))
 		st->capture_drops++;
-	if (of_train(port, r, before) || !parse(w, port, r, st))
+	if (of_train(port, r, before))
+		return;
+	if (is_next_datagram(port, r, datagram)) {
+		udp_frame(w, port, r, from_wire);
+		return;
+	}
+	if (!parse(w, port, r, st))
 		return;
 	switch (r->p.kind) {
 	case PKT_KIND_TCP: identify(w, port, r, before); break;
@@ -374,7 +404,10 @@ static void classify(struct rnicd_worker *w, struct rnicd_port *port, struct rx 
 		trim(r->m, &r->p);
 		echo_frame(w, port, r);
 		break;
-	case PKT_KIND_UDP: udp_frame(w, port, r, from_wire); break;
+	case PKT_KIND_UDP:
+		note_datagram(port, r, datagram);
+		udp_frame(w, port, r, from_wire);
+		break;
 	case PKT_KIND_IGMP: igmp_frame(w, port, r); break;
 	case PKT_KIND_ICMP: icmp_frame(w, port, r); break;
 	case PKT_KIND_OTHER:
@@ -447,14 +480,16 @@ static uint32_t burst(struct rnicd_worker *w, struct rte_mbuf **m, struct rnicd_
 	struct rte_mbuf *done[WORKER_BURST];
 	uint32_t n_done = 0;
 	const struct rx *before = NULL;
+	struct datagram datagram;
 	const uint32_t datagrams = w->ud_wanted;
 	uint32_t wanted = 0;
 
+	datagram.port = NULL;
 	for (uint32_t i = 0; i < n; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
 	for (uint32_t i = 0; i < n; i++) {
 		rx[i].m = m[i];
-		classify(w, port[i], &rx[i], before, from_wire);
+		classify(w, port[i], &rx[i], before, &datagram, from_wire);
 		if (rx[i].m != NULL)
 			before = &rx[i];
 	}
