@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "dgram/dgram_msg.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static bool same_key(const struct dgram_key *a, const struct dgram_key *b)
@@ -62,7 +63,15 @@ struct dgram_msg *dgram_track_open(struct dgram_track *t, const struct dgram_key
 
 		if (m->open)
 			continue;
-		*m = (struct dgram_msg){ .key = *k, .open = true, .place = (uint8_t)i, .unit = unit, .total = total };
+		/* most messages need one word of the map: to clear all would take longer than all else here */
+		memset(m, 0, offsetof(struct dgram_msg, map) + sizeof(m->map[0]));
+		if (total > 64 * (uint64_t)unit)
+			memset(m->map, 0, sizeof(m->map));
+		m->key = *k;
+		m->open = true;
+		m->place = (uint8_t)i;
+		m->unit = unit;
+		m->total = total;
 		t->n_open++;
 		t->last = i;
 		return m;

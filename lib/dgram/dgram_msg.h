@@ -46,7 +46,7 @@ struct dgram_msg {
 	uint32_t valid;                   /* octets that have arrived */
 	uint64_t at;                      /* when the last new segment arrived */
 	struct rn_link link;              /* in the worker's list of open messages, the longest waiting first */
-	uint64_t map[UDPL_SEGS_MAX / 64]; /* a bit for each segment that has arrived */
+	uint64_t map[UDPL_SEGS_MAX / 64]; /* a bit for each segment that has arrived; further bits are not valid */
 };
 
 struct dgram_track {

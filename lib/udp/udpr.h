@@ -33,7 +33,9 @@
 #define UDPR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/rn_base.h"
 
@@ -84,12 +86,15 @@ struct udpr_hdr {
 	uint16_t src_worker, dst_worker;
 	uint32_t flow, token, number, stamp, hold;
 	uint8_t cookie[UDPR_COOKIE_LEN]; /* COOKIE, and DATA with UDPR_F_COOKIE */
+	uint32_t body;                   /* parsed only: octets from the begin of the header to the payload of DATA */
+	uint32_t body_len;               /* parsed only: octets of the payload */
 	struct {
 		uint32_t from, to;
-	} sack[UDPR_SACKS_MUCH];
-	uint32_t body;     /* parsed only: octets from the begin of the header to the payload of DATA */
-	uint32_t body_len; /* parsed only: octets of the payload */
+	} sack[UDPR_SACKS_MUCH]; /* ACK: the first `sacks` are valid */
 };
+
+/* Sets all to 0 but the ranges: to clear these for each packet took 2 % of a worker's time. */
+static inline void udpr_hdr_clear(struct udpr_hdr *h) { memset(h, 0, offsetof(struct udpr_hdr, sack)); }
 
 /* The destination worker in a datagram of UDPR_HDR_LEN octets or more. The number is not checked. */
 static inline uint32_t udpr_dst_worker(const uint8_t *p) { return (uint32_t)p[6] << 8 | p[7]; }

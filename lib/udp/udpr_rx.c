@@ -231,16 +231,16 @@ static void put_all_ranges(struct udpr_rx *rx, struct udpr_hdr *out)
 
 void udpr_rx_ack(struct udpr_rx *rx, uint64_t now, struct udpr_hdr *out)
 {
-	*out = (struct udpr_hdr){ .kind = UDPR_ACK,
-				  .src_worker = rx->src_worker,
-				  .dst_worker = rx->dst_worker,
-				  .flags = (uint8_t)(rx->flags |
-						     (rx->wide != NULL && rx->takes ? WIDE << UDPR_F_WINDOW : 0)),
-				  .flow = rx->flow,
-				  .token = rx->token,
-				  .number = rx->next,
-				  .stamp = rx->stamp,
-				  .hold = (uint32_t)((now - rx->heard) / RN_NS_PER_US) };
+	udpr_hdr_clear(out);
+	out->kind = UDPR_ACK;
+	out->src_worker = rx->src_worker;
+	out->dst_worker = rx->dst_worker;
+	out->flags = (uint8_t)(rx->flags | (rx->wide != NULL && rx->takes ? WIDE << UDPR_F_WINDOW : 0));
+	out->flow = rx->flow;
+	out->token = rx->token;
+	out->number = rx->next;
+	out->stamp = rx->stamp;
+	out->hold = (uint32_t)((now - rx->heard) / RN_NS_PER_US);
 	put_all_ranges(rx, out);
 	rx->owed = rx->flags = 0;
 	rx->at_once = false;

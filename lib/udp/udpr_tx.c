@@ -128,12 +128,13 @@ static void lose_flow(struct udpr_tx *t)
 
 static void start_hdr(const struct udpr_tx *t, enum udpr_kind kind, uint64_t now, struct udpr_hdr *out)
 {
-	*out = (struct udpr_hdr){ .kind = (uint8_t)kind,
-				  .src_worker = t->src_worker,
-				  .dst_worker = t->dst_worker,
-				  .flow = t->flow,
-				  .token = t->token,
-				  .stamp = (uint32_t)(now / RN_NS_PER_US) };
+	udpr_hdr_clear(out);
+	out->kind = (uint8_t)kind;
+	out->src_worker = t->src_worker;
+	out->dst_worker = t->dst_worker;
+	out->flow = t->flow;
+	out->token = t->token;
+	out->stamp = (uint32_t)(now / RN_NS_PER_US);
 }
 
 static void put_data(struct udpr_tx *t, uint32_t n, uint64_t now, struct udpr_hdr *out)

@@ -35,7 +35,7 @@ enum udpr_verdict udpr_parse(const uint8_t *p, uint32_t len, struct udpr_hdr *h)
 {
 	uint32_t own, left;
 
-	*h = (struct udpr_hdr){ 0 };
+	udpr_hdr_clear(h);
 	if (len < UDPR_HDR_LEN + UDPL_CRC_LEN)
 		return UDPR_SHORT;
 	if (p[0] >> 4 != UDPL_VERSION)

@@ -65,15 +65,18 @@ static void gram_launch(struct rnicd_worker *w, const struct gram *g, const stru
 			struct rte_mbuf *m)
 {
 	struct rnicd_port *port = rnicd.port[rec->dev];
-	struct pkt_flow f = { .sport = g->lport, .dport = rec->port, .tos = rec->tos, .ttl = rec->ttl };
+	const struct ud_dest to = { .addr = (const struct pkt_addr *)rec->ip,
+				    .sport = g->lport,
+				    .dport = rec->port,
+				    .tos = rec->tos,
+				    .ttl = rec->ttl };
 
-	memcpy(f.dst.b, rec->ip, sizeof(f.dst.b));
 	if (rn_likely(m->nb_segs == 1))
 		copy_payload(g, rte_pktmbuf_mtod_offset(m, uint8_t *, ud_headers_len(port)), 0, rec->len);
 	else
 		fill_chain(g, port, m, rec->len);
 	port->stats[w->index].gram_tx++;
-	ud_launch_flow(w, port, m, &f, rec->len);
+	ud_launch_to(w, port, m, &to, rec->len);
 }
 
 /* Buffers for the next datagram, when it may leave now; NULL: later. */

@@ -129,6 +129,11 @@ uint32_t gram_iwarp_send(struct rnicd_worker *w, const struct gram *g, const str
 {
 	struct rnicd_port *port = rnicd.port[rec->dev];
 	const uint32_t unit = rn_min_u32(to->unit, ud_unit(port)), n = rn_max_u32((rec->len + unit - 1) / unit, 1);
+	const struct ud_dest dest = { .addr = (const struct pkt_addr *)rec->ip,
+				      .sport = port->cfg->ud_port,
+				      .dport = port->cfg->ud_port,
+				      .tos = rec->tos,
+				      .ttl = rec->ttl };
 	struct rte_mbuf *m[UDPS_SEGS_MAX];
 	struct cut c = { .h = { .kind = UDPL_SEND,
 				.dst_qpn = udps_number(rec->port),
@@ -150,14 +155,10 @@ uint32_t gram_iwarp_send(struct rnicd_worker *w, const struct gram *g, const str
 	port->stats[w->index].gram_slots_tx += c.h.kind == UDPL_RECORD;
 	w->tcp.rc.qp.stats.ud_out += n;
 	for (uint32_t i = 0; i < n; i++) {
-		struct pkt_flow f = {
-			.sport = port->cfg->ud_port, .dport = port->cfg->ud_port, .tos = rec->tos, .ttl = rec->ttl
-		};
 		uint8_t *at = rte_pktmbuf_mtod_offset(m[i], uint8_t *, ud_headers_len(port));
 		const uint32_t bytes = rn_min_u32(unit, rec->len - i * unit);
 
-		memcpy(f.dst.b, rec->ip, sizeof(f.dst.b));
-		ud_launch_flow(w, port, m[i], &f, build_segment(g, &c, i * unit, bytes, at));
+		ud_launch_to(w, port, m[i], &dest, build_segment(g, &c, i * unit, bytes, at));
 	}
 	return n;
 }

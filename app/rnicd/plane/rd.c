@@ -36,7 +36,7 @@ static uint16_t flow_sport(const struct rnicd_port *port, const struct udpr_hdr 
 static void send_packet(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to,
 			const struct udpr_hdr *h, const struct rd_packet *body)
 {
-	struct pkt_flow f = { .dst = *to, .sport = flow_sport(port, h), .dport = port->cfg->ud_port };
+	const struct ud_dest dest = { .addr = to, .sport = flow_sport(port, h), .dport = port->cfg->ud_port };
 	struct rte_mbuf *m = rte_pktmbuf_alloc(port->pool);
 
 	if (m == NULL) { /* as if the network had lost the packet */
@@ -50,7 +50,7 @@ static void send_packet(struct rnicd_worker *w, struct rnicd_port *port, const s
 		len += body->len;
 	}
 	udpl_crc_put(b, len, sum);
-	ud_launch_flow(w, port, m, &f, len + UDPL_CRC_LEN);
+	ud_launch_to(w, port, m, &dest, len + UDPL_CRC_LEN);
 }
 
 /* Gives a packet, which the caller has filled, to the flow to the peer. Opens the flow if it is closed. */
@@ -166,12 +166,11 @@ static void data_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_
 		    const struct udpr_hdr *h)
 {
 	struct rd_peer *p = rd_peer_find(r, from, h->src_worker);
-	const struct rd_fold *f = p == NULL ? rd_fold_find(r, from, h->src_worker) : NULL;
-	struct udpr_rx fresh = { 0 };
+	struct udpr_rx fresh;
 	struct udpr_hdr out;
 
-	if (f != NULL)
-		rd_fold_rx(r, f, w->now, &fresh);
+	if (rn_unlikely(p == NULL))
+		rd_fold_rx(r, from, h->src_worker, w->now, &fresh);
 	if (udpr_rx_open(p != NULL ? &p->rx : &fresh, rnicd.secret, from->b, sizeof(from->b), h, w->now) != UDPR_OK) {
 		r->drops.unknown++;
 		if (conn_answer_allowed(w, rnicd.port[r->port])) {
@@ -180,10 +179,12 @@ static void data_in(struct rnicd_worker *w, struct rd_port *r, const struct pkt_
 		}
 		return;
 	}
-	if (p == NULL && (p = rd_peer_take(r, from, h->src_worker, w->now)) == NULL)
-		return;
-	if (fresh.open)
+	if (rn_unlikely(p == NULL)) {
+		p = rd_peer_take(r, from, h->src_worker, w->now);
+		if (p == NULL)
+			return;
 		p->rx = fresh;
+	}
 	rd_peer_touch(r, p);
 	if (rn_unlikely(w->late))
 		udpr_rx_late(&p->rx);

@@ -42,7 +42,7 @@ static void forget(struct rd_port *r, struct rd_fold *f)
 	r->n_peers--;
 }
 
-void rd_fold_rx(const struct rd_port *r, const struct rd_fold *f, uint64_t now, struct udpr_rx *rx)
+static void unfold_rx(const struct rd_port *r, const struct rd_fold *f, uint64_t now, struct udpr_rx *rx)
 {
 	rx->src_worker = r->number;
 	rx->dst_worker = f->number;
@@ -50,9 +50,18 @@ void rd_fold_rx(const struct rd_port *r, const struct rd_fold *f, uint64_t now, 
 	udpr_rx_unfold(rx, rnicd.secret, f->addr.b, sizeof(f->addr.b), &f->rx);
 }
 
+void rd_fold_rx(struct rd_port *r, const struct pkt_addr *addr, uint32_t number, uint64_t now, struct udpr_rx *rx)
+{
+	const struct rd_fold *f = rd_fold_find(r, addr, number);
+
+	*rx = (struct udpr_rx){ 0 };
+	if (f != NULL)
+		unfold_rx(r, f, now, rx);
+}
+
 void rd_fold_open(struct rd_port *r, struct rd_fold *f, uint64_t now, struct rd_peer *p)
 {
-	rd_fold_rx(r, f, now, &p->rx);
+	unfold_rx(r, f, now, &p->rx);
 	p->tx.last_sent = p->rx.heard;
 	p->numbers = f->numbers;
 	forget(r, f);

@@ -225,38 +225,42 @@ void ud_records(const struct rnicd_worker *w, const struct cmd_look_records *l)
 
 uint32_t ud_headers_len(const struct rnicd_port *port) { return port_l2_len(port) + port_ip_len(port) + PKT_UDP_LEN; }
 
-/* Makes the way to f's destination. False: no route, or no free ARP entry. */
-static bool make_way(struct rnicd_worker *w, struct rnicd_port *port, struct ud_way *way, const struct pkt_flow *f)
+/* Makes the way to the destination. False: no route, or no free ARP entry. */
+static bool make_way(struct rnicd_worker *w, struct rnicd_port *port, struct ud_way *way, const struct ud_dest *to)
 {
-	struct pkt_flow whole = *f;
+	struct pkt_flow f = { .src = port->cfg->ip,
+			      .dst = *to->addr,
+			      .sport = to->sport,
+			      .dport = to->dport,
+			      .tos = to->tos,
+			      .ttl = to->ttl };
 
-	*way = (struct ud_way){ .group = pkt_addr_is_group(&f->dst),
-				.tos = f->tos,
-				.ttl = f->ttl,
-				.sport = f->sport,
-				.dport = f->dport,
-				.dst = f->dst };
-	whole.l2.vlan = port->cfg->vlan;
-	whole.src = port->cfg->ip;
-	memcpy(whole.l2.src, port->mac, PKT_MAC_LEN);
+	*way = (struct ud_way){ .group = pkt_addr_is_group(to->addr),
+				.tos = to->tos,
+				.ttl = to->ttl,
+				.sport = to->sport,
+				.dport = to->dport,
+				.dst = *to->addr };
+	f.l2.vlan = port->cfg->vlan;
+	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
 	if (way->group) {
-		pkt_group_mac(whole.l2.dst, &f->dst);
+		pkt_group_mac(f.l2.dst, to->addr);
 		way->made = pkt_addr_is_ip4(&port->cfg->ip);
-	} else if (pkt_addr_eq(&f->dst, &port->cfg->ip)) {
-		memcpy(whole.l2.dst, port->mac, PKT_MAC_LEN);
+	} else if (pkt_addr_eq(to->addr, &port->cfg->ip)) {
+		memcpy(f.l2.dst, port->mac, PKT_MAC_LEN);
 		way->made = true;
 	} else {
-		const struct pkt_addr *hop = conn_next_hop(port, &f->dst);
+		const struct pkt_addr *hop = conn_next_hop(port, to->addr);
 		if (hop == NULL || !pkt_addr_is_ip4(hop))
 			return false;
 		way->neigh = neigh_get(w, port, hop);
 		if (way->neigh == NULL)
 			return false;
 		way->neigh_gen = way->neigh->gen;
-		memcpy(whole.l2.dst, way->neigh->mac, PKT_MAC_LEN);
+		memcpy(f.l2.dst, way->neigh->mac, PKT_MAC_LEN);
 		way->made = true;
 	}
-	pkt_udp_template_init(&way->tmpl, &whole);
+	pkt_udp_template_init(&way->tmpl, &f);
 	return way->made;
 }
 
@@ -273,15 +277,15 @@ static inline bool way_good(const struct rnicd_worker *w, const struct ud_way *w
 	return true;
 }
 
-/* The way to f's destination; NULL: no route, or no free ARP entry. */
-static const struct ud_way *way_to(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_flow *f)
+/* The way to the destination; NULL: no route, or no free ARP entry. */
+static const struct ud_way *way_to(struct rnicd_worker *w, struct rnicd_port *port, const struct ud_dest *to)
 {
-	struct ud_way *way = &w->ud_way[port->index][f->dst.b[15] % UD_WAYS];
+	struct ud_way *way = &w->ud_way[port->index][to->addr->b[15] % UD_WAYS];
 
-	if (rn_likely(way->made && pkt_addr_eq(&way->dst, &f->dst) && way->sport == f->sport &&
-		      way->dport == f->dport && way->tos == f->tos && way->ttl == f->ttl && way_good(w, way)))
+	if (rn_likely(way->made && pkt_addr_eq(&way->dst, to->addr) && way->sport == to->sport &&
+		      way->dport == to->dport && way->tos == to->tos && way->ttl == to->ttl && way_good(w, way)))
 		return way;
-	return make_way(w, port, way, f) ? way : NULL;
+	return make_way(w, port, way, to) ? way : NULL;
 }
 
 /* Sends m to the device itself. A datagram longer than the MTU is cut only for a capture, which records frames. */
@@ -298,12 +302,12 @@ static void ud_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_
 		conn_loop(w, port, out[i]);
 }
 
-void ud_launch_flow(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt_flow *f,
-		    uint32_t len)
+void ud_launch_to(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct ud_dest *to,
+		  uint32_t len)
 {
 	/* with several buffers the checksum is open until they are cut, or for good on the device's own loop */
 	const bool offload = port->caps.tx_csum || m->nb_segs > 1;
-	const struct ud_way *way = way_to(w, port, f);
+	const struct ud_way *way = way_to(w, port, to);
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
 
 	if (rn_unlikely(way == NULL)) {
@@ -327,7 +331,7 @@ void ud_launch_flow(struct rnicd_worker *w, struct rnicd_port *port, struct rte_
 			frag_push(w, port, m);
 	} else if (way->group) {
 		if (rn_likely(m->nb_segs == 1)) /* a QP's message fits a packet */
-			ud_group_loop(w, port, m, &f->dst);
+			ud_group_loop(w, port, m, to->addr);
 		frag_push(w, port, m);
 	} else {
 		ud_loop(w, port, m);
@@ -337,13 +341,13 @@ void ud_launch_flow(struct rnicd_worker *w, struct rnicd_port *port, struct rte_
 void ud_launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
 	       uint32_t len)
 {
-	struct pkt_flow f = { .sport = udpl_port(to->src_qpn, port->cfg->ud_port),
-			      .dport = udpl_port(to->dst_qpn, port->cfg->ud_port) };
+	struct ud_dest d = { .addr = (const struct pkt_addr *)to->addr,
+			     .sport = udpl_port(to->src_qpn, port->cfg->ud_port),
+			     .dport = udpl_port(to->dst_qpn, port->cfg->ud_port) };
 
-	memcpy(f.dst.b, to->addr, sizeof(f.dst.b));
-	if (pkt_addr_is_group(&f.dst))
-		f.ttl = (uint8_t)rn_max_u32(to->hop_limit, 1);
-	ud_launch_flow(w, port, m, &f, len);
+	if (rn_unlikely(pkt_addr_is_group(d.addr)))
+		d.ttl = (uint8_t)rn_max_u32(to->hop_limit, 1);
+	ud_launch_to(w, port, m, &d, len);
 }
 
 void ud_send(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to, const uint8_t *p, uint32_t len)

@@ -20,6 +20,13 @@ struct rnicd_worker;
 
 #define UD_WAYS 8u /* a power of two */
 
+/* Where a datagram goes. The address belongs to the caller. tos, ttl: 0 stands for the device's own. */
+struct ud_dest {
+	const struct pkt_addr *addr;
+	uint16_t sport, dport;
+	uint8_t tos, ttl;
+};
+
 /*
  * The way of a device's last datagrams to a destination: their headers, made once, and the next hop. One of UD_WAYS
  * that a worker remembers for each device, by the last octet of the address.
@@ -73,12 +80,12 @@ void ud_records(const struct rnicd_worker *w, const struct cmd_look_records *l);
 uint32_t ud_headers_len(const struct rnicd_port *port);
 /* Whether the device may send one more datagram now. */
 bool ud_room(const struct rnicd_worker *w, const struct rnicd_port *port);
-/* As ud_launch(), with dst, ports, tos and ttl as the caller has set them in f; other fields of f are 0. */
-void ud_launch_flow(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt_flow *f,
-		    uint32_t len);
 /*
  * Writes the headers in front of the `len` bytes in m, and sends m, which waits while the neighbour is asked. Takes m.
  */
+void ud_launch_to(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct ud_dest *to,
+		  uint32_t len);
+/* The same for a queue pair's datagram. */
 void ud_launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
 	       uint32_t len);
 
