@@ -79,11 +79,19 @@ struct rnic_sq {
 	uint32_t staged; /* slots written and not yet published */
 	uint32_t staged_wrs;
 	int err;
-	struct qp_wqe *cur;
-	bool addressed;          /* ibv_wr_set_ud_addr has been called for the current work request */
-	uint8_t *wqe;            /* the current work request: in the ring, or in `aside` */
-	uint8_t *aside;          /* QP_WQE_MAX_SLOTS slots */
-	struct qp_wqe_dest dest; /* destination of the current work request, with `many` */
+	uint8_t *aside; /* QP_WQE_MAX_SLOTS slots */
+	/*
+	 * The current work request. What must be known of it later is kept here: to read it in the ring again would
+	 * wait until the ring's cache lines have come from the worker's core.
+	 */
+	struct {
+		struct qp_wqe *w; /* in the ring, or in `aside`; NULL: there is none */
+		uint8_t op, flags, num_sge;
+		uint16_t inline_len;
+		uint64_t sge_len;  /* bytes of all SGEs */
+		struct ibv_ah *ah; /* the program's, of ibv_wr_set_ud_addr; NULL: that was not called */
+		uint64_t to; /* of ibv_wr_set_ud_addr: QPN, and Q_Key << 32. One word, as gcc reads both in one load */
+	} cur;
 };
 
 /*

@@ -12,40 +12,40 @@
 static struct rnic_qp *qp_of(struct ibv_qp_ex *ex) { return (struct rnic_qp *)ex; }
 
 /* Where the current work request's SGEs or inline data begin. */
-static uint8_t *payload(const struct rnic_sq *sq, uint8_t op) { return sq->wqe + QP_WQE_FIXED + rnic_sq_head(sq, op); }
+static uint8_t *payload(const struct rnic_sq *sq)
+{
+	return (uint8_t *)sq->cur.w + QP_WQE_FIXED + rnic_sq_head(sq, sq->cur.op);
+}
 
 /*
  * Checks a datagram's work request: a destination is set, and the message is not too long. A Write-Record needs at
  * least one byte, a Read-Record one SGE.
  */
-static bool addressed(const struct rnic_sq *sq, const struct qp_wqe *w)
+static bool addressed(const struct rnic_sq *sq)
 {
-	const struct qp_sge *sge = (const struct qp_sge *)(const void *)payload(sq, w->op);
-	uint64_t len = w->inline_len;
+	const uint64_t len = sq->cur.inline_len + sq->cur.sge_len;
 
 	if (sq->ud_mtu == 0)
-		return !sq->many || sq->addressed;
-	for (uint32_t i = 0; i < w->num_sge; i++)
-		len += sge[i].len;
-	if (w->op == QP_WR_SEND || w->op == QP_WR_SEND_IMM)
-		return sq->addressed && len <= sq->ud_mtu;
-	return sq->addressed && len <= sq->ud_mtu && len > 0 && (w->op != QP_WR_READ || w->num_sge == 1);
+		return !sq->many || sq->cur.ah != NULL;
+	if (sq->cur.op == QP_WR_SEND || sq->cur.op == QP_WR_SEND_IMM)
+		return sq->cur.ah != NULL && len <= sq->ud_mtu;
+	return sq->cur.ah != NULL && len <= sq->ud_mtu && len > 0 && (sq->cur.op != QP_WR_READ || sq->cur.num_sge == 1);
 }
 
 /* Finishes the current work request. */
 static void flush(struct rnic_sq *sq)
 {
-	struct qp_wqe *w = sq->cur;
-	uint32_t slots;
+	struct qp_wqe *w = sq->cur.w;
+	const bool is_inline = (sq->cur.flags & QP_WF_INLINE) != 0;
 
 	if (w == NULL || sq->err != 0)
 		return;
-	sq->cur = NULL;
-	slots = qp_wqe_slots(rnic_sq_head(sq, w->op) + ((w->flags & QP_WF_INLINE) != 0
-								? w->inline_len
-								: w->num_sge * (uint32_t)sizeof(struct qp_sge))) +
+	sq->cur.w = NULL;
+	const uint32_t slots =
+		qp_wqe_slots(rnic_sq_head(sq, sq->cur.op) +
+			     (is_inline ? sq->cur.inline_len : sq->cur.num_sge * (uint32_t)sizeof(struct qp_sge))) +
 		sq->many;
-	if (!addressed(sq, w)) {
+	if (!addressed(sq)) {
 		sq->err = EINVAL;
 		return;
 	}
@@ -53,9 +53,14 @@ static void flush(struct rnic_sq *sq)
 		sq->err = ENOMEM;
 		return;
 	}
+	spsc_prod_ahead(&sq->ring, sq->staged + 2 * slots, rn_min_u32(slots, 4)); /* of the next but one */
+	w->flags = sq->cur.flags;
+	w->num_sge = sq->cur.num_sge;
 	w->slots = (uint8_t)slots;
+	w->inline_len = sq->cur.inline_len;
 	if (sq->many)
-		memcpy(sq->wqe + (slots - 1) * QP_SLOT_SIZE, &sq->dest, sizeof(sq->dest));
+		rnic_dest_fill((struct qp_wqe_dest *)(void *)((uint8_t *)w + (slots - 1) * QP_SLOT_SIZE), sq->cur.ah,
+			       (uint32_t)sq->cur.to, (uint32_t)(sq->cur.to >> 32));
 	spsc_prod_placed(&sq->ring, sq->staged, w, sq->aside, slots * QP_SLOT_SIZE);
 	sq->staged += slots;
 	sq->staged_wrs++;
@@ -79,16 +84,19 @@ static struct qp_wqe *begin(struct ibv_qp_ex *ex, enum qp_wr_op op)
 	struct rnic_sq *sq = &qp_of(ex)->sq;
 
 	flush(sq);
-	sq->wqe = place(sq);
-	struct qp_wqe *w = (struct qp_wqe *)(void *)sq->wqe;
+	struct qp_wqe *w = (struct qp_wqe *)(void *)place(sq);
 	memset(w, 0, QP_SLOT_SIZE);
 	w->wr_id = ex->wr_id;
 	w->op = (uint8_t)op;
-	w->flags = (uint8_t)(((ex->wr_flags & IBV_SEND_SIGNALED) != 0 ? QP_WF_SIGNALED : 0) |
-			     ((ex->wr_flags & IBV_SEND_FENCE) != 0 ? QP_WF_FENCE : 0) |
-			     ((ex->wr_flags & IBV_SEND_SOLICITED) != 0 ? QP_WF_SOLICITED : 0) | sq->sig_all);
-	sq->cur = w;
-	sq->addressed = false;
+	sq->cur.w = w;
+	sq->cur.op = (uint8_t)op;
+	sq->cur.flags = (uint8_t)(((ex->wr_flags & IBV_SEND_SIGNALED) != 0 ? QP_WF_SIGNALED : 0) |
+				  ((ex->wr_flags & IBV_SEND_FENCE) != 0 ? QP_WF_FENCE : 0) |
+				  ((ex->wr_flags & IBV_SEND_SOLICITED) != 0 ? QP_WF_SOLICITED : 0) | sq->sig_all);
+	sq->cur.num_sge = 0;
+	sq->cur.inline_len = 0;
+	sq->cur.sge_len = 0;
+	sq->cur.ah = NULL;
 	return w;
 }
 
@@ -125,20 +133,20 @@ static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm) { begin(ex, QP_WR_SEND
 static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr, __be32 imm)
 {
 	wr_rdma(ex, QP_WR_WRITE_IMM, rkey, raddr);
-	qp_of(ex)->sq.cur->aux = imm;
+	qp_of(ex)->sq.cur.w->aux = imm;
 }
 
 static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr, uint64_t compare, uint64_t swap)
 {
 	wr_rdma(ex, QP_WR_CMP_SWAP, rkey, raddr);
-	qp_of(ex)->sq.cur->atomic.operand = compare;
-	qp_of(ex)->sq.cur->atomic.swap = swap;
+	qp_of(ex)->sq.cur.w->atomic.operand = compare;
+	qp_of(ex)->sq.cur.w->atomic.swap = swap;
 }
 
 static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr, uint64_t add)
 {
 	wr_rdma(ex, QP_WR_FETCH_ADD, rkey, raddr);
-	qp_of(ex)->sq.cur->atomic.operand = add;
+	qp_of(ex)->sq.cur.w->atomic.operand = add;
 }
 
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey) { begin(ex, QP_WR_LOCAL_INV)->aux = rkey; }
@@ -152,27 +160,27 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, c
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
-	struct qp_wqe *w = qp_of(ex)->sq.cur;
+	struct rnic_sq *sq = &qp_of(ex)->sq;
+	struct qp_wqe *w = sq->cur.w;
 
-	if (w == NULL || ah == NULL || (qp_of(ex)->sq.many && qpn > QPN_MAX)) {
-		fail(&qp_of(ex)->sq, EINVAL);
+	if (w == NULL || ah == NULL || (sq->many && qpn > QPN_MAX)) {
+		fail(sq, EINVAL);
 		return;
 	}
-	if (qp_of(ex)->sq.many) {
-		rnic_dest_fill(&qp_of(ex)->sq.dest, ah, qpn, qkey);
-		qp_of(ex)->sq.addressed = true;
+	sq->cur.ah = ah;
+	if (sq->many) { /* flush() knows where the destination's slot is */
+		sq->cur.to = qpn | (uint64_t)qkey << 32;
 		return;
 	}
 	memcpy(w->dgram.addr, rnic_ah(ah)->addr, sizeof(w->dgram.addr));
 	w->hop_limit = rnic_ah(ah)->hop_limit;
 	w->ud.qpn = qpn;
 	w->ud.qkey = qkey;
-	qp_of(ex)->sq.addressed = true;
 }
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 {
-	struct qp_wqe *w = qp_of(ex)->sq.cur;
+	struct qp_wqe *w = qp_of(ex)->sq.cur.w;
 
 	if (w == NULL || srqn > UINT16_MAX) {
 		fail(&qp_of(ex)->sq, EINVAL);
@@ -188,14 +196,17 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 
 	if (rn_unlikely(sq->watch != NULL))
 		rnic_watch_caps(sq, "ibv_wr_set_sge_list", n, 0);
-	if (sq->cur == NULL || n > rnic_op_sges(sq->cur->op, sq->max_sge)) {
+	if (sq->cur.w == NULL || n > rnic_op_sges(sq->cur.op, sq->max_sge)) {
 		fail(sq, EINVAL);
 		return;
 	}
-	sge = (struct qp_sge *)(void *)payload(sq, sq->cur->op);
-	for (size_t i = 0; i < n; i++)
+	sge = (struct qp_sge *)(void *)payload(sq);
+	sq->cur.num_sge = (uint8_t)n;
+	sq->cur.sge_len = 0;
+	for (size_t i = 0; i < n; i++) {
 		sge[i] = (struct qp_sge){ list[i].addr, list[i].length, list[i].lkey };
-	sq->cur->num_sge = (uint8_t)n;
+		sq->cur.sge_len += list[i].length;
+	}
 }
 
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
@@ -210,7 +221,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	struct rnic_sq *sq = &qp_of(ex)->sq;
 	size_t len = 0;
 
-	if (sq->cur == NULL || sq->cur->op == QP_WR_READ || sq->cur->op > QP_WR_WRITE_IMM) {
+	if (sq->cur.w == NULL || sq->cur.op == QP_WR_READ || sq->cur.op > QP_WR_WRITE_IMM) {
 		fail(sq, EINVAL);
 		return;
 	}
@@ -221,11 +232,11 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 			fail(sq, EINVAL);
 			return;
 		}
-		memcpy(payload(sq, sq->cur->op) + len, list[i].addr, list[i].length);
+		memcpy(payload(sq) + len, list[i].addr, list[i].length);
 		len += list[i].length;
 	}
-	sq->cur->flags |= QP_WF_INLINE;
-	sq->cur->inline_len = (uint16_t)len;
+	sq->cur.flags |= QP_WF_INLINE;
+	sq->cur.inline_len = (uint16_t)len;
 }
 
 static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
@@ -242,7 +253,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 	rnic_spin_lock(&sq->lock);
 	sq->staged = sq->staged_wrs = 0;
 	sq->err = 0;
-	sq->cur = NULL;
+	sq->cur.w = NULL;
 }
 
 static int wr_complete(struct ibv_qp_ex *ex)
