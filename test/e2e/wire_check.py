@@ -150,7 +150,7 @@ def unmark(data, start, need):
 
 
 def check_fpdus(conn, side, data, marked, crc, begins):
-    """Checks the FPDUs of `data`, one direction's bytes behind the MPA frame; segments begin at the offsets `begins`."""
+    """Checks the FPDUs of `data`, a direction's bytes behind the MPA frame. Segments begin at the offsets `begins`."""
     msn = {0: 1, 1: 1, 2: 1}
     pos = 0
     while pos < len(data):

@@ -143,8 +143,9 @@ static int look_behind(const struct look *l, struct pollfd *p)
 		struct sock *s = sock_get(p[i].fd);
 		p[i].revents = l->all[i].revents;
 		if (s != NULL) {
-			p[i].revents = (short)(events_of(s, l->all[i].revents) & (p[i].events | ALWAYS));
-			settle(s, p[i].fd, (short)(l->all[i].revents & ~events_of(s, l->all[i].revents)));
+			const short shown = l->all[i].revents, events = events_of(s, shown);
+			p[i].revents = (short)(events & (p[i].events | ALWAYS));
+			settle(s, p[i].fd, (short)(shown & ~events));
 			sock_put(s);
 		}
 	}
