@@ -180,8 +180,8 @@ def wire_decodes_outside():
             assert (sum(c.crc_good for c in conns) > 0) == crc, what
             if markers:
                 # tshark loses its place in a stream where an FPDU ends just before a marker, and where two FPDUs share
-                # a segment. The streams are short here, so most have no such place; a busy machine moves the places,
-                # as a peer that is silent for long gets FPDUs more.
+                # a segment. The streams are short here, so most have no such place. Which ones have depends on the
+                # machine: a peer that is silent for long gets zero-length Writes, which move all later FPDUs.
                 _, told = capture_run(both, mtu, ("--mode", "send_lat", "--sizes", "1,64,500,1000,1400", "--iters", "50",
                                                    "--warmup", "0"), plain=True)
             assert "Malformed" not in told, f"tshark found a malformed frame ({what})"
