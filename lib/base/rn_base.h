@@ -15,10 +15,13 @@
  * RN_HOT: a function that runs all the time, though cold callers use it too. Link-time optimisation keeps one of
  * several equal copies of a function; without RN_HOT a copy from a cold caller would be compiled small and slow for all
  * callers.
+ * RN_STRAIGHT: a large function on a straight line (ARCHITECTURE.md) that another room calls. Link-time optimisation
+ * puts such a function into its caller; without RN_STRAIGHT gcc does that with short functions only.
  */
 #define RN_COLD                          __attribute__((cold))
 #define RN_HOT                           __attribute__((hot))
 #define RN_NOINLINE                      __attribute__((noinline))
+#define RN_STRAIGHT                      inline
 #define rn_likely(x)                     __builtin_expect(!!(x), 1)
 #define rn_unlikely(x)                   __builtin_expect(!!(x), 0)
 #define RN_ARRAY_LEN(a)                  (sizeof(a) / sizeof((a)[0]))

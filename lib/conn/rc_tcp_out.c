@@ -187,8 +187,8 @@ bool rc_tcp_refers(const struct rc_tcp *c, const uint8_t *base, uint64_t len)
 }
 
 /* The number of FPDUs. 0: with RC_TCP_CRC_OPEN an FPDU is not whole, or has its CRC already. */
-static uint32_t copy_parts(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o, uint8_t *dst,
-			   enum rc_tcp_crc crc)
+static inline uint32_t copy_parts(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o,
+				  uint8_t *dst, enum rc_tcp_crc crc)
 {
 	const enum tcpl_path path = tcpl_path(&c->tcp);
 	struct walk w = walk_of(c, o);
@@ -205,8 +205,8 @@ static uint32_t copy_parts(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const
 	return n;
 }
 
-uint32_t rc_tcp_copy(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o, uint8_t *dst,
-		     enum rc_tcp_crc crc)
+RN_STRAIGHT uint32_t rc_tcp_copy(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_out *o, uint8_t *dst,
+				 enum rc_tcp_crc crc)
 {
 	const struct mpa_agreed *a = rc_agreed(&c->rc);
 

@@ -167,7 +167,7 @@ static uint32_t copy_plain(const struct mpa_fpdu *f, uint8_t *dst)
 	return pad == 0 ? sum : crc32c_copy(sum, dst, f->iov[last].base, pad);
 }
 
-void mpa_tx_copy(struct mpa_fpdu *f, bool crc, uint8_t *dst)
+RN_STRAIGHT void mpa_tx_copy(struct mpa_fpdu *f, bool crc, uint8_t *dst)
 {
 	if (!crc) {
 		rn_iov_gather(f->iov, mpa_tx_slices(f), dst, f->len);

@@ -214,7 +214,7 @@ struct qp_seg {
 	uint32_t wr;        /* for qp_acked; QP_WR_NONE: nothing waits for this segment's acknowledgement */
 };
 
-/* The slow part of qp_peek: the next segment is not one of a Send or Write. */
+/* The slow part of qp_peek: the next message is to be chosen, or is neither a Send, a Write nor an answer. */
 enum qp_pull qp_peek_next(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, uint32_t *len);
 
 /* Bytes of the next segment of a Send or Write, with its header. */
@@ -224,6 +224,20 @@ static inline uint32_t qp_cut_len(const struct qp_send *s, uint32_t max)
 										: DDP_UNTAGGED_HDR_LEN;
 
 	return rn_min_u32(hdr_len + s->total - s->sent, max);
+}
+
+/* The answer that is sent next, to the oldest Read or Atomic of the peer. */
+static inline struct qp_resp *qp_resp_oldest(const struct qp_msgs *m)
+{
+	return &m->work->resp[m->work->resp_head & (QP_MAX_RD_ATOMIC - 1)];
+}
+
+/* Bytes of the next segment of an answer, with its header. */
+static inline uint32_t qp_resp_len(const struct qp_resp *p, uint32_t max)
+{
+	if (rn_unlikely(p->is_atomic))
+		return DDP_UNTAGGED_HDR_LEN + RDMAP_ATOMIC_RESP_LEN;
+	return rn_min_u32(DDP_TAGGED_HDR_LEN + p->r.len - p->sent, max);
 }
 
 /*
@@ -241,8 +255,15 @@ static inline enum qp_pull qp_peek(struct qp_ctx *ctx, struct qp_msgs *m, uint32
 		return QP_PULL_OK;
 	}
 	if (m->src == QP_SRC_NONE && !qp->rung && qp->sq.seen - qp->sq.own <= qp->sq_taken && !w->send.loaded &&
-	    w->resp_head == w->resp_tail && rn_likely(qp->sq.verdict == SPSC_OK))
-		return QP_PULL_NONE;
+	    rn_likely(qp->sq.verdict == SPSC_OK)) {
+		if (w->resp_head == w->resp_tail)
+			return QP_PULL_NONE;
+		m->src = m->src_turn = QP_SRC_RESP;
+	}
+	if (m->src == QP_SRC_RESP) {
+		*len = qp_resp_len(qp_resp_oldest(m), max);
+		return QP_PULL_OK;
+	}
 	return qp_peek_next(ctx, m, max, len);
 }
 
@@ -283,10 +304,7 @@ static inline void qp_acked(struct qp_msgs *m, uint32_t idx)
 }
 
 /* The MSN of the request that the next segment answers. Call after qp_peek returned OK, with m->src QP_SRC_RESP. */
-static inline uint32_t qp_asked(const struct qp_msgs *m)
-{
-	return m->work->resp[m->work->resp_head & (QP_MAX_RD_ATOMIC - 1)].msn;
-}
+static inline uint32_t qp_asked(const struct qp_msgs *m) { return qp_resp_oldest(m)->msn; }
 
 /*
  * Writes the completions of finished work, in the order of posting unless m->unordered. FAILED: the turn of a failed

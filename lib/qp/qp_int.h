@@ -36,6 +36,12 @@ static inline struct qp_wr *qp_sq_start(struct qp_msgs *m, struct qp_send *s)
 	return wr;
 }
 
+/* The peer's Read or Atomic will be answered in its turn. The inbound depth says that there is room. */
+static inline struct qp_resp *qp_resp_add(struct qp_work *k)
+{
+	return &k->resp[k->resp_tail++ & (QP_MAX_RD_ATOMIC - 1)];
+}
+
 /* The payload's slices, of a segment in n slices. The header lies inside the segment, so the cut cannot fail. */
 static inline uint32_t qp_payload(const struct ddp_hdr *h, const struct rn_iov *ulpdu, uint32_t n, struct rn_iov *iov)
 {
@@ -50,6 +56,18 @@ static inline uint32_t qp_payload(const struct ddp_hdr *h, const struct rn_iov *
 		return n;
 	}
 	return rn_iov_cut(ulpdu, n, h->hdr_len, h->payload_len, iov, QP_ULPDU_IOV);
+}
+
+/* The first `len` bytes of the payload in one piece: where they lie, or copied to `scratch`. They are there. */
+static inline const uint8_t *qp_payload_head(const struct ddp_hdr *h, const struct rn_iov *ulpdu, uint32_t n,
+					     uint8_t *scratch, uint32_t len)
+{
+	struct rn_iov iov[QP_ULPDU_IOV];
+
+	if (rn_likely(n == 1))
+		return ulpdu[0].base + h->hdr_len;
+	rn_iov_gather(iov, qp_payload(h, ulpdu, n, iov), scratch, len);
+	return scratch;
 }
 
 /* Fails the sequence with e; the Terminate names the current segment if `named`. */

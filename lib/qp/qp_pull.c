@@ -22,7 +22,7 @@ enum qp_pull qp_sq_fail(struct qp_ctx *ctx, struct qp_msgs *m, enum qp_wc_status
 /* ---- which message is next ---- */
 
 /* Loads the next work request. OK: it may start now. */
-static enum qp_pull sq_ready(struct qp_ctx *ctx, struct qp_msgs *m)
+static inline enum qp_pull sq_ready(struct qp_ctx *ctx, struct qp_msgs *m)
 {
 	struct qp_work *k = m->work;
 	enum qp_wc_status why;
@@ -68,7 +68,7 @@ enum qp_pull qp_hand(struct qp_ctx *ctx, struct qp_msgs *m, const struct qp_send
 }
 
 /* One message is finished before another begins; work requests and the peer's Reads take turns. */
-static enum qp_pull next_message(struct qp_ctx *ctx, struct qp_msgs *m)
+static inline enum qp_pull next_message(struct qp_ctx *ctx, struct qp_msgs *m)
 {
 	bool resp = m->work->resp_head != m->work->resp_tail;
 
@@ -90,25 +90,15 @@ static enum qp_pull next_message(struct qp_ctx *ctx, struct qp_msgs *m)
 
 /* ---- the peer's Reads: RFC 5040, 5.1 ---- */
 
-static struct qp_resp *oldest_resp(const struct qp_msgs *m)
+static inline enum qp_pull resp_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, struct qp_seg *seg)
 {
-	return &m->work->resp[m->work->resp_head & (QP_MAX_RD_ATOMIC - 1)];
-}
-
-static uint32_t resp_len(const struct qp_resp *p, uint32_t max)
-{
-	return rn_min_u32(p->r.len - p->sent, max - DDP_TAGGED_HDR_LEN);
-}
-
-static enum qp_pull resp_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, struct qp_seg *seg)
-{
-	struct qp_resp *p = oldest_resp(m);
+	struct qp_resp *p = qp_resp_oldest(m);
 
 	if (rn_unlikely(p->is_atomic)) {
 		qp_atomic_pull(m, seg);
 		return QP_PULL_OK;
 	}
-	uint32_t len = resp_len(p, max);
+	uint32_t len = qp_resp_len(p, max) - DDP_TAGGED_HDR_LEN;
 	/* Looked up anew with each segment: the application may have deregistered the memory. */
 	struct qp_access a = { .pd = m->qp->pd,
 			       .stag = p->r.src_stag,
@@ -197,7 +187,7 @@ static inline uint32_t sq_payload(struct qp_msgs *m, uint8_t *behind, uint32_t r
 	return n;
 }
 
-static enum qp_pull sq_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, struct qp_seg *seg)
+static inline enum qp_pull sq_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, struct qp_seg *seg)
 {
 	struct qp_send *s = &m->work->send;
 
@@ -247,7 +237,7 @@ static enum qp_pull sq_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max,
 
 /* ---- called by carriers ---- */
 
-enum qp_pull qp_peek_next(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, uint32_t *len)
+RN_STRAIGHT enum qp_pull qp_peek_next(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, uint32_t *len)
 {
 	for (;;) {
 		if (m->src == QP_SRC_NONE) {
@@ -256,9 +246,7 @@ enum qp_pull qp_peek_next(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, u
 				return v;
 		}
 		if (m->src == QP_SRC_RESP) {
-			const struct qp_resp *p = oldest_resp(m);
-			*len = p->is_atomic ? DDP_UNTAGGED_HDR_LEN + RDMAP_ATOMIC_RESP_LEN
-					    : DDP_TAGGED_HDR_LEN + resp_len(p, max);
+			*len = qp_resp_len(qp_resp_oldest(m), max);
 			return QP_PULL_OK;
 		}
 		const struct qp_send *s = &m->work->send;
@@ -276,7 +264,7 @@ enum qp_pull qp_peek_next(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, u
 	}
 }
 
-enum qp_pull qp_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, struct qp_seg *seg)
+RN_STRAIGHT enum qp_pull qp_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, struct qp_seg *seg)
 {
 	return m->src == QP_SRC_RESP ? resp_pull(ctx, m, max, seg) : sq_pull(ctx, m, max, seg);
 }

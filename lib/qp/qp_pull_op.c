@@ -206,7 +206,7 @@ void qp_op_pull(struct qp_msgs *m, struct qp_seg *seg)
 void qp_atomic_pull(struct qp_msgs *m, struct qp_seg *seg)
 {
 	struct qp_work *k = m->work;
-	const struct qp_resp *p = &k->resp[k->resp_head & (QP_MAX_RD_ATOMIC - 1)];
+	const struct qp_resp *p = qp_resp_oldest(m);
 	const struct ddp_hdr h = ddp_untagged(RDMAP_ATOMIC_RESP, true, 0, m->msn_atomic++, 0);
 
 	rdmap_atomic_resp_build(qp_pull_short(&h, seg), &p->atomic);

@@ -75,8 +75,8 @@ static void write_of_nothing(struct qp_msgs *m, const struct ddp_hdr *h)
 	m->imm_held = true;
 }
 
-static enum qp_push rx_write(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
-			     uint32_t n)
+static inline enum qp_push rx_write(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
+				    const struct rn_iov *ulpdu, uint32_t n)
 {
 	struct rn_iov iov[QP_ULPDU_IOV];
 
@@ -192,8 +192,8 @@ static enum qp_push send_deliver(struct qp_ctx *ctx, struct qp_msgs *m, const st
 	return QP_PUSH_DELIVERED;
 }
 
-static enum qp_push rx_send(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
-			    uint32_t n)
+static inline enum qp_push rx_send(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
+				   const struct rn_iov *ulpdu, uint32_t n)
 {
 	struct qp_recv *r = &m->work->recv;
 	struct rn_iov iov[QP_ULPDU_IOV];
@@ -268,12 +268,10 @@ static enum qp_mr_verdict source_check(struct qp_ctx *ctx, const struct qp_msgs 
 	return rn_unlikely(v == QP_MR_BAD_PD) && qp_xrc_other_pd(ctx, m->qp, &a) ? qp_mr_check(m->dev, &a) : v;
 }
 
-static enum qp_push rx_read_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
-				const struct rn_iov *ulpdu, uint32_t n)
+static inline enum qp_push rx_read_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
+				       const struct rn_iov *ulpdu, uint32_t n)
 {
-	struct qp_work *k = m->work;
-	struct rn_iov iov[QP_ULPDU_IOV];
-	uint8_t body[RDMAP_READ_REQ_LEN];
+	uint8_t scratch[RDMAP_READ_REQ_LEN];
 	struct rdmap_read_req q;
 
 	enum rdmap_verdict u = ddp_uq_check(&m->uq_read, h, m->ird.used < m->ird.depth, RDMAP_READ_REQ_LEN);
@@ -281,8 +279,7 @@ static enum qp_push rx_read_req(struct qp_ctx *ctx, struct qp_msgs *m, const str
 		ctx->stats.rdmap_errors++;
 		return qp_push_refuse(ctx, m, rdmap_verdict_err(u, h), true);
 	}
-	rn_iov_gather(iov, qp_payload(h, ulpdu, n, iov), body, sizeof(body));
-	rdmap_read_req_parse(body, &q);
+	rdmap_read_req_parse(qp_payload_head(h, ulpdu, n, scratch, sizeof(scratch)), &q);
 	enum qp_mr_verdict mr = source_check(ctx, m, &q);
 	if (rn_unlikely(mr != QP_MR_OK)) {
 		ctx->stats.access_errors++;
@@ -290,13 +287,18 @@ static enum qp_push rx_read_req(struct qp_ctx *ctx, struct qp_msgs *m, const str
 	}
 	qp_place_settle(ctx); /* the Read reads what earlier Writes have placed */
 	ddp_uq_advance(&m->uq_read, h);
-	if (rdmap_ird_take(&m->ird) == RDMAP_OK)
-		k->resp[k->resp_tail++ & (QP_MAX_RD_ATOMIC - 1)] = (struct qp_resp){ .r = q, .msn = h->msn };
+	if (rdmap_ird_take(&m->ird) == RDMAP_OK) {
+		struct qp_resp *p = qp_resp_add(m->work);
+		p->r = q;
+		p->sent = 0;
+		p->msn = h->msn;
+		p->is_atomic = false;
+	}
 	return QP_PUSH_OK;
 }
 
-static enum qp_push rx_read_resp(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
-				 const struct rn_iov *ulpdu, uint32_t n)
+static inline enum qp_push rx_read_resp(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
+					const struct rn_iov *ulpdu, uint32_t n)
 {
 	struct qp_work *k = m->work;
 	struct rn_iov iov[QP_ULPDU_IOV];
@@ -334,8 +336,8 @@ static enum qp_push rx_read_resp(struct qp_ctx *ctx, struct qp_msgs *m, const st
 	return QP_PUSH_OK;
 }
 
-enum qp_push qp_push(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h, const struct rn_iov *ulpdu,
-		     uint32_t n)
+RN_STRAIGHT enum qp_push qp_push(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
+				 const struct rn_iov *ulpdu, uint32_t n)
 {
 	if (rn_unlikely(m->qp->holds) && h->opcode != RDMAP_WRITE)
 		qp_hold_settle(ctx, m->qp, h->opcode == RDMAP_ATOMIC_REQ);

@@ -59,9 +59,7 @@ static bool execute(struct qp_ctx *ctx, const struct qp_msgs *m, const struct rd
 enum qp_push qp_push_atomic_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
 				const struct rn_iov *ulpdu, uint32_t n)
 {
-	struct qp_work *k = m->work;
-	struct rn_iov iov[QP_ULPDU_IOV];
-	uint8_t body[RDMAP_ATOMIC_REQ_LEN];
+	uint8_t scratch[RDMAP_ATOMIC_REQ_LEN];
 	struct rdmap_atomic_req q;
 	struct iw_err e;
 	uint64_t old;
@@ -71,17 +69,16 @@ enum qp_push qp_push_atomic_req(struct qp_ctx *ctx, struct qp_msgs *m, const str
 		ctx->stats.rdmap_errors++;
 		return qp_push_refuse(ctx, m, rdmap_verdict_err(u, h), true);
 	}
-	rn_iov_gather(iov, qp_payload(h, ulpdu, n, iov), body, sizeof(body));
-	rdmap_atomic_req_parse(body, &q);
+	rdmap_atomic_req_parse(qp_payload_head(h, ulpdu, n, scratch, sizeof(scratch)), &q);
 	qp_place_settle(ctx);
 	if (!execute(ctx, m, &q, &old, &e)) {
 		ctx->stats.access_errors++;
 		return qp_push_refuse(ctx, m, e, true);
 	}
 	ddp_uq_advance(&m->uq_read, h);
+	const struct qp_resp answer = { .msn = h->msn, .is_atomic = true, .atomic = { .id = q.id, .value = old } };
 	if (rdmap_ird_take(&m->ird) == RDMAP_OK)
-		k->resp[k->resp_tail++ & (QP_MAX_RD_ATOMIC - 1)] =
-			(struct qp_resp){ .msn = h->msn, .is_atomic = true, .atomic = { .id = q.id, .value = old } };
+		*qp_resp_add(m->work) = answer;
 	return QP_PUSH_OK;
 }
 
@@ -89,15 +86,14 @@ enum qp_push qp_push_atomic_resp(struct qp_ctx *ctx, struct qp_msgs *m, const st
 				 const struct rn_iov *ulpdu, uint32_t n)
 {
 	struct qp_work *k = m->work;
-	struct rn_iov iov[QP_ULPDU_IOV];
-	uint8_t body[RDMAP_ATOMIC_RESP_LEN];
+	uint8_t scratch[RDMAP_ATOMIC_RESP_LEN];
 	struct rdmap_atomic_resp p;
 
-	rn_iov_gather(iov, qp_payload(h, ulpdu, n, iov), body, sizeof(body));
-	rdmap_atomic_resp_parse(body, &p);
 	enum rdmap_verdict u = ddp_uq_check(&m->uq_atomic, h, rdmap_readq_count(&m->readq), RDMAP_ATOMIC_RESP_LEN);
-	if (u == RDMAP_DONE)
+	if (u == RDMAP_DONE) {
+		rdmap_atomic_resp_parse(qp_payload_head(h, ulpdu, n, scratch, sizeof(scratch)), &p);
 		u = rdmap_readq_check_atomic(&m->readq, p.id);
+	}
 	if (u != RDMAP_DONE) {
 		ctx->stats.rdmap_errors++;
 		return qp_push_refuse(ctx, m, rdmap_verdict_err(u, h), true);

@@ -15,7 +15,7 @@ static bool shape_good(const struct qp_wqe *w, bool many)
 }
 
 /* Checks the memory that the work request names, and adds up its length. */
-enum qp_wc_status qp_sq_check_local(const struct qp *qp, struct qp_send *s)
+RN_STRAIGHT enum qp_wc_status qp_sq_check_local(const struct qp *qp, struct qp_send *s)
 {
 	const uint32_t rights = qp_op_answered(s->w.op) ? QP_ACC_LOCAL_WRITE : 0;
 	uint64_t total = 0;
@@ -41,7 +41,7 @@ enum qp_wc_status qp_sq_check_local(const struct qp *qp, struct qp_send *s)
  * As qp_sq_check_local(), for a message of one SGE whose memory is only read. The slice is kept for the next qp_pull,
  * since most messages are one segment.
  */
-static enum qp_wc_status check_only(const struct qp *qp, struct qp_send *s)
+static inline enum qp_wc_status check_only(const struct qp *qp, struct qp_send *s)
 {
 	const struct qp_sge *g = &s->u.sge[0];
 	const struct qp_access a = { .pd = qp->pd, .stag = g->lkey, .to = g->addr, .len = g->len };
@@ -86,7 +86,7 @@ static enum qp_wc_status check_op(const struct qp_msgs *m, struct qp_send *s)
 	return QP_WC_SUCCESS;
 }
 
-static enum qp_wc_status check(const struct qp_msgs *m, struct qp_send *s)
+static inline enum qp_wc_status check(const struct qp_msgs *m, struct qp_send *s)
 {
 	s->total = s->w.inline_len;
 	if (s->w.flags & QP_WF_INLINE) {
@@ -118,7 +118,7 @@ static bool more_posted(struct qp *qp)
  * Copies the next work request. OK: checked and ready to go. BAD: *why says what is wrong, the copy has the wr_id.
  * BAD_RING: the client wrote an impossible index.
  */
-enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s, enum qp_wc_status *why)
+RN_STRAIGHT enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struct qp_send *s, enum qp_wc_status *why)
 {
 	struct qp *qp = m->qp;
 

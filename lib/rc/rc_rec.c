@@ -80,7 +80,8 @@ static void copy_part(struct rc_ctx *ctx, struct rc_rec *r, const struct rc_part
 	rn_iov_gather(iov, k, dst, part->len);
 }
 
-void rc_copy(struct rc_ctx *ctx, const struct rc *c, const struct rc_part *part, uint8_t *dst, bool *crc_due)
+RN_STRAIGHT void rc_copy(struct rc_ctx *ctx, const struct rc *c, const struct rc_part *part, uint8_t *dst,
+			 bool *crc_due)
 {
 	struct rc_rec *r = (struct rc_rec *)(uintptr_t)part->ref;
 	bool open = *crc_due;

@@ -39,7 +39,7 @@ static inline void push(struct rc_ctx *ctx, struct rc *c, const struct ddp_hdr *
 	}
 }
 
-void rc_rx_fpdu(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
+RN_STRAIGHT void rc_rx_fpdu(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
 {
 	uint8_t scratch[DDP_MAX_HDR_LEN];
 	struct ddp_hdr h;
@@ -126,7 +126,7 @@ static bool crc_good(struct rc_ctx *ctx, const struct mpa_view *v)
 	return mpa_rx_crc(v);
 }
 
-static void deframe(struct rc_ctx *ctx, struct rc *c, const struct input *b)
+static inline void deframe(struct rc_ctx *ctx, struct rc *c, const struct input *b)
 {
 	struct mpa_rx_in in;
 	struct mpa_view v;

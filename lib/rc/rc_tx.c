@@ -85,7 +85,7 @@ static void failed(struct rc_ctx *ctx, struct rc *c, enum qp_pull v)
 		rc_terminate(ctx, c, c->m.err, NULL);
 }
 
-uint32_t rc_peek(struct rc_ctx *ctx, struct rc *c)
+RN_STRAIGHT uint32_t rc_peek(struct rc_ctx *ctx, struct rc *c)
 {
 	uint32_t len;
 	enum qp_pull v = qp_peek(&ctx->qp, &c->m, c->out.mulpdu, &len);
@@ -96,7 +96,7 @@ uint32_t rc_peek(struct rc_ctx *ctx, struct rc *c)
 	return 0;
 }
 
-uint32_t rc_pull(struct rc_ctx *ctx, struct rc *c, uint64_t *ref)
+RN_STRAIGHT uint32_t rc_pull(struct rc_ctx *ctx, struct rc *c, uint64_t *ref)
 {
 	struct rn_iov iov[QP_SEG_SLICES];
 	struct qp_seg seg = { .iov = iov };
