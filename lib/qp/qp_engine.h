@@ -237,7 +237,8 @@ static inline uint32_t qp_resp_len(const struct qp_resp *p, uint32_t max)
 {
 	if (rn_unlikely(p->is_atomic))
 		return DDP_UNTAGGED_HDR_LEN + RDMAP_ATOMIC_RESP_LEN;
-	return rn_min_u32(DDP_TAGGED_HDR_LEN + p->r.len - p->sent, max);
+	/* the peer chose the length, up to UINT32_MAX: the header is added to what is cut */
+	return DDP_TAGGED_HDR_LEN + rn_min_u32(p->r.len - p->sent, max - DDP_TAGGED_HDR_LEN);
 }
 
 /*
