@@ -407,6 +407,35 @@ def datagrams_that_come_to_another_process_are_passed_to_their_owner():
                     p.stop(signal.SIGKILL)
 
 
+def names(ns):
+    return nets.sh("ip", "netns", "exec", ns, "cat", "/proc/net/unix").stdout
+
+
+@case
+def a_burst_that_comes_to_another_process_is_passed_on_whole():
+    """
+    As above, with more datagrams than Linux lets wait in a process's socket (net.unix.max_dgram_qlen, by default 10).
+    udaddy waits for each of its datagrams for good.
+    """
+    need("udaddy")
+    argv = [RNICRUN, "--embedded", "udaddy", "-C", "200"]
+    with nets.two_hosts(A, B) as (ns, other):
+        first, server, later = pingpong_at(ns, 18570, "-d", "rnic-v0"), None, None
+        try:
+            until(listens(ns, 18570), first.tail)
+            server = in_netns(ns, *argv, "-b", A)
+            until(lambda: re.search("rnic-embedded-[0-9]+-[0-9a-f]{8}-7174", names(ns)), server.tail)
+            first.stop(signal.SIGKILL)
+            later = pingpong_at(ns, 18572, "-d", "rnic-v0")
+            until(listens(ns, 18572), later.tail)
+            for p in (in_netns(other, *argv, "-b", B, "-s", A), server):
+                assert "data transfers complete" in p.ok(), p.tail()
+        finally:
+            for p in (first, server, later):
+                if p is not None:
+                    p.stop(signal.SIGKILL)
+
+
 @case
 def a_young_connection_ends_by_a_fin_and_not_by_a_reset_of_a_time_out():
     """The connections of this case end so early that a disconnect still waits for the peer's first bytes."""

@@ -37,7 +37,7 @@
 #define KS_BUF         (256u << 10) /* bytes that one system call receives at most */
 
 /* A socket that epoll can watch. It is the first member of each object that has a socket. */
-enum ks_kind { KS_CONN, KS_LISTENER, KS_GUEST, KS_PASSAGE, KS_UD, KS_UD_OWN, KS_GROUP };
+enum ks_kind { KS_CONN, KS_LISTENER, KS_GUEST, KS_PASSAGE, KS_RELAY, KS_UD, KS_UD_OWN, KS_GROUP };
 struct ks_src {
 	enum ks_kind kind;
 	int fd;            /* -1: none */

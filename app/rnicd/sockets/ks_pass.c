@@ -15,12 +15,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "border/oob_wire.h"
 #include "iwarp/mpa_neg.h"
-#include "sockets/ks_ud.h"
+#include "sockets/ks_relay.h"
 
 #define INDEXES    253u /* QPNs with greater indexes are those of UDP ports, sockets and groups (udpl.h) */
 #define GUESTS_MAX 256u /* connections without an MPA Request at most: a further one closes the oldest */
@@ -105,51 +104,58 @@ bool ks_pass_start(char *err, uint32_t err_len)
 
 /* ---- sending ---- */
 
-/* Sends a descriptor or a datagram to the process that has the name. */
-static enum ks_passed send_to(struct sockaddr_un *un, socklen_t len, struct passing *head, struct iovec body, int fd)
-{
-	union {
-		struct cmsghdr align;
-		char buf[CMSG_SPACE(sizeof(int))];
-	} ctl = { .buf = { 0 } };
-	struct iovec iov[2] = { { head, sizeof(*head) }, body };
-	struct msghdr mh = { .msg_name = un, .msg_namelen = len, .msg_iov = iov, .msg_iovlen = head->gram ? 2 : 1 };
-
-	if (fd >= 0) {
-		mh.msg_control = ctl.buf;
-		mh.msg_controllen = sizeof(ctl.buf);
-		struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	}
-	if (sendmsg(passage.fd, &mh, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
-		return KS_PASSED;
-	return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? KS_PASS_FULL : KS_PASS_NOBODY;
-}
-
 /* Passes a connection to the process with this index. False: there is no such process, or it takes no more. */
 static bool pass(uint32_t index, struct passing *head, int fd)
 {
-	struct sockaddr_un un;
+	struct ks_letter l = { .part = { { head, sizeof(*head) } }, .parts = 1, .fd = fd };
 
-	return send_to(&un, passage_name(index, &un), head, (struct iovec){ NULL, 0 }, fd) == KS_PASSED;
+	l.to_len = passage_name(index, &l.to);
+	return ks_relay(passage.fd, &l) == KS_PASSED;
 }
 
-static enum ks_passed pass_gram(struct sockaddr_un *un, socklen_t len, const struct ks_gram *g)
+static struct passing head_of(const struct ks_gram *g)
 {
-	struct passing head = { .from = g->from, .to = g->to, .gram = 1, .tos = g->tos, .hop_limit = g->hop_limit };
+	return (struct passing){ .from = g->from,
+				 .to = g->to,
+				 .gram = 1,
+				 .tos = g->tos,
+				 .hop_limit = g->hop_limit,
+				 .scope = rnicd.port[g->port]->if_index };
+}
 
-	head.scope = rnicd.port[g->port]->if_index;
-	return send_to(un, len, &head, (struct iovec){ (void *)(uintptr_t)g->p, g->len }, -1);
+/* A letter with a datagram. The caller adds the address. */
+static struct ks_letter letter_of(struct passing *head, const struct ks_gram *g)
+{
+	return (struct ks_letter){ .part = { { head, sizeof(*head) }, { (void *)(uintptr_t)g->p, g->len } },
+				   .parts = 2,
+				   .fd = -1 };
+}
+
+/* Makes the letter that carries a datagram to the process with this index. False: no process can have the index. */
+static bool letter_to(uint32_t index, const struct ks_gram *g, struct passing *head, struct ks_letter *l)
+{
+	*head = head_of(g);
+	*l = letter_of(head, g);
+	if (index >= INDEXES)
+		return false;
+	l->to_len = passage_name(index, &l->to);
+	return true;
 }
 
 enum ks_passed ks_pass_gram(uint32_t index, const struct ks_gram *g)
 {
-	struct sockaddr_un un;
+	struct passing head;
+	struct ks_letter l;
 
-	return index < INDEXES ? pass_gram(&un, passage_name(index, &un), g) : KS_PASS_NOBODY;
+	return letter_to(index, g, &head, &l) ? ks_letter_send(passage.fd, &l) : KS_PASS_NOBODY;
+}
+
+enum ks_passed ks_pass_on(uint32_t index, const struct ks_gram *g)
+{
+	struct passing head;
+	struct ks_letter l;
+
+	return letter_to(index, g, &head, &l) ? ks_relay(passage.fd, &l) : KS_PASS_NOBODY;
 }
 
 /* ---- ports of RDMA_PS_UDP ---- */
@@ -168,11 +174,16 @@ static socklen_t service_name(const struct pkt_addr *ip, uint16_t port, struct s
 
 enum ks_passed ks_pass_request(uint16_t port, const struct ks_gram *g)
 {
-	struct sockaddr_un un;
 	const struct pkt_addr any = pkt_addr_is_ip4(&g->to) ? pkt_addr_ip4(0) : (struct pkt_addr){ .b = { 0 } };
-	enum ks_passed v = pass_gram(&un, service_name(&g->to, port, &un), g);
+	struct passing head = head_of(g);
+	struct ks_letter l = letter_of(&head, g);
 
-	return v == KS_PASS_NOBODY ? pass_gram(&un, service_name(&any, port, &un), g) : v;
+	l.to_len = service_name(&g->to, port, &l.to);
+	const enum ks_passed v = ks_relay(passage.fd, &l);
+	if (v != KS_PASS_NOBODY)
+		return v;
+	l.to_len = service_name(&any, port, &l.to);
+	return ks_relay(passage.fd, &l);
 }
 
 bool ks_pass_serve(const struct pkt_addr *ip, uint16_t port)
@@ -391,4 +402,5 @@ void ks_pass_close(void)
 	rn_list_each(struct service, s, &services, link)
 		close(s->src.fd);
 	close(passage.fd);
+	ks_relay_close();
 }

@@ -8,7 +8,7 @@
 
 #include "border/bell.h"
 #include "border/event.h"
-#include "sockets/ks_ud.h"
+#include "sockets/ks_relay.h"
 
 #define EVENTS       64
 #define LOOK_EVERY   16u /* while there are hot connections, one turn in so many asks epoll */
@@ -153,6 +153,7 @@ static uint32_t look_at_sockets(void)
 		case KS_LISTENER: listener_event(rn_container_of(s, struct ks_listener, src), e[i].events); break;
 		case KS_GUEST: ks_guest_in(s); break;
 		case KS_PASSAGE: ks_passed_in(s); break;
+		case KS_RELAY: ks_relay_event(s); break;
 		case KS_UD:
 		case KS_UD_OWN: ks_ud_event(s, e[i].events); break;
 		case KS_GROUP: (void)ks_group_event(s); break;

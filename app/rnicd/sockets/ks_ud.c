@@ -234,7 +234,7 @@ static void for_cm(const struct ks_gram *g, const struct udpl_hdr *h)
 		if (!was_passed(g, ks_pass_request(s.port, g)))
 			tell_cm(g, h);
 	} else if (!g->passed && index != rnicd.process) {
-		if (!was_passed(g, ks_pass_gram(index, g)))
+		if (!was_passed(g, ks_pass_on(index, g)))
 			ks.rc.qp.stats.ud_no_qp++; /* the process that has asked is gone */
 	} else {
 		tell_cm(g, h);
@@ -271,7 +271,7 @@ void ks_ud_take(const struct ks_gram *g)
 	}
 	const uint32_t index = h.dst_qpn >> KS_INDEX_SHIFT;
 	if (rn_unlikely(index != rnicd.process && !udpl_has_port(h.dst_qpn))) {
-		if (g->passed || !was_passed(g, ks_pass_gram(index, g)))
+		if (g->passed || !was_passed(g, ks_pass_on(index, g)))
 			st->ud_no_qp++;
 		return;
 	}

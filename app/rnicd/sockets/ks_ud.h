@@ -122,9 +122,11 @@ void ks_group_close(void);
 /* ---- between processes (ks_pass.c) ---- */
 
 enum ks_passed { KS_PASSED, KS_PASS_FULL, KS_PASS_NOBODY };
-/* Passes a datagram to the process with this index. */
+/* Passes a datagram of this process to the process with this index. KS_PASS_FULL: the caller waits and tries again. */
 enum ks_passed ks_pass_gram(uint32_t index, const struct ks_gram *g);
-/* Passes a datagram to the process that serves this port of RDMA_PS_UDP at the datagram's destination address. */
+/* Passes a received datagram on to the process with this index, as soon as that has room. KS_PASS_FULL: it is lost. */
+enum ks_passed ks_pass_on(uint32_t index, const struct ks_gram *g);
+/* The same to the process that serves this port of RDMA_PS_UDP at the datagram's destination address. */
 enum ks_passed ks_pass_request(uint16_t service, const struct ks_gram *g);
 
 #endif
