@@ -118,11 +118,12 @@ def udaddy(ends, server=A, client=B):
     """udaddy's server does not say when it is ready. A client whose request comes too early is refused with UNREACHABLE
     and is started again."""
     need("udaddy")
-    s = ends[0].run(RNICRUN, "udaddy", "-b", server, "-C", "20")
+    by_line = ["stdbuf", "-oL"]  # so that a program that hangs has told how far it has come
+    s = ends[0].run(RNICRUN, *by_line, "udaddy", "-b", server, "-C", "20")
     told = []
 
     def served():
-        c = ends[1].run(RNICRUN, "udaddy", "-b", client, "-s", server, "-C", "20")
+        c = ends[1].run(RNICRUN, *by_line, "udaddy", "-b", client, "-s", server, "-C", "20")
         early = c.wait() != 0 and "UNREACHABLE, error: 1" in c.stdout()
         assert early or c.wait() == 0, c.tail() + s.tail()
         told.append(c.stdout())

@@ -9,6 +9,7 @@ here is ended here, by its id.
 import contextlib
 import errno
 import fcntl
+import glob
 import json
 import os
 import re
@@ -145,10 +146,11 @@ class Process:
         try:
             rc = self.p.wait(timeout)
         except subprocess.TimeoutExpired:
+            where = self.threads()
             self.p.kill()
             self.p.wait()
             self.join()
-            raise AssertionError(f"{self.name} did not end:\n{self.tail()}") from None
+            raise AssertionError(f"{self.name} did not end:\n{self.tail()}\n{where}") from None
         self.join()
         return rc
 
@@ -160,6 +162,19 @@ class Process:
     def tail(self, n=25):
         return "\n".join([f"  $ {' '.join(self.argv)}"] + ["  | " + s for s in self.out[-n:]] +
                          ["  ! " + s for s in self.err[-n:]])
+
+    def threads(self):
+        """A line for each thread: its state, its CPU time in ticks, and the function of the kernel that it sleeps in."""
+        lines = []
+        for t in sorted(glob.glob(f"/proc/{self.pid}/task/*")):
+            try:
+                stat, wchan = (open(f"{t}/{f}", encoding="ascii", errors="replace").read() for f in ("stat", "wchan"))
+            except OSError:  # the thread has ended
+                continue
+            name, rest = stat.partition("(")[2].rpartition(")")[::2]
+            state, *_, user, system = rest.split()[:13]
+            lines.append(f"  thread {name}: {state}, {user} user, {system} system, {wchan}")
+        return "\n".join(lines)
 
     def stop(self, sig=signal.SIGTERM, timeout=20):
         if self.p.poll() is None:

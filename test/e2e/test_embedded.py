@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import nets
 import programs
@@ -192,6 +193,23 @@ def datagram_messages_of_many_segments():
         sink = h.run(RNICRUN, helper("ud_long"), B, "sink", str(len(lens)), str(max(lens)))
         qpn = sink.wait_line("qpn").split()[1]
         source = h.run(RNICRUN, helper("ud_long"), A, "source", B, qpn, *map(str, lens))
+        sink.ok()
+        source.p.stdin.close()
+        source.ok()
+
+
+@case
+def a_receiver_that_is_stopped_for_a_while_loses_no_datagrams():
+    """More datagrams than Linux keeps in a process's socket (10), for longer than their sender waits for room (0.2 s)."""
+    with Host() as h:
+        sink = h.run(RNICRUN, helper("ud_long"), B, "sink", "16", "100")
+        qpn = sink.wait_line("qpn").split()[1]
+        sink.p.send_signal(signal.SIGSTOP)
+        source = h.run(RNICRUN, helper("ud_long"), A, "source", B, qpn, "100", "paced")
+        source.p.stdin.write("\n" * 16)
+        source.p.stdin.flush()
+        time.sleep(1)
+        sink.p.send_signal(signal.SIGCONT)
         sink.ok()
         source.p.stdin.close()
         source.ok()

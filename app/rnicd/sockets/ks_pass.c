@@ -110,7 +110,8 @@ static bool pass(uint32_t index, struct passing *head, int fd)
 	struct ks_letter l = { .part = { { head, sizeof(*head) } }, .parts = 1, .fd = fd };
 
 	l.to_len = passage_name(index, &l.to);
-	return ks_relay(passage.fd, &l) == KS_PASSED;
+	const enum ks_passed v = ks_relay(passage.fd, &l);
+	return v == KS_PASSED || v == KS_PASS_KEPT;
 }
 
 static struct passing head_of(const struct ks_gram *g)

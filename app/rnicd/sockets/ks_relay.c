@@ -146,7 +146,7 @@ enum ks_passed ks_relay(int by, const struct ks_letter *l)
 	rn_slist_push_back(&r->letters, &k->link);
 	r->bytes += k->len;
 	bytes_kept += k->len;
-	return KS_PASSED;
+	return KS_PASS_KEPT;
 }
 
 void ks_relay_event(struct ks_src *s)

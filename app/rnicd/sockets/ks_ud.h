@@ -121,7 +121,12 @@ void ks_group_close(void);
 
 /* ---- between processes (ks_pass.c) ---- */
 
-enum ks_passed { KS_PASSED, KS_PASS_FULL, KS_PASS_NOBODY };
+enum ks_passed {
+	KS_PASSED,
+	KS_PASS_KEPT, /* a copy waits until the process has room (ks_relay.c) */
+	KS_PASS_FULL,
+	KS_PASS_NOBODY, /* there is no such process */
+};
 /* Passes a datagram of this process to the process with this index. KS_PASS_FULL: the caller waits and tries again. */
 enum ks_passed ks_pass_gram(uint32_t index, const struct ks_gram *g);
 /* Passes a received datagram on to the process with this index, as soon as that has room. KS_PASS_FULL: it is lost. */

@@ -32,7 +32,7 @@ static struct {
 	uint32_t n, at;   /* the elements [at, n) of `leaving` have not been sent */
 	bool blocked;     /* the socket for leaving[at] takes no more; epoll reports when it does */
 	uint64_t stuck;   /* since when the process for leaving[at] has had no room; 0: it has room */
-	uint64_t slow[4]; /* a bit for each index of a process that is not waited for */
+	uint64_t slow[4]; /* a bit for each index of a process that is not waited for: a relay keeps its datagrams */
 } out;
 
 /* Finds the device of this host that has an address to which device `port` sends. False: none has it. */
@@ -68,20 +68,24 @@ static bool to_process(struct leaving *l)
 	const uint64_t bit = UINT64_C(1) << (l->index % 64);
 	const struct ks_gram g = gram_of(out.at, l->port);
 
-	switch (ks_pass_gram(l->index, &g)) {
+	switch (is_slow(l->index) ? ks_pass_on(l->index, &g) : ks_pass_gram(l->index, &g)) {
 	case KS_PASSED:
 		out.slow[l->index / 64] &= ~bit;
 		out.at++;
 		break;
+	case KS_PASS_KEPT: out.at++; break;
 	case KS_PASS_NOBODY: l->index = NETWORK; break; /* a process of another user may have the QPN: send by UDP */
 	case KS_PASS_FULL:
+		if (is_slow(l->index)) {
+			rnicd.port[l->port]->stats[0].rx_moved_drops++;
+			out.at++;
+			break;
+		}
 		if (out.stuck == 0)
 			out.stuck = ks.now;
-		if (!is_slow(l->index) && ks.now - out.stuck < STUCK_NS)
+		if (ks.now - out.stuck < STUCK_NS)
 			return false;
-		out.slow[l->index / 64] |= bit;
-		rnicd.port[l->port]->stats[0].rx_moved_drops++;
-		out.at++;
+		out.slow[l->index / 64] |= bit; /* from now on its datagrams are kept */
 		break;
 	}
 	out.stuck = 0;
