@@ -6,6 +6,7 @@ import signal
 import stat
 import tempfile
 
+import nets
 import programs
 from rig import RNICRUN, Process, host_ports
 
@@ -25,6 +26,10 @@ def in_netns(ns, *argv, **env):
     """Starts a program in a network namespace; no daemon is found there unless RNICD_SOCKET names it."""
     env = {"RNICD_SOCKET": "/nonexistent", "RNIC_REG_VERBOSE": "0", **env}
     return Process(["ip", "netns", "exec", ns, *argv], env=dict(os.environ, **env), name=argv[0])
+
+
+def listens(ns, port):
+    return lambda: f":{port} " in nets.sh("ip", "netns", "exec", ns, "ss", "-Hltn").stdout
 
 
 class Host:

@@ -164,7 +164,7 @@ class Process:
                          ["  ! " + s for s in self.err[-n:]])
 
     def threads(self):
-        """A line for each thread: its state, its CPU time in ticks, and the function of the kernel that it sleeps in."""
+        """A line for each thread: its state, its CPU time in ticks, and where in the kernel it sleeps."""
         lines = []
         for t in sorted(glob.glob(f"/proc/{self.pid}/task/*")):
             try:

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Datagrams between embedded programs that share an address: a program passes datagrams to another one by a socket in
+which Linux lets few messages wait (net.unix.max_dgram_qlen, by default 10). None is lost.
+"""
+import re
+import signal
+import sys
+import time
+
+import nets
+from host_rig import Host, in_netns, listens
+from rig import RNICRUN, case, helper, main, need, until
+
+A, B = "10.77.0.1", "10.77.0.2"
+
+
+@case
+def a_receiver_that_is_stopped_for_a_while_loses_no_datagrams():
+    """
+    More datagrams come than Linux lets wait in a process's socket, and they wait there for longer than a sender waits
+    for room (0.2 s).
+    """
+    with Host() as h:
+        sink = h.run(RNICRUN, helper("ud_long"), B, "sink", "16", "100")
+        qpn = sink.wait_line("qpn").split()[1]
+        sink.p.send_signal(signal.SIGSTOP)
+        source = h.run(RNICRUN, helper("ud_long"), A, "source", B, qpn, "100", "paced")
+        source.p.stdin.write("\n" * 16)
+        source.p.stdin.flush()
+        time.sleep(1)
+        sink.p.send_signal(signal.SIGCONT)
+        sink.ok()
+        source.p.stdin.close()
+        source.ok()
+
+
+def pingpong_at(ns, port, *args):
+    return in_netns(ns, RNICRUN, "--embedded", "ibv_ud_pingpong", "-g", "0", "-s", "1000", "-c", "-p", str(port), *args)
+
+
+@case
+def datagrams_that_come_to_another_process_are_passed_to_their_owner():
+    """
+    The order in which the kernel looks at the processes' sockets is not the order of the processes: the host's first
+    process has ended, and a later one has got its index. Therefore a datagram for the later process arrives at the one
+    that still waits, which must pass it on. (Datagrams that wait in a process that ends are lost; therefore the
+    processes are asked one after the other.)
+    """
+    with nets.two_hosts(A, B) as (ns, other):
+        first, waits = pingpong_at(ns, 18570, "-d", "rnic-v0"), pingpong_at(ns, 18571, "-d", "rnic-v0")
+        later = None
+        try:
+            for port in (18570, 18571):
+                until(listens(ns, port), waits.tail)
+            first.stop(signal.SIGKILL)
+            later = pingpong_at(ns, 18572, "-d", "rnic-v0")
+            until(listens(ns, 18572), later.tail)
+            for port, server in ((18572, later), (18571, waits)):
+                for p in (pingpong_at(other, port, "-d", "rnic-v1", A), server):
+                    assert "1000 iters in" in p.ok(), p.tail()
+        finally:
+            for p in (first, waits, later):
+                if p is not None:
+                    p.stop(signal.SIGKILL)
+
+
+def names(ns):
+    return nets.sh("ip", "netns", "exec", ns, "cat", "/proc/net/unix").stdout
+
+
+@case
+def a_burst_that_comes_to_another_process_is_passed_on_whole():
+    """
+    As above, with more datagrams than Linux lets wait in a process's socket. udaddy waits for each of its datagrams for
+    good.
+    """
+    need("udaddy")
+    argv = [RNICRUN, "--embedded", "udaddy", "-C", "200"]
+    with nets.two_hosts(A, B) as (ns, other):
+        first, server, later = pingpong_at(ns, 18570, "-d", "rnic-v0"), None, None
+        try:
+            until(listens(ns, 18570), first.tail)
+            server = in_netns(ns, *argv, "-b", A)
+            until(lambda: re.search("rnic-embedded-[0-9]+-[0-9a-f]{8}-7174", names(ns)), server.tail)
+            first.stop(signal.SIGKILL)
+            later = pingpong_at(ns, 18572, "-d", "rnic-v0")
+            until(listens(ns, 18572), later.tail)
+            for p in (in_netns(other, *argv, "-b", B, "-s", A), server):
+                assert "data transfers complete" in p.ok(), p.tail()
+        finally:
+            for p in (first, server, later):
+                if p is not None:
+                    p.stop(signal.SIGKILL)
+
+
+need("setpriv")
+sys.exit(main())
