@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Datagrams between embedded programs that share an address: a program passes datagrams to another one by a socket in
-which Linux lets few messages wait (net.unix.max_dgram_qlen, by default 10). None is lost.
+Embedded programs that share an address: a program passes datagrams and connections to another one by a socket in which
+Linux lets few messages wait (net.unix.max_dgram_qlen, by default 10). None is lost.
 """
+import os
 import re
 import signal
 import sys
@@ -14,6 +15,7 @@ from host_rig import Host, in_netns, listens
 from rig import RNICRUN, case, helper, main, need, until
 
 A, B = "10.77.0.1", "10.77.0.2"
+CALLERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "qp_callers.py")
 
 
 @case
@@ -91,6 +93,28 @@ def a_burst_that_comes_to_another_process_is_passed_on_whole():
                 assert "data transfers complete" in p.ok(), p.tail()
         finally:
             for p in (first, server, later):
+                if p is not None:
+                    p.stop(signal.SIGKILL)
+
+
+@case
+def connections_that_come_to_another_process_wait_until_their_owner_takes_them():
+    """The kernel gives a connection to any process of the address. The owner is stopped, and takes none of many."""
+    with nets.two_hosts(A, B) as (ns, other):
+        first, owner, callers = pingpong_at(ns, 18570, "-d", "rnic-v0"), None, None
+        try:
+            until(listens(ns, 18570), first.tail)
+            owner = pingpong_at(ns, 18571, "-d", "rnic-v0")
+            until(listens(ns, 18571), owner.tail)
+            owner.p.send_signal(signal.SIGSTOP)
+            callers = in_netns(other, sys.executable, CALLERS, A, "1", "64")
+            assert callers.wait_line("early") == "early 0", callers.tail()
+            owner.p.send_signal(signal.SIGCONT)
+            callers.p.stdin.write("\n")
+            callers.p.stdin.close()
+            assert "answered 64" in callers.ok(), callers.tail()
+        finally:
+            for p in (first, owner, callers):
                 if p is not None:
                     p.stop(signal.SIGKILL)
 
