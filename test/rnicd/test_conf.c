@@ -87,7 +87,7 @@ static void every_key(void **state)
 	       "9000\nvlan = 7\n"
 	       "rate = 10G\nloss = 50%\nduplicate = 0.5\ncorrupt = 25%\nreorder = 25%\nreorder-gap = 5\ndelay = "
 	       "1ms\njitter = 2us\npacing = on\nkeepalive = 5s\n"
-	       "limit = 9\nseed = 3\ncapture = /tmp/a.pcapng\nverify-checksums = yes\ncrc = required\nmarkers = "
+	       "limit = 9\nseed = 3\ncapture = /dev/a.pcapng\nverify-checksums = yes\ncrc = required\nmarkers = "
 	       "on\nmpa-revision = 1\n"
 	       "peer-to-peer = off\nrtr = read\nird = 1\nord = 2\ncongestion = newreno\nmin-rto = 1s\npersonality = roce\n"
 	       "[port b]\ndevice = pair:a\naddress = 10.0.0.2/24\nmtu = 9000\ncrc = always\n",
@@ -118,7 +118,7 @@ static void every_key(void **state)
 	assert_true(m->reorder == UINT32_C(1) << 30 && m->reorder_gap == 5 && m->delay_ns == 1000000 &&
 		    m->jitter_ns == 2000);
 	assert_true(m->limit == 9 && m->seed == 3);
-	assert_string_equal(p->capture, "/tmp/a.pcapng");
+	assert_string_equal(p->capture, "/dev/a.pcapng");
 	assert_true(p->verify_csum && p->crc && p->crc_required && p->markers && p->mpa_rev == 1 && !p->peer_to_peer);
 	assert_int_equal(p->rtr, 4);
 	assert_true(p->max_ird == 1 && p->max_ord == 2 && p->congestion == RNICD_NEWRENO &&
@@ -300,7 +300,7 @@ static void ports_that_do_not_go_together(void **state)
 	expect(PAIR("a", "b", "10.0.0.1") "mac = 02:00:00:00:00:01\n" PAIR("b", "a",
 									   "10.0.0.2") "mac = 02:00:00:00:00:01\n",
 	       "t.conf:8: ports 'a' and 'b' have the same MAC address\n");
-	expect(PAIR("a", "b", "10.0.0.1") "capture = /tmp/x\n" PAIR("b", "a", "10.0.0.2") "capture = /tmp/x\n",
+	expect(PAIR("a", "b", "10.0.0.1") "capture = /dev/x.pc\n" PAIR("b", "a", "10.0.0.2") "capture = /dev/x.pc\n",
 	       "t.conf:8: ports 'a' and 'b' are captured to the same file\n");
 }
 
