@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 30
 REPEAT ?= 1
 ONLY ?=
 
-.PHONY: all deps build programs demo test test-apps conformance bench bench-rivals fuzz deb dist format lint clean
+.PHONY: all deps build programs pgo demo test test-apps conformance bench bench-rivals fuzz deb dist format lint clean
 all: build
 
 deps:
@@ -20,6 +20,10 @@ build: deps
 programs: deps
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD)
 	@ninja -C $(BUILD) programs
+
+# All that is installed, in the folder $(BUILD)-pgo: compiled twice, the second time by what a test run has executed.
+pgo: deps
+	@scripts/pgo.sh $(BUILD)-pgo
 
 demo: build
 	@scripts/demo.sh $(BUILD)
@@ -74,4 +78,4 @@ dist: build
 	@scripts/dist.sh $(BUILD) $(BUILD)/dist
 
 clean:
-	rm -rf $(BUILD) build build-sanitize build-clang build-fuzz
+	rm -rf $(BUILD) $(BUILD)-pgo build build-sanitize build-clang build-fuzz
