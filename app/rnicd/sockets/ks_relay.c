@@ -149,6 +149,15 @@ enum ks_passed ks_relay(int by, const struct ks_letter *l)
 	return KS_PASS_KEPT;
 }
 
+/* Counts a letter whose process has ended. */
+static void nobody_takes(const struct kept *k)
+{
+	if (k->fd < 0)
+		ks.rc.qp.stats.ud_no_qp++;
+	else
+		rnicd.port[0]->stats[0].rx_no_flow++;
+}
+
 void ks_relay_event(struct ks_src *s)
 {
 	struct relay *r = rn_container_of(s, struct relay, src);
@@ -158,7 +167,8 @@ void ks_relay_event(struct ks_src *s)
 		struct kept *k = rn_slist_first(&r->letters, struct kept, link);
 		const struct ks_letter l = { .part = { { k->b, k->len } }, .parts = 1, .fd = k->fd };
 		v = ks_letter_send(s->fd, &l);
-		ks.rc.qp.stats.ud_no_qp += v == KS_PASS_NOBODY && k->fd < 0; /* the process has ended */
+		if (v == KS_PASS_NOBODY)
+			nobody_takes(k);
 		if (v != KS_PASS_FULL)
 			drop_first(r);
 	}
