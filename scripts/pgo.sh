@@ -10,6 +10,10 @@ set -eu
 case $(${CC:-cc} --version) in *clang*) echo "pgo: needs gcc: set CC=gcc" >&2; exit 1 ;; esac
 root=$(cd "$(dirname "$0")/.." && pwd)
 
+if [ -e "$1" ] && [ ! -f "$1/build.ninja" ]; then
+	echo "pgo: $1 is no build folder, and would be deleted: name another one" >&2
+	exit 1
+fi
 rm -rf "$1"
 # Code that the training does not reach is compiled as without a profile, which is no mistake. With a profile gcc
 # believes that a few variables may be used before they are set.
