@@ -1,24 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One design of designs.py: a server that runs in this design, its clients, an application, and the CPU time of all."""
 import contextlib
-import glob
 import json
 import os
 import subprocess
 
-from stage import BenchError, end
+from stage import BenchError, cpu_ns, end
 
 DESIGNS = ("offloaded", "assisted", "host", "embedded")
 BUFFERS = 128 << 20  # bytes; more than any cache holds
-
-
-def cpu_ns(pid):
-    """CPU time of all threads of a process, ns. A thread that ends while the threads are read is left out."""
-    total = 0
-    for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(path, encoding="utf-8") as f:
-            total += int(f.read().split()[0])
-    return total
 
 
 def rates(bytes_moved, seconds, clients, workers):

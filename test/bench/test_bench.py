@@ -26,6 +26,7 @@ from rig import PATIENCE, Skip, case, main
 from rivals import rival_rows
 from rows import Versus, project_rows
 from sockets import socket_rows
+from stage import cpu_ns
 
 BUILD = os.environ["RNIC_BUILD"]
 
@@ -54,6 +55,28 @@ def no_two_figures_have_the_same_name():
     for full in (False, True):
         names = [f.name for f in figures(full)]
         assert len(names) == len(set(names)), sorted(n for n in names if names.count(n) > 1)
+
+
+@case
+def cpu_time_contains_that_of_threads_that_have_ended():
+    program = ("import os, sys, threading, time\n"
+               "def work():\n"
+               "    while time.thread_time_ns() < 20_000_000: pass\n"
+               "for _ in range(2):\n"
+               "    print('ready', flush=True)\n"
+               "    sys.stdin.readline()\n"
+               "    t = threading.Thread(target=work)\n"
+               "    t.start()\n"
+               "    while len(os.listdir('/proc/self/task')) > 1: pass\n")
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as p:
+        p.stdout.readline()
+        before = cpu_ns(p.pid)
+        print("begin", file=p.stdin, flush=True)
+        p.stdout.readline()
+        took = cpu_ns(p.pid) - before
+        p.communicate("end\n")
+    assert took >= 20_000_000, took
 
 
 @case
