@@ -17,8 +17,9 @@
  *
  * The packet is held all the same, and every byte is checked in its turn. The note of an FPDU placed early only saves
  * the copy in that turn: the note counts if the same FPDU is met at the same place, and all FPDUs between were of the
- * same message. After a wrong guess the placed bytes lie inside this message's memory, and the message's own bytes
- * overwrite them.
+ * same message. A peer that begins to cut FPDUs may make the guess wrong: then the placed bytes lie inside the Read's
+ * sink or the message's receive, never its last byte. The message's own bytes overwrite them in their turn; behind the
+ * end of a Send that is shorter than its receive, where byte_len says that nothing has arrived, they stay.
  */
 #include "base/rn_seq.h"
 #include "rc/rc_int.h"

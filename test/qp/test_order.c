@@ -352,6 +352,81 @@ static void nor_behind_a_full_segment_of_its_message(void **state)
 	payload_is_only_payload(&h, pay, sizeof(pay), part + sizeof(pay));
 }
 
+/*
+ * A peer whose segments have all begun with an FPDU so far, and whose next FPDU spans three of them: in its payload, at
+ * the right place of the stream, lies the image of this message's next but one segment. The guess is wrong.
+ */
+static void guess_wrong(const struct ddp_hdr *h, uint32_t n, uint8_t *pay, uint32_t len)
+{
+	static const uint8_t d[PIECE];
+	const uint32_t part = PIECE - MPA_LEN_FIELD - MPA_CRC_LEN - DDP_UNTAGGED_HDR_LEN;
+	const struct ddp_hdr first = ddp_untagged(RDMAP_SEND, false, 0, 1, 0);
+	const uint32_t before = n == 1 ? 0 : mpa_fpdu_len(DDP_UNTAGGED_HDR_LEN + 100);
+
+	raw_begin();
+	memset(dev()->mem, BLANK, RIG_MEM);
+	send_ddp(&first, d, part);
+	rig_run(B.r, RN_NS_PER_MS);
+	memset(pay, 'd', len);
+	image(pay + PIECE - before - MPA_LEN_FIELD - DDP_UNTAGGED_HDR_LEN, 1, 2 * part);
+	B.r->lose = 1;
+	if (n == 2)
+		send_ddp(&h[0], d, 100);
+	send_ddp(&h[n - 1], pay, len);
+	rig_run(B.r, 8 * RN_NS_PER_US);
+	assert_int_equal(B.r->dropped, 1);
+	assert_int_equal(dev()->ctx.rc.qp.stats.ooo_placed, 1);
+	for (uint32_t i = 0; i < RIG_MEM; i++)
+		if (i - (10000 + 2 * part) < part)
+			assert_int_equal(dev()->mem[i], 'X');
+		else
+			assert_int_equal(dev()->mem[i], i - 10000 < part ? 0 : BLANK);
+	rig_settle(B.r);
+	assert_int_equal(dev()->ctx.rc.qp.stats.framing_errors, 0);
+	assert_int_equal(rc_get_state(&dev()->conn[0].rc), RC_OPERATIONAL);
+}
+
+static void completed(uint64_t wr_id, uint32_t len)
+{
+	struct qp_cqe e;
+
+	assert_true(rig_poll(&dev()->rcq_client, &e));
+	assert_int_equal(e.status, QP_WC_SUCCESS);
+	assert_int_equal(e.wr_id, wr_id);
+	assert_int_equal(e.byte_len, len);
+}
+
+static void a_wrong_guess_is_overwritten_in_its_turn(void **state)
+{
+	static uint8_t pay[2980];
+	const uint32_t part = PIECE - MPA_LEN_FIELD - MPA_CRC_LEN - DDP_UNTAGGED_HDR_LEN;
+	const struct ddp_hdr h = ddp_untagged(RDMAP_SEND, true, 0, 1, part);
+
+	(void)state;
+	guess_wrong(&h, 1, pay, sizeof(pay));
+	completed(41, part + sizeof(pay));
+	assert_memory_equal(dev()->mem + 10000 + part, pay, sizeof(pay));
+	close_bench();
+}
+
+/* The image is in the next message's payload, and this message ends before the place that the image names. */
+static void a_wrong_guess_stays_in_its_receive(void **state)
+{
+	static uint8_t pay[2980];
+	const uint32_t part = PIECE - MPA_LEN_FIELD - MPA_CRC_LEN - DDP_UNTAGGED_HDR_LEN;
+	const struct ddp_hdr h[] = { ddp_untagged(RDMAP_SEND, true, 0, 1, part),
+				     ddp_untagged(RDMAP_SEND, true, 0, 2, 0) };
+
+	(void)state;
+	guess_wrong(h, 2, pay, sizeof(pay));
+	completed(41, part + 100);
+	completed(42, sizeof(pay));
+	assert_memory_equal(dev()->mem + 20000, pay, sizeof(pay));
+	for (uint32_t i = 0; i < 10000; i++)
+		assert_int_equal(dev()->mem[10000 + i], i < part + 100 ? 0 : i - 2 * part < part ? 'X' : BLANK);
+	close_bench();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -366,6 +441,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_does_not_fit_the_receive_is_not_placed_early, up, down),
 		cmocka_unit_test(an_fpdu_in_a_payload_is_not_placed),
 		cmocka_unit_test(nor_behind_a_full_segment_of_its_message),
+		cmocka_unit_test(a_wrong_guess_is_overwritten_in_its_turn),
+		cmocka_unit_test(a_wrong_guess_stays_in_its_receive),
 	};
 
 	return cmocka_run_group_tests_name("qp_order", tests, NULL, NULL);
