@@ -60,6 +60,8 @@ const struct counter counters[] = {
 	GROWS(STACK, "no_rec", "times", "a connection waited because all FPDU records were in use"),
 	GROWS(STACK, "no_setup", "times", "a connection was not set up because all set-up memory was in use"),
 	GROWS(STACK, "no_stage", "times", "an FPDU in several TCP segments found no memory to be assembled in"),
+	GROWS(STACK, "no_copy", "times",
+	      "an FPDU that is cut on its way waited because all memory for copies was in use"),
 	GROWS(STACK, "neg_errors", "frames", "malformed or unexpected MPA Requests and Replies"),
 	GROWS(STACK, "rnr_waits", "messages", "messages that waited because no receive was posted (rnr = wait)"),
 	GROWS(STACK, "rnr_timeouts", "messages", "messages that waited for a receive longer than rnr_retry allows"),

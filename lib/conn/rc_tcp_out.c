@@ -48,6 +48,7 @@ static inline void fill(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 {
 	uint64_t ref;
 	uint32_t len, budget = 0; /* what is left of TCP's budget, as last computed */
+	bool cuts;
 
 	if (!rc_tx_begin(&ctx->rc, &c->rc))
 		return;
@@ -62,11 +63,14 @@ static inline void fill(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 			return;
 		if (len > budget && len > (budget = tcpl_budget(&c->tcp)) && !tcpl_idle(&c->tcp))
 			return;
-		if (rn_unlikely(tcpl_path(&c->tcp) == TCPL_PATH_CUTS) && !rc_tx_copies(&ctx->rc, &c->rc))
+		cuts = tcpl_path(&c->tcp) == TCPL_PATH_CUTS;
+		if (rn_unlikely(cuts) && !rc_tx_copies(&ctx->rc, &c->rc))
 			return;
 		len = rc_pull(&ctx->rc, &c->rc, &ref);
 		if (len == 0)
 			return;
+		if (rn_unlikely(cuts))
+			rc_keep(&ctx->rc, &c->rc, ref);
 		if (rn_unlikely(!tcpl_send(&c->tcp, len, ref))) {
 			rc_dropped(&ctx->rc, &c->rc, ref);
 			rc_reset(&ctx->rc, &c->rc);
@@ -120,8 +124,11 @@ bool rc_tcp_out(struct rc_tcp_ctx *ctx, struct rc_tcp *c, struct tcpl_out *o)
 	rc_turn_end(&ctx->rc, &c->rc);
 	if (rn_unlikely(rc_todo(&c->rc)))
 		obey(ctx, c);
+	tcpl_set_uncut(&c->tcp, !rc_may_cut(&ctx->rc, &c->rc));
 	if (tcpl_out(&c->tcp, ctx->rc.qp.now, o))
 		return true;
+	if (rn_unlikely(c->tcp.uncut) && c->tcp.q_end != c->tcp.snd_nxt)
+		rc_cut_waits(&ctx->rc, &c->rc);
 	if (rn_unlikely(rc_failed(&c->rc))) /* the QP has failed since rc_turn */
 		rc_ready_put(&ctx->rc, &c->rc);
 	if (rn_unlikely(tcpl_get_state(&c->tcp) == TCPL_S_CLOSED)) {

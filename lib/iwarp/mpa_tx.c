@@ -119,17 +119,6 @@ static void put_crc(struct mpa_fpdu *f, uint32_t sum)
 	memcpy(f->inl + f->crc_at, &sum, MPA_CRC_LEN); /* least significant octet first: RFC 5044 section 4.4 */
 }
 
-void mpa_tx_crc(struct mpa_fpdu *f)
-{
-	uint32_t sum = 0;
-	uint32_t last = mpa_tx_slices(f) - 1;
-
-	for (uint32_t i = 0; i < last; i++)
-		sum = crc32c(sum, f->iov[i].base, f->iov[i].len);
-	/* The CRC field is the end of the last slice, never split: it stands on a 4-octet boundary as markers do. */
-	put_crc(f, crc32c(sum, f->iov[last].base, f->iov[last].len - MPA_CRC_LEN));
-}
-
 /* Copies all but the CRC field, with the noted markers in between; returns the sum. */
 static uint32_t copy_marked(struct mpa_fpdu *f, uint8_t *dst)
 {

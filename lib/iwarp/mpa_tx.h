@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Building FPDUs in three separate stages: frame, mark, CRC (RFC 5044 sections 4.1 to 4.4). The result is a list of
+ * Building FPDUs in three separate stages: frame, mark, copy (RFC 5044 sections 4.1 to 4.4). The result is a list of
  * slices: header, pad, CRC and markers lie in the record itself, payload slices point at the caller's memory, so that
  * a send queue holds references. The record and its slices must not move or change until the octets are acknowledged;
  * a retransmission reads them again. One thread owns a record; no state is shared.
@@ -9,8 +9,8 @@
  *   hdr_len = ddp_build(h, &hdr);                      + a Read Request or inline data right behind it
  *   mpa_tx_frame(&f, hdr_len, payload, n, payload_len)
  *   mpa_tx_mark(&f, stream_off, step)                  only when the peer asked for markers
- *   mpa_tx_crc(&f)                                     only with CRC; the four octets are zero otherwise
- * or, where the octets are copied anyway, in place of the last: mpa_tx_copy(&f, true, dst)
+ *   mpa_tx_copy(&f, crc, dst)                          without CRC the four octets are zero
+ * or, where no CRC is needed: mpa_tx_slices(&f)
  *
  * Markers are only noted until mpa_tx_slices() is called; a copy inserts them.
  */
@@ -85,10 +85,10 @@ enum mpa_tx_verdict mpa_tx_mark(struct mpa_fpdu *f, uint32_t stream_off, uint32_
 /* The slices of the octets, markers and all: f->iov[0..return). */
 uint32_t mpa_tx_slices(struct mpa_fpdu *f);
 
-/* Stage 3: CRC32C over all but the CRC field; reads the payload once. */
-void mpa_tx_crc(struct mpa_fpdu *f);
-
-/* Copies the f->len octets to dst. With crc, stage 3 is done in the same pass. */
+/*
+ * Stage 3: copies the f->len octets to dst, reading each once. With crc, CRC32C over all but the CRC field is computed in
+ * the same pass: the owner of the payload may write to it at any time.
+ */
 void mpa_tx_copy(struct mpa_fpdu *f, bool crc, uint8_t *dst);
 
 #endif

@@ -201,12 +201,12 @@ struct qp_stats {
 	uint64_t bad_wqes;  /* malformed work requests of clients */
 	uint64_t bad_rings; /* impossible indices written by clients */
 	uint64_t cq_overruns;
-	uint64_t no_block, no_rec, no_setup, no_stage; /* how often a pool was empty */
-	uint64_t neg_errors;                           /* bad MPA frames */
-	uint64_t nudges;                               /* see rc_quirk.h */
-	uint64_t rnr_waits, rnr_timeouts;              /* messages that waited for a receive; waits in vain */
-	uint64_t rnr_drops;                            /* segments dropped for want of rnr_pkts */
-	uint64_t hold_drops;                           /* segments behind a hole dropped for want of hold_pkts */
+	uint64_t no_block, no_rec, no_setup, no_stage, no_copy; /* how often a pool was empty */
+	uint64_t neg_errors;                                    /* bad MPA frames */
+	uint64_t nudges;                                        /* see rc_quirk.h */
+	uint64_t rnr_waits, rnr_timeouts;                       /* messages that waited for a receive; waits in vain */
+	uint64_t rnr_drops;                                     /* segments dropped for want of rnr_pkts */
+	uint64_t hold_drops; /* segments behind a hole dropped for want of hold_pkts */
 	uint64_t setup_timeouts, close_timeouts, resets, tcp_timeouts;
 	uint64_t opened, closed;
 	uint64_t ud_in, ud_out; /* datagrams delivered and sent */

@@ -361,9 +361,16 @@ uint32_t rc_slices(const struct rc_part *part, bool alone, struct rn_iov *iov, u
  */
 void rc_copy(struct rc_ctx *ctx, const struct rc *c, const struct rc_part *part, uint8_t *dst, bool *crc_due);
 /*
- * Whether a connection whose path cuts segments may send another FPDU: a copy is free for it, or no FPDU is under way.
+ * Whether a connection whose path cuts segments may send another FPDU, because a copy is free for it. False: an
+ * acknowledgement, or a copy that comes back, gives the connection its next turn.
  */
-bool rc_tx_copies(const struct rc_ctx *ctx, const struct rc *c);
+bool rc_tx_copies(struct rc_ctx *ctx, struct rc *c);
+/* After rc_tx_copies() and rc_pull(): all sendings of the FPDU take its bytes as they are now. */
+void rc_keep(struct rc_ctx *ctx, const struct rc *c, uint64_t ref);
+/* Whether an FPDU may be begun with a part of it. */
+static inline bool rc_may_cut(const struct rc_ctx *ctx, const struct rc *c);
+/* Something of this connection waits until rc_may_cut(). */
+void rc_cut_waits(struct rc_ctx *ctx, struct rc *c);
 /* Whether a byte of the record lies in [base, base + len). */
 bool rc_refers(uint64_t ref, const uint8_t *base, uint64_t len);
 
@@ -408,7 +415,8 @@ struct rc_cfg {
 	uint32_t stages;     /* FPDUs being put together at once, MPA_STAGE_SIZE bytes each */
 	uint32_t rnr_stages; /* stages kept with FPDUs for QPs that are not ready to receive, three quarters of them
 				for QPs of one tenant at most; a message without such a stage ends its stream */
-	uint32_t copies;     /* FPDUs in flight whose bytes are kept as a copy, max_mtu each */
+	uint32_t copies;     /* FPDUs in flight whose bytes are kept as a copy, max_mtu each; three quarters of them for
+				QPs of one tenant at most */
 	uint32_t chunks;     /* FPDUs in flight per connection, a power of two, 64..4096 */
 	uint32_t stream[2];  /* bytes of a wide and of a narrow block that are the adapter's: rc_stream_mem */
 	uint64_t request_ns; /* passive: for the stream to open and the MPA Request to arrive. 10 s */
@@ -421,7 +429,7 @@ struct rc_cfg {
 void rc_cfg_default(struct rc_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint32_t conns);
 
 /* The pools that a connection with something to send may wait for. */
-enum rc_want { RC_WANT_REC, RC_WANT_BLOCK, RC_WANTS };
+enum rc_want { RC_WANT_REC, RC_WANT_BLOCK, RC_WANT_COPY, RC_WANTS };
 
 /* Memory of n objects of a pool that were never used: its pages are untouched. */
 struct rc_fresh {
@@ -434,9 +442,10 @@ struct rc_ctx {
 	struct rn_list ready, answers;
 	struct rc_rec *rec_free;
 	uint32_t rec_left;
-	struct rn_list rnr; /* connections whose message waits for a receive of a shared queue */
-	uint8_t *copy_free;
+	struct rn_list rnr;             /* connections whose message waits for a receive of a shared queue */
+	uint8_t *copy_free, *copy_once; /* copy_once: of the FPDU that is being sent, when it has none of its own */
 	uint32_t copies_left;
+	uint32_t copies_of[QP_TENANTS];     /* copies in use, of each tenant */
 	uint32_t rnr_stages;                /* stages kept for messages that wait for a receive */
 	uint32_t rnr_stages_of[QP_TENANTS]; /* the same, of each tenant */
 	struct rn_list starved[RC_WANTS];   /* connections that wait for a pool */
@@ -457,11 +466,28 @@ struct rc_ctx {
 uint64_t rc_ctx_size(const struct rc_cfg *cfg);
 RN_NODISCARD enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *mem, uint64_t size);
 
+static inline uint8_t rc_tenant(const struct rc *c) { return c->m.qp != NULL ? c->m.qp->tenant : 0; }
+
+/* Whether a copy is free for an FPDU that cannot go without one: the last quarter is for these. */
+static inline bool rc_copy_left(const struct rc_ctx *ctx, const struct rc *c)
+{
+	const uint32_t all = ctx->cfg.copies;
+
+	return rn_likely(ctx->copies_left > all - all / 4) ||
+	       (ctx->copies_left > 0 && ctx->copies_of[rc_tenant(c)] < all - all / 4);
+}
+
+static inline bool rc_may_cut(const struct rc_ctx *ctx, const struct rc *c)
+{
+	return rc_copy_left(ctx, c) || !c->agreed.crc;
+}
+
 /* False: rc_answer_pop and rc_ready_pop return NULL. */
 static inline bool rc_any_ready(const struct rc_ctx *ctx)
 {
 	return !rn_list_empty(&ctx->ready) || !rn_list_empty(&ctx->answers) ||
-	       !rn_list_empty(&ctx->starved[RC_WANT_REC]) || !rn_list_empty(&ctx->starved[RC_WANT_BLOCK]);
+	       !rn_list_empty(&ctx->starved[RC_WANT_REC]) || !rn_list_empty(&ctx->starved[RC_WANT_BLOCK]) ||
+	       (!rn_list_empty(&ctx->starved[RC_WANT_COPY]) && ctx->copies_left > 0);
 }
 
 /* The next connection that has a turn; NULL: no more. Connections of rc_answer_pop come first. */

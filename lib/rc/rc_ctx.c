@@ -4,6 +4,7 @@
 
 #define COPIES_MAX   1024u
 #define COPIES_BYTES (2u << 20)
+#define COPIES_AWAIT 4u /* connections that are tried in a turn while copies are free */
 
 void rc_cfg_default(struct rc_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint32_t conns)
 {
@@ -56,12 +57,12 @@ uint64_t rc_ctx_size(const struct rc_cfg *cfg)
 {
 	if (cfg->worker >= QP_MAX_WORKERS || cfg->max_mtu < 576 || cfg->max_mtu > 65535)
 		return 0;
-	if (cfg->blocks == 0 || cfg->setups == 0 || cfg->stages == 0 || cfg->recs <= RC_CTRL_RECS)
+	if (cfg->blocks == 0 || cfg->setups == 0 || cfg->stages == 0 || cfg->copies == 0 || cfg->recs <= RC_CTRL_RECS)
 		return 0;
 	if (!rn_is_pow2(cfg->chunks) || cfg->chunks < 64 || cfg->chunks > 4096)
 		return 0;
 	return blocks_size(cfg) + cfg->recs * rec_size(cfg) + cfg->setups * line_up(sizeof(struct rc_setup)) +
-	       cfg->stages * line_up(MPA_STAGE_SIZE) + cfg->copies * line_up(cfg->max_mtu);
+	       cfg->stages * line_up(MPA_STAGE_SIZE) + (cfg->copies + 1ull) * line_up(cfg->max_mtu);
 }
 
 static void *carve(uint8_t **p, uint64_t size)
@@ -123,19 +124,18 @@ static uint8_t *buf_get(uint8_t **list, struct rc_fresh *fresh, uint64_t size)
 	return mem;
 }
 
-static void copy_put(struct rc_ctx *ctx, uint8_t *mem)
+static void copy_put(struct rc_ctx *ctx, uint8_t *mem, uint8_t tenant)
 {
 	buf_put(&ctx->copy_free, mem);
 	ctx->copies_left++;
+	ctx->copies_of[tenant]--;
 }
 
-uint8_t *rc_copy_get(struct rc_ctx *ctx)
+uint8_t *rc_copy_get(struct rc_ctx *ctx, uint8_t tenant)
 {
-	uint8_t *mem = buf_get(&ctx->copy_free, &ctx->copy_fresh, ctx->cfg.max_mtu);
-
-	if (mem != NULL)
-		ctx->copies_left--;
-	return mem;
+	ctx->copies_left--;
+	ctx->copies_of[tenant]++;
+	return buf_get(&ctx->copy_free, &ctx->copy_fresh, ctx->cfg.max_mtu);
 }
 
 enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *mem, uint64_t size)
@@ -157,6 +157,7 @@ enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *
 	ctx->setup_fresh = keep_fresh(&p, cfg->setups, sizeof(struct rc_setup));
 	ctx->stage_fresh = keep_fresh(&p, cfg->stages, MPA_STAGE_SIZE);
 	ctx->copy_fresh = keep_fresh(&p, cfg->copies, cfg->max_mtu);
+	ctx->copy_once = carve(&p, cfg->max_mtu);
 	ctx->rec_free = take_fresh(&ctx->rec_fresh, rec_size(cfg));
 	return QP_OK;
 }
@@ -191,7 +192,7 @@ struct rc_rec *rc_rec_get(struct rc_ctx *ctx, uint32_t reserve)
 void rc_rec_put(struct rc_ctx *ctx, struct rc_rec *r)
 {
 	if (rn_unlikely(r->copy != NULL)) {
-		copy_put(ctx, r->copy);
+		copy_put(ctx, r->copy, r->tenant);
 		r->copy = NULL;
 	}
 	r->next = ctx->rec_free;
@@ -311,6 +312,8 @@ struct rc *rc_answer_pop(struct rc_ctx *ctx) { return rn_list_pop(&ctx->answers,
 /* Lists a connection that waits until something comes back to the pool. */
 void rc_starve(struct rc_ctx *ctx, struct rc *c, enum rc_want want)
 {
+	if (rn_link_linked(&c->starved) && c->want != want)
+		rn_list_remove(&ctx->starved[c->want], &c->starved);
 	if (!rn_link_linked(&c->starved))
 		rn_list_push_back(&ctx->starved[want], &c->starved);
 	c->want = (uint8_t)want;
@@ -338,6 +341,7 @@ static void feed_starved(struct rc_ctx *ctx)
 	ctx->fed = true;
 	feed(ctx, RC_WANT_REC, recs, before);
 	feed(ctx, RC_WANT_BLOCK, rc_blocks_for_senders(ctx), before);
+	feed(ctx, RC_WANT_COPY, rn_min_u32(ctx->copies_left, COPIES_AWAIT), before);
 }
 
 static void fetch(const void *p, uint32_t len)
@@ -410,7 +414,8 @@ const struct rc *rc_ready_first(const struct rc_ctx *ctx) { return rn_list_first
 
 struct rc *rc_ready_pop(struct rc_ctx *ctx)
 {
-	if (rn_unlikely(!rn_list_empty(&ctx->starved[RC_WANT_REC]) || !rn_list_empty(&ctx->starved[RC_WANT_BLOCK])) &&
+	if (rn_unlikely(!rn_list_empty(&ctx->starved[RC_WANT_REC]) || !rn_list_empty(&ctx->starved[RC_WANT_BLOCK]) ||
+			!rn_list_empty(&ctx->starved[RC_WANT_COPY])) &&
 	    !ctx->fed)
 		feed_starved(ctx);
 	struct rc *c = rc_answer_pop(ctx);

@@ -24,6 +24,7 @@ struct rc_rec {
 	uint8_t *copy;        /* of the ctx: all octets as first sent; NULL: they are taken from the client's memory */
 	uint32_t wr;          /* the work request that completes when this is acknowledged, or QP_WR_NONE */
 	bool crc;             /* the FPDU carries a CRC, summed over the sent bytes at each sending */
+	uint8_t tenant;       /* that the copy counts for */
 	struct rn_iov few[3]; /* the slices, if they are enough */
 	struct mpa_fpdu f;
 	struct rn_iov iov[]; /* ctx->rec_iov slices, then QP_MAX_INLINE bytes for inline data */
@@ -105,7 +106,7 @@ struct rc_setup *rc_setup_get(struct rc_ctx *ctx);
 void rc_setup_put(struct rc_ctx *ctx, struct rc_setup *s); /* the set-up is free after the next rc_drained */
 uint8_t *rc_stage_get(struct rc_ctx *ctx);
 void rc_stage_put(struct rc_ctx *ctx, uint8_t *mem);
-uint8_t *rc_copy_get(struct rc_ctx *ctx); /* NULL: all are in use */
+uint8_t *rc_copy_get(struct rc_ctx *ctx, uint8_t tenant); /* a copy must be free */
 void rc_starve(struct rc_ctx *ctx, struct rc *c, enum rc_want want);
 void rc_unlist(struct rc_ctx *ctx, struct rc *c);
 

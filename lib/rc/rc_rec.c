@@ -7,8 +7,15 @@
  * retransmission. A peer that has taken one sending of an FPDU throws the other one away whole.
  *
  * A peer that has taken a part of an FPDU could put together bytes of two sendings, and only one CRC can be right. So
- * in two cases a copy of the FPDU is kept from the first sending on, and retransmissions are taken from the copy: this
- * side sends the FPDU in parts, or a box on the way may cut segments in two (rc_part.keep).
+ * a copy of the FPDU is kept from the first sending on, and retransmissions are taken from the copy:
+ *
+ *   this side sends the FPDU in parts         without a free copy the FPDU is not begun (rc_may_cut)
+ *   a box on the way is known to cut          without a free copy the FPDU is not made (rc_tx_copies)
+ *   a box on the way may cut (rc_part.keep)   without a free copy the FPDU is sent whole, from the client's memory
+ *
+ * The number of copies bounds the memory. What can wait leaves a quarter of them to what cannot go on otherwise, and
+ * one tenant leaves a quarter to the others. So a connection with FPDUs in flight needs no copy that another one waits
+ * for: an acknowledgement gives it the next turn.
  */
 #include "rc/rc_int.h"
 
@@ -42,38 +49,75 @@ bool rc_refers(uint64_t ref, const uint8_t *base, uint64_t len)
 	return false;
 }
 
-/*
- * Keeps a copy of the FPDU. False: all copies are in use; the bytes are then taken from the client's memory again, and
- * the CRC is right as long as they do not change.
- */
-static bool keep_copy(struct rc_ctx *ctx, struct rc_rec *r)
+/* The whole FPDU with its CRC. Each byte is read once. */
+static void sum(struct rc_ctx *ctx, struct rc_rec *r, uint8_t *dst)
 {
-	if (r->copy == NULL && r->f.len <= ctx->cfg.max_mtu && (r->copy = rc_copy_get(ctx)) != NULL) {
-		ctx->qp.stats.copied_tx += r->f.len;
-		ctx->qp.stats.summed_tx += r->f.len;
-		mpa_tx_copy(&r->f, true, r->copy);
+	ctx->qp.stats.copied_tx += r->f.len;
+	ctx->qp.stats.summed_tx += r->f.len;
+	mpa_tx_copy(&r->f, true, dst);
+}
+
+/* Whether a copy is free for an FPDU that can go without one, or wait. */
+static bool spare(const struct rc_ctx *ctx, const struct rc *c)
+{
+	const uint32_t all = ctx->cfg.copies;
+
+	return ctx->copies_left > all / 4 && ctx->copies_of[rc_tenant(c)] < all - all / 2;
+}
+
+/* Keeps a copy of the FPDU if one is free. */
+static bool keep_copy(struct rc_ctx *ctx, const struct rc *c, struct rc_rec *r, bool need)
+{
+	if (r->copy == NULL && (need ? rc_copy_left(ctx, c) : spare(ctx, c))) {
+		r->tenant = rc_tenant(c);
+		r->copy = rc_copy_get(ctx, r->tenant);
+		sum(ctx, r, r->copy);
 	}
 	return r->copy != NULL;
 }
 
-/* A connection has a quarter of the copies at most. With an FPDU in flight, the acknowledgement gives the next turn. */
-bool rc_tx_copies(const struct rc_ctx *ctx, const struct rc *c)
+/* A connection has a quarter of the copies at most. */
+bool rc_tx_copies(struct rc_ctx *ctx, struct rc *c)
 {
-	return c->out.flying == 0 || (ctx->copies_left > 0 && c->out.flying < ctx->cfg.copies / 4);
+	if (!c->agreed.crc)
+		return true;
+	if (c->out.flying != 0)
+		return c->out.flying < ctx->cfg.copies / 4 && spare(ctx, c);
+	if (!rc_copy_left(ctx, c)) {
+		rc_cut_waits(ctx, c);
+		return false;
+	}
+	return true;
 }
 
-/* Copies a part of an FPDU. An FPDU with a CRC is taken from its copy, which is made first if necessary. */
-static void copy_part(struct rc_ctx *ctx, struct rc_rec *r, const struct rc_part *part, uint8_t *dst)
+void rc_cut_waits(struct rc_ctx *ctx, struct rc *c)
+{
+	ctx->qp.stats.no_copy++;
+	rc_starve(ctx, c, RC_WANT_COPY);
+}
+
+void rc_keep(struct rc_ctx *ctx, const struct rc *c, uint64_t ref)
+{
+	struct rc_rec *r = (struct rc_rec *)(uintptr_t)ref;
+
+	if (r->crc)
+		(void)keep_copy(ctx, c, r, true);
+}
+
+/*
+ * Copies a part of an FPDU. An FPDU with a CRC is taken from its copy, which is made first if necessary. One that was
+ * sent whole without a copy, and that a box has cut, has none: the bytes of that sending are no longer known.
+ */
+static void copy_part(struct rc_ctx *ctx, const struct rc *c, struct rc_rec *r, const struct rc_part *part,
+		      uint8_t *dst)
 {
 	struct rn_iov iov[MPA_TX_IOV(QP_SEG_SLICES, MPA_TX_MARKERS)];
 
-	if (r->crc && keep_copy(ctx, r)) {
-		memcpy(dst, r->copy + part->off, part->len);
-		return;
-	}
 	if (r->crc) {
-		ctx->qp.stats.summed_tx += r->f.len;
-		mpa_tx_crc(&r->f);
+		if (!keep_copy(ctx, c, r, part->off == 0))
+			sum(ctx, r, ctx->copy_once);
+		memcpy(dst, (r->copy != NULL ? r->copy : ctx->copy_once) + part->off, part->len);
+		return;
 	}
 	/* room for all slices of a record, so the cut cannot fail */
 	uint32_t k = rn_iov_cut(r->f.iov, mpa_tx_slices(&r->f), part->off, part->len, iov, RN_ARRAY_LEN(iov));
@@ -92,8 +136,8 @@ RN_STRAIGHT void rc_copy(struct rc_ctx *ctx, const struct rc *c, const struct rc
 		memcpy(dst, c->setup->out.buf + part->off, part->len);
 		return;
 	}
-	if (rn_unlikely(!whole(r, part) || r->copy != NULL || (part->keep && r->crc && keep_copy(ctx, r)))) {
-		copy_part(ctx, r, part, dst);
+	if (rn_unlikely(!whole(r, part) || r->copy != NULL || (part->keep && r->crc && keep_copy(ctx, c, r, false)))) {
+		copy_part(ctx, c, r, part, dst);
 		return;
 	}
 	*crc_due = open && r->crc;

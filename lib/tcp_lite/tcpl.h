@@ -362,6 +362,7 @@ struct tcpl_conn {
 	uint8_t reo_mult, reo_persist;
 	uint8_t path;               /* by which segments leave */
 	uint8_t lame, proved, left; /* paths, a bit each: tcpl_track.c */
+	bool uncut;                 /* tcpl_set_uncut() */
 	/* Line 7: options and counters. */
 	uint32_t max_wnd;  /* largest window the peer ever announced */
 	uint32_t n_blocks; /* SACK blocks to be sent */
@@ -519,6 +520,12 @@ uint32_t tcpl_budget(const struct tcpl_conn *c);
  * path turns out to take less: chunks that fitted are cut then.
  */
 static inline uint32_t tcpl_emss(const struct tcpl_conn *c) { return c->mss; }
+
+/*
+ * on: chunks are sent whole or not at all, until it is off again: one that must be cut waits as for a window. A chunk
+ * that was begun before may be cut further.
+ */
+static inline void tcpl_set_uncut(struct tcpl_conn *c, bool on) { c->uncut = on; }
 
 /* Chunks that tcpl_send would take. */
 static inline uint32_t tcpl_room(const struct tcpl_conn *c) { return c->mem.chunk_n - (c->q_tail - c->q_head); }

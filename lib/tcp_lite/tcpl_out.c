@@ -144,6 +144,8 @@ static bool resend(struct tcpl_conn *c, uint64_t now, uint32_t idx, struct tcpl_
 
 	if (rn_unlikely(c->flags & F_PIECE) && rn_seq_gt(c->piece, from) && rn_seq_lt(c->piece, end))
 		from = c->piece;
+	if (rn_unlikely(c->uncut) && end - from > c->mss)
+		return false;
 	header(c, now, o, from, TCPL_ACK);
 	o->len = rn_min_u32(end - from, c->mss);
 	piece(c, r, from - r->seq, o);
@@ -181,7 +183,8 @@ static bool out_lost(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 /*
  * Bytes of the next new segment: the rest of a chunk that was begun, or whole chunks, up to a full segment. A chunk
  * that fits a segment is cut only when the peer's window leaves no other way: `usable` is at least half of the largest
- * window it ever had, or the window probe timer has run out (RFC 9293, 3.8.6.2.1).
+ * window it ever had, or the window probe timer has run out (RFC 9293, 3.8.6.2.1). No chunk is begun with a part of it
+ * while the owner forbids that.
  */
 static uint32_t plan(const struct tcpl_conn *c, uint32_t usable, bool override)
 {
@@ -190,7 +193,7 @@ static uint32_t plan(const struct tcpl_conn *c, uint32_t usable, bool override)
 	for (uint32_t i = c->q_sent; i != c->q_tail; i++) {
 		left = tcpl_chunk(c, i)->len - (i == c->q_sent ? c->q_off : 0);
 		if (left > limit - len) {
-			if (len > 0)
+			if (len > 0 || (rn_unlikely(c->uncut) && c->q_off == 0))
 				break;
 			if (limit == c->mss || override || (usable > 0 && usable >= c->max_wnd / 2))
 				len = limit;

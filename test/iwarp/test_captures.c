@@ -124,9 +124,7 @@ static void build_again(const struct mpa_view *v, const struct ddp_hdr *h, const
 	assert_int_equal(mpa_tx_frame(&f, h->hdr_len, &payload, 1, payload.len), MPA_TX_OK);
 	assert_int_equal(f.len, v->raw_len);
 	memcpy(f.inl + f.crc_at - n_pad, pad, n_pad);
-	if (v->crc_on)
-		mpa_tx_crc(&f);
-	assert_int_equal(rn_iov_gather(f.iov, f.n_iov, out, sizeof(out)), v->raw_len);
+	mpa_tx_copy(&f, v->crc_on, out);
 	assert_int_equal(rn_load_be16(out), v->ulpdu_len);
 	assert_memory_equal(out + MPA_LEN_FIELD, ulpdu, v->ulpdu_len);
 	memcpy(&sum, out + v->raw_len - MPA_CRC_LEN, sizeof(sum));

@@ -316,7 +316,8 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 		T(flushed);
 	T(terms_sent), T(terms_rcvd), T(crc_errors), T(framing_errors), T(ddp_errors), T(rdmap_errors),
 		T(access_errors);
-	T(bad_wqes), T(bad_rings), T(cq_overruns), T(no_block), T(no_rec), T(no_setup), T(no_stage), T(neg_errors);
+	T(bad_wqes), T(bad_rings), T(cq_overruns), T(no_block), T(no_rec), T(no_setup), T(no_stage), T(no_copy),
+		T(neg_errors);
 	T(rnr_waits), T(rnr_timeouts), T(rnr_drops), T(hold_drops);
 	T(ud_in), T(ud_out), T(ud_crc), T(ud_bad), T(ud_no_qp), T(ud_qkey), T(ud_no_recv), T(ud_too_long),
 		T(ud_incomplete), T(ud_again), T(ud_full), T(ud_refused), T(xrc_refused);
