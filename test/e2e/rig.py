@@ -41,8 +41,8 @@ class Skip(Exception):
 
 
 class Foreign(Exception):
-    """A race within a foreign program decided the result; the text names the race and its evidence. The case is run
-    again, at most twice."""
+    """A race within a foreign program, or a machine too busy to record what is judged, decided the result; the text
+    names it and its evidence. The case is run again, at most twice."""
 
 
 def example(name):

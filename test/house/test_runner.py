@@ -4,8 +4,10 @@
 What test/run counts and prints, and that the hugepages that it reserves are given back.
 usage: test_runner.py SOURCE_ROOT
 """
+import contextlib
 import importlib.machinery
 import importlib.util
+import io
 import os
 import sys
 import tempfile
@@ -14,6 +16,9 @@ import time
 loader = importlib.machinery.SourceFileLoader("runner", os.path.join(sys.argv[1], "test", "run"))
 runner = importlib.util.module_from_spec(importlib.util.spec_from_loader("runner", loader))
 loader.exec_module(runner)
+sys.path.insert(0, os.path.join(sys.argv[1], "test", "e2e"))
+sys.argv[1:] = []  # rig.main() takes arguments for names of cases
+import rig  # pylint: disable=wrong-import-position
 
 
 def count(out, result="OK", code=0):
@@ -54,6 +59,27 @@ def a_program_that_timed_out_is_a_failure():
 def a_repeated_case_is_counted_and_named():
     c, wrong = count("1..1\n# repeated: a: its peer has a race\nok 1 - a\n")
     assert counted(c) == (1, 0, 0, 1) and wrong == ["repeated: a: its peer has a race"], wrong
+
+
+def a_case_is_repeated_at_most_twice_and_only_for_what_is_foreign():
+    for error, runs in ((rig.Foreign, 3), (AssertionError, 1)):
+        ran = []
+
+        def always():
+            ran.append(1)
+            raise error("its peer has a race")
+
+        told = io.StringIO()
+        with contextlib.redirect_stdout(told):
+            try:
+                rig.CASES[:] = [always]
+                code = rig.main()
+            finally:
+                rig.CASES.clear()
+        assert code == 1 and len(ran) == runs, (code, len(ran))
+        out = told.getvalue()
+        assert out.count("# repeated: always: its peer has a race") == runs - 1 and "not ok 1 - always" in out, out
+        assert counted(count(out, "FAIL", 1)[0]) == (0, 1, 0, runs - 1), out
 
 
 def the_last_line_has_three_numbers():
@@ -183,7 +209,8 @@ def later_builds_are_compiled_where_nothing_else_wants_a_processor():
 
 CASES = [cases_are_counted, a_build_runs_what_is_not_left_out_and_what_is_named_nevertheless,
          a_skip_that_says_not_ok_is_no_failure, a_case_that_never_ran_is_a_failure,
-         a_program_that_timed_out_is_a_failure, a_repeated_case_is_counted_and_named, the_last_line_has_three_numbers,
+         a_program_that_timed_out_is_a_failure, a_repeated_case_is_counted_and_named,
+         a_case_is_repeated_at_most_twice_and_only_for_what_is_foreign, the_last_line_has_three_numbers,
          each_program_is_told_with_its_failures, the_end_tells_why_the_first_case_failed,
          programs_are_chosen_by_name_and_strange_names_are_told,
          only_missing_hugepages_are_reserved_and_given_back,

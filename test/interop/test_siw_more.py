@@ -155,7 +155,7 @@ def programs(title, server, client, *, out, siw=None, own=(), excused=None):
         return capture
 
     def run():
-        capture = with_guest(lambda: whole(once))
+        capture = with_guest(lambda: whole(once()))
         conns = capture.judge()
         assert any(c.fpdus > 1 for c in conns), [str(c) for c in conns]
         capture.remove()
