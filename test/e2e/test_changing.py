@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 A program writes to memory while that memory is read by RDMA, written by RDMA and sent, over each kind of port, with and
-without loss: no operation fails, and no CRC is wrong. RNIC_CHANGING=SECONDS sets how long each case runs.
+without loss, and in each design: no operation fails, and no CRC is wrong. RNIC_CHANGING=SECONDS sets how long each case
+runs.
 """
 import contextlib
 import os
@@ -10,6 +11,8 @@ import re
 import subprocess
 import sys
 
+import programs
+from host_rig import Host
 from rig import PATIENCE, Daemon, Skip, case, helper, main, need, pair_conf
 
 SECONDS = os.environ.get("RNIC_CHANGING", "1")
@@ -47,25 +50,26 @@ def veth(mtu):
         subprocess.run(("ip", "netns", "del", ns), check=False)
 
 
-def changing(server, client, addr):
-    s = server.run(helper("changing"), "-s", addr)
+def changing(server, client, addr, designs=("offloaded", "offloaded")):
+    s = server.run(helper("changing"), "-s", addr, RNIC_DESIGN=designs[0])
     s.wait_line("listening")
-    c = client.run(helper("changing"), addr, SECONDS)
+    c = client.run(helper("changing"), addr, SECONDS, RNIC_DESIGN=designs[1])
+    daemons = [d for d in (server, client) if isinstance(d, Daemon)]
     try:
         out = c.ok(timeout=float(SECONDS) + PATIENCE)
     except AssertionError as e:
-        raise AssertionError(f"{e}\n{s.tail()}\n{server.tail()}\n{client.tail()}") from e
+        raise AssertionError("\n".join([str(e), s.tail(), *(d.tail() for d in daemons)])) from e
     assert int(re.search(r"done (\d+)", out)[1]) >= 1000, out
     s.ok()
-    for d in (server, client):
+    for d in daemons:
         counters = d.telemetry("/rnic/counters")
         assert counters["crc_errors"] == 0 and counters["terms_sent"] == 0, counters
 
 
-def over_pair(extra):
+def over_pair(extra, designs=("offloaded", "offloaded")):
     for mtu in (1500, 9000):
         with Daemon(pair_conf(mtu=mtu, both=extra)) as d:
-            changing(d, d, "10.77.0.1")
+            changing(d, d, "10.77.0.1", designs)
 
 
 def over_memif(extra):
@@ -105,6 +109,11 @@ def changing_memory_over_a_wired_pair_that_sums():
 
 
 @case
+def changing_memory_over_a_lossy_wired_pair_that_sums():
+    over_pair("crc = always\n" + LOSSY)
+
+
+@case
 def changing_memory_past_a_box_that_cuts_and_loses():
     over_pair("crc = always\nresegment = random\n" + LOSSY)
 
@@ -127,6 +136,28 @@ def changing_memory_over_af_packet():
 @case
 def changing_memory_over_lossy_af_packet():
     over_veth(LOSSY)
+
+
+@case
+def changing_memory_in_design_host():
+    over_pair("crc = always\n" + LOSSY, ("host", "host"))
+
+
+@case
+def changing_memory_in_design_assisted():
+    over_pair("crc = always\n" + LOSSY, ("assisted", "assisted"))
+
+
+@case
+def changing_memory_between_designs():
+    over_pair("crc = always\n" + LOSSY, ("host", "offloaded"))
+    over_pair("crc = always\n" + LOSSY, ("offloaded", "assisted"))
+
+
+@case
+def changing_memory_in_embedded_programs():
+    with Host() as h:
+        changing(h, h, programs.A, ("embedded", "embedded"))
 
 
 if __name__ == "__main__":
