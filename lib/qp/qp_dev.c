@@ -78,7 +78,7 @@ static struct qp_mr *entry_take(struct qp_dev *dev)
 static uint32_t entry_publish(struct qp_dev *dev, struct qp_mr *mr, uint64_t how)
 {
 	/* Any key but the last one of this entry: an STag is never that of the entry's last use. */
-	uint32_t key = (mr->last_key + 1u + rn_rng_below(&dev->rng, (uint32_t)WORD_KEY)) & (uint32_t)WORD_KEY;
+	uint32_t key = (mr->last_key + 1u + rn_rng_below(&dev->rng, QP_STAG_KEYS)) & (uint32_t)WORD_KEY;
 
 	/* Release: pairs with the acquire in entry_read(). */
 	__atomic_store_n(&mr->word, mr->word | how | key, __ATOMIC_RELEASE);

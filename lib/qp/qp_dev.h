@@ -4,8 +4,9 @@
  * what may be done to it. Every access of a work request or of a peer goes through qp_mr_slices, nothing else.
  *
  * STag = index (24 bits) << 8 | key (8 bits). Index 0 is never given out (STag 0 is the privileged one). The index is
- * drawn at random from the free ones, and so is the key, which differs from the key of the index's last use: in a table
- * of 2^17 entries a guess names a given region once in 2^25.
+ * drawn at random from the free ones, and so is the key, which differs from the key of the index's last use. So a guess
+ * names a given region with a probability of 1 in n * QP_STAG_KEYS, if n entries may be the region's as far as the
+ * guesser knows.
  *
  * An entry is a memory region or a memory window. A window has no pieces: while bound it names a range of a region.
  * Each access compares the word of the region's entry with parent_word, so a window ends with its region. The key of a
@@ -74,6 +75,8 @@ struct qp_mr {
 	};
 };
 _Static_assert(sizeof(struct qp_mr) == RN_CACHE_LINE, "a lookup touches one line");
+
+#define QP_STAG_KEYS 255u /* keys that the next use of an index may have */
 
 struct qp_srq;
 

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "control/conf.h"
+#include "control/dev.h"
 
 static struct conf c;
 
@@ -71,6 +72,19 @@ static void the_least_file(void **state)
 	assert_int_equal(p->rtr, 0);
 	assert_int_equal(p->impair.limit, 4096);
 	assert_true(!p->pacing && p->keepalive_ns == 0 && p->qp_keepalive_ns == 60 * RN_NS_PER_S);
+}
+
+/*
+ * A user who knows the STags of the user's whole share guesses that of a given region of others with a probability of
+ * 1 in 2^24 at most; and a client may use up quota-mrs.
+ */
+static void one_users_share_leaves_stags_that_are_hard_to_guess(void **state)
+{
+	(void)state;
+	expect(PORT_A, "");
+	const uint64_t share = (uint64_t)DEV_MAX_MR * c.d.user_share / 100;
+	assert_true((DEV_MAX_MR - share) * QP_STAG_KEYS >= 1u << 24);
+	assert_true(share > c.d.quota_mrs);
 }
 
 static void every_key(void **state)
@@ -478,6 +492,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_least_file),
+		cmocka_unit_test(one_users_share_leaves_stags_that_are_hard_to_guess),
 		cmocka_unit_test(every_key),
 		cmocka_unit_test(mistakes_of_form),
 		cmocka_unit_test(bytes_that_are_no_text),
