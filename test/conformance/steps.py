@@ -475,6 +475,7 @@ def closes_or_says(x, layer, etype, code):
 
 @step
 def pause(_, seconds=0.2):
+    """Before a step that expects nothing: what must not come has no event, and a longer pause only finds more."""
     time.sleep(seconds)
 
 

@@ -31,7 +31,8 @@ def a_receiver_that_is_stopped_for_a_while_loses_no_datagrams():
         source = h.run(RNICRUN, helper("ud_long"), A, "source", B, qpn, "100", "paced")
         source.p.stdin.write("\n" * 16)
         source.p.stdin.flush()
-        time.sleep(1)
+        source.wait_line("left 16")
+        time.sleep(0.5)  # the time is what is tested: longer than 0.2 s
         sink.p.send_signal(signal.SIGCONT)
         sink.ok()
         source.p.stdin.close()

@@ -35,7 +35,8 @@ def daemon_pid(d):
 
 
 def costs_little(d):
-    """A daemon whose port is down must sleep: it uses less than half a second of processor time in a second."""
+    """A daemon whose port is down must sleep: it uses less than half of the time. The time is what is measured, and may
+    be longer than asked for."""
     hz = os.sysconf("SC_CLK_TCK")
     before, began = cpu_ticks(d), time.monotonic()
     time.sleep(1)

@@ -7,7 +7,8 @@
  *		prints its QPN, ends when COUNT whole messages of at most MAX bytes have come, and prints the sender of
  *		the last one; paced: also a line for each message
  *        ud_long ADDRESS source TO QPN LEN... [port=N] [paced]
- *		sends messages of these lengths in turn until its stdin ends; paced: one for each line of stdin
+ *		sends messages of these lengths in turn until its stdin ends; paced: one for each line of stdin, with a
+ *		line for each that has left
  *        ud_long ADDRESS ports FIRST
  *		makes queue pairs with the UDP ports from FIRST on until one is refused, and prints their number
  *        ud_long ADDRESS numbers COUNT
@@ -172,6 +173,10 @@ static int source(const char *to, uint32_t qpn, char **lens, uint32_t n_lens)
 		if (ibv_poll_cq(e.cq, 1, &wc) == 1) {
 			must(wc.status == IBV_WC_SUCCESS, ibv_wc_status_str(wc.status));
 			done++;
+			if (paced) {
+				printf("left %u\n", done);
+				fflush(stdout);
+			}
 		} else if (sent - done == SENDS || !asked(&ended)) {
 			sched_yield();
 		} else {

@@ -288,7 +288,7 @@ def keepalive(h):
         s.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for opt in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT):
             s.setsockopt(socket.IPPROTO_TCP, opt, 1)
-        time.sleep(3.5)
+        time.sleep(3.5)  # the kernel's timers are tested: three probes, one a second
         s.sendall(b"still here")
         assert s.recv(100) == b"still here"
 
