@@ -57,24 +57,34 @@ int ipc_region_create(enum ipc_region region, uint64_t size, int *fd)
 	return 0;
 }
 
-int ipc_region_check(enum ipc_region region, int fd, uint64_t size)
+bool ipc_file_look(int fd, struct ipc_file *f)
 {
+	const int seals = fcntl(fd, F_GET_SEALS); /* only files of tmpfs and hugetlbfs have seals */
 	struct statfs fs;
 	struct stat st;
+
+	if (seals < 0 || fstatfs(fd, &fs) != 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+		return false;
+	/* st_blksize of a tmpfs may be a preferred size larger than a page. */
+	*f = (struct ipc_file){ .size = (uint64_t)st.st_size,
+				.page = (uint64_t)fs.f_bsize,
+				.seals = seals,
+				.huge = (uint64_t)fs.f_type == HUGETLBFS_MAGIC };
+	return true;
+}
+
+int ipc_region_check(enum ipc_region region, const struct ipc_file *f, uint64_t size)
+{
 	int rc = size_check(region, size);
 
 	if (rc != 0)
 		return rc;
-	int seals = fcntl(fd, F_GET_SEALS);
-	if (seals < 0 || fstatfs(fd, &fs) != 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+	if ((region == IPC_REGION_HUGE) != f->huge || (f->huge && f->page != IPC_HUGE_PAGE))
 		return -EBADF;
-	if ((region == IPC_REGION_HUGE) != ((uint64_t)fs.f_type == HUGETLBFS_MAGIC))
-		return -EBADF;
-	if (region == IPC_REGION_HUGE && (uint64_t)fs.f_bsize != IPC_HUGE_PAGE)
-		return -EBADF;
-	if ((seals & (F_SEAL_SHRINK | F_SEAL_SEAL)) != (F_SEAL_SHRINK | F_SEAL_SEAL) || (seals & SEALS_REFUSED) != 0)
+	if ((f->seals & (F_SEAL_SHRINK | F_SEAL_SEAL)) != (F_SEAL_SHRINK | F_SEAL_SEAL) ||
+	    (f->seals & SEALS_REFUSED) != 0)
 		return -EPERM;
-	return (uint64_t)st.st_size == size ? 0 : -ERANGE;
+	return f->size == size ? 0 : -ERANGE;
 }
 
 int ipc_region_map(int fd, uint64_t size, uint8_t **base)

@@ -6,6 +6,7 @@
 #ifndef IPC_REGION_H
 #define IPC_REGION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "ipc/ipc_shm.h"
@@ -20,13 +21,26 @@
  */
 int ipc_region_create(enum ipc_region region, uint64_t size, int *fd);
 
+/* What is known of a file of tmpfs or hugetlbfs. */
+struct ipc_file {
+	uint64_t size; /* bytes */
+	uint64_t page; /* bytes of a page of the file */
+	int seals;
+	bool huge; /* of hugetlbfs */
+};
+
+/* Looks at a file; false: it is none of tmpfs or hugetlbfs. May block as long as another process that has the file open
+ * keeps it locked (fallocate). */
+bool ipc_file_look(int fd, struct ipc_file *f);
+
 /*
- * Daemon: checks that fd is a memfd that fits `region`, of exactly `size` bytes, sealed against shrinking (so that no
- * access inside it can end in SIGBUS beyond the end of the file) and against further seals, and without a seal that
- * forbids writing. -EINVAL: size is 0, not a multiple of the page, or above the region's limit; -EPERM: wrong seals;
- * -EBADF: fd is no memfd of the right kind of pages; -ERANGE: the file has another size.
+ * Daemon: checks that the file is a memfd that fits `region`, of exactly `size` bytes, sealed against shrinking (so
+ * that no access inside it can end in SIGBUS beyond the end of the file) and against further seals, and without a seal
+ * that forbids writing. -EINVAL: size is 0, not a multiple of the page, or above the region's limit; -EPERM: wrong
+ * seals; -EBADF: a file of another kind of pages; -ERANGE: the file has another size. A file with these seals keeps them, and
+ * does not shrink any more, so the caller may have looked at it earlier.
  */
-int ipc_region_check(enum ipc_region region, int fd, uint64_t size);
+int ipc_region_check(enum ipc_region region, const struct ipc_file *f, uint64_t size);
 
 /* Maps the whole region shared, without reserving memory for it. The caller unmaps `size` bytes. */
 int ipc_region_map(int fd, uint64_t size, uint8_t **base);

@@ -19,6 +19,7 @@ int mode_work(void);
 /* attack_fds.c: descriptors whose closing takes as long as their owner likes */
 int mode_lingering(void);
 int mode_unread(void);
+int mode_inside(void);
 int mode_fuse(void);
 int mode_channels(void);
 

@@ -101,6 +101,62 @@ int mode_unread(void)
 	return 0;
 }
 
+/* Makes a stream socket of rnicd, as librnicsock does, and returns the program's descriptor of it. */
+static int stream_socket(struct raw *r, uint64_t *sock)
+{
+	struct ipc_msg m = { .type = IPC_SOCK_BIND, .len = IPC_MSG_LEN(sock_addr), .seq = ++r->seq };
+	unsigned n = 1;
+	int fd = -1;
+
+	m.sock_addr.addr = raw_addr(RAW_FROM, 0);
+	raw_must(ipc_send(r->sock, &m, NULL, 0) == 0 && ipc_recv(r->sock, &m, &fd, &n) == 0, "bind");
+	raw_must(m.status == 0 && n == 1, "a stream socket");
+	*sock = m.sock_ok.sock;
+	return fd;
+}
+
+/*
+ * Sends descriptors to rnicd through the descriptors of stream sockets, whose other ends are rnicd's. Connects one of
+ * these sockets to $PORT, so that rnicd makes its descriptor writable, and then closes both.
+ */
+int mode_inside(void)
+{
+	struct raw r = { .sock = raw_dial(), .wake = -1, .fd = { -1, -1, -1 } };
+	struct ipc_msg m = { .type = IPC_SOCK_JOIN, .len = IPC_MSG_HDR, .seq = ++r.seq };
+	int fds[IPC_MAX_FDS], fd[2], large = 1 << 16;
+	unsigned n = IPC_MAX_FDS;
+	uint64_t sock[2];
+
+	raw_must(r.sock >= 0 && ipc_send(r.sock, &m, NULL, 0) == 0 && ipc_recv(r.sock, &m, fds, &n) == 0 &&
+			 m.status == 0,
+		 "join");
+	for (int i = 0; i < 2; i++) {
+		fd[i] = stream_socket(&r, &sock[i]);
+		setsockopt(fd[i], SOL_SOCKET, SO_SNDBUF, &large, sizeof(large));
+		int evil = lingering();
+		raw_must(ipc_send(fd[i], &m, &evil, 1) == 0, "send a descriptor");
+		close(evil);
+	}
+	m = (struct ipc_msg){ .type = IPC_SOCK_CONNECT, .len = IPC_MSG_LEN(sock_addr) };
+	m.sock_addr.addr = raw_addr("10.77.0.1", (uint16_t)atoi(getenv("PORT")));
+	m.sock_addr.sock = sock[0];
+	m.sock_addr.flags = IPC_SOCK_PLAIN;
+	printf("sent\n");
+	m.seq = ++r.seq;
+	raw_must(ipc_send(r.sock, &m, NULL, 0) == 0, "connect");
+	n = IPC_MAX_FDS;
+	raw_must(ipc_recv(r.sock, &m, fds, &n) == 0, "the answer to connect");
+	printf("connecting: %d\n", m.status);
+	char c;
+	ssize_t got = read(0, &c, 1);
+	(void)got;
+	close(fd[0]);
+	close(fd[1]);
+	printf("closed\n");
+	pause(); /* this process holds the other ends of the connections */
+	return 0;
+}
+
 /* ---- a file whose server does not answer ---- */
 
 static int server = -1; /* /dev/fuse */

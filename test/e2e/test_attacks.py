@@ -109,6 +109,18 @@ def descriptors_left_in_a_closed_socket_hold_up_nobody_else():
 
 
 @case
+def descriptors_sent_into_a_stream_socket_hold_up_nobody_else():
+    with World() as d:
+        p = d.attack("inside", PORT="7001")
+        p.wait_line("connecting")
+        d.others_are_served()  # rnicd has made the descriptor writable
+        p.p.stdin.close()
+        p.wait_line("closed")
+        d.others_are_served()
+        d.held_up(2)  # helper processes close the descriptors, and not rnicd
+
+
+@case
 def a_user_who_holds_up_helpers_leaves_some_to_others():
     with World() as d:
         held = [d.attack("lingering") for _ in range(8)]

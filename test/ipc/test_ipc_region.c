@@ -29,6 +29,14 @@ static int memfd(uint64_t size, int seals)
 	return fd;
 }
 
+/* What the daemon says to the file. */
+static int check(enum ipc_region region, int fd, uint64_t size)
+{
+	struct ipc_file f;
+
+	return ipc_file_look(fd, &f) ? ipc_region_check(region, &f, size) : -EBADF;
+}
+
 static void what_the_client_makes_the_daemon_takes(void **state)
 {
 	const struct {
@@ -45,7 +53,7 @@ static void what_the_client_makes_the_daemon_takes(void **state)
 		uint8_t *here, *there;
 		int fd;
 		assert_int_equal(ipc_region_create(t[i].region, t[i].size, &fd), 0);
-		assert_int_equal(ipc_region_check(t[i].region, fd, t[i].size), 0);
+		assert_int_equal(check(t[i].region, fd, t[i].size), 0);
 		assert_int_equal(ipc_region_map(fd, t[i].size, &here), 0);
 		assert_int_equal(ipc_region_map(fd, t[i].size, &there), 0);
 		here[t[i].size - 1] = 0x5a;
@@ -85,10 +93,10 @@ static void sizes_are_checked(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
 	assert_int_equal(fd, -1);
 	fd = memfd(MIB, F_SEAL_SHRINK | F_SEAL_SEAL);
-	assert_int_equal(ipc_region_check(IPC_REGION_ARENA, fd, 2 * MIB), -ERANGE);
-	assert_int_equal(ipc_region_check(IPC_REGION_ARENA, fd, 0), -EINVAL);
-	assert_int_equal(ipc_region_check(IPC_REGION_ARENA, fd, UINT64_MAX), -EINVAL);
-	assert_int_equal(ipc_region_check(IPC_REGION_ARENA, fd, MIB), 0);
+	assert_int_equal(check(IPC_REGION_ARENA, fd, 2 * MIB), -ERANGE);
+	assert_int_equal(check(IPC_REGION_ARENA, fd, 0), -EINVAL);
+	assert_int_equal(check(IPC_REGION_ARENA, fd, UINT64_MAX), -EINVAL);
+	assert_int_equal(check(IPC_REGION_ARENA, fd, MIB), 0);
 	close(fd);
 }
 
@@ -100,7 +108,7 @@ static void seals_are_demanded(void **state)
 	(void)state;
 	for (size_t i = 0; i < RN_ARRAY_LEN(bad); i++) {
 		int fd = memfd(MIB, bad[i]);
-		assert_int_equal(ipc_region_check(IPC_REGION_ARENA, fd, MIB), -EPERM);
+		assert_int_equal(check(IPC_REGION_ARENA, fd, MIB), -EPERM);
 		close(fd);
 	}
 }
@@ -111,10 +119,10 @@ static void what_is_not_a_memfd_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
-	assert_int_equal(ipc_region_check(IPC_REGION_ARENA, s[0], MIB), -EBADF);
-	assert_int_equal(ipc_region_check(IPC_REGION_ARENA, file, MIB), -EBADF);
-	assert_int_equal(ipc_region_check(IPC_REGION_ARENA, null, MIB), -EBADF);
-	assert_int_equal(ipc_region_check(IPC_REGION_ARENA, 999, MIB), -EBADF);
+	assert_int_equal(check(IPC_REGION_ARENA, s[0], MIB), -EBADF);
+	assert_int_equal(check(IPC_REGION_ARENA, file, MIB), -EBADF);
+	assert_int_equal(check(IPC_REGION_ARENA, null, MIB), -EBADF);
+	assert_int_equal(check(IPC_REGION_ARENA, 999, MIB), -EBADF);
 	close(s[0]);
 	close(s[1]);
 	close(file);
@@ -126,7 +134,7 @@ static void ordinary_pages_are_no_huge_region(void **state)
 	int fd = memfd(2 * MIB, F_SEAL_SHRINK | F_SEAL_SEAL);
 
 	(void)state;
-	assert_int_equal(ipc_region_check(IPC_REGION_HUGE, fd, 2 * MIB), -EBADF);
+	assert_int_equal(check(IPC_REGION_HUGE, fd, 2 * MIB), -EBADF);
 	close(fd);
 }
 
@@ -153,8 +161,8 @@ static void huge_pages_are_checked_and_missing_ones_are_enomem(void **state)
 		assert_true(rc == -ENOSYS || rc == -ENODEV || rc == -ENOMEM || rc == -EINVAL);
 		return;
 	}
-	assert_int_equal(ipc_region_check(IPC_REGION_HUGE, fd, IPC_HUGE_SIZE), 0);
-	assert_int_equal(ipc_region_check(IPC_REGION_ARENA, fd, IPC_ARENA_SIZE), -EBADF);
+	assert_int_equal(check(IPC_REGION_HUGE, fd, IPC_HUGE_SIZE), 0);
+	assert_int_equal(check(IPC_REGION_ARENA, fd, IPC_ARENA_SIZE), -EBADF);
 	assert_int_equal(ipc_region_map(fd, IPC_HUGE_SIZE, &p), 0);
 	uint64_t before = free_hugepages();
 	rc = ipc_region_prefault(p, 4096);

@@ -40,7 +40,9 @@ static int hello(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 		c->fd[r] = -1;
 		if (m->hello.size[r] == 0)
 			continue;
-		if (k == nfds || ipc_region_check((enum ipc_region)r, fds[k], m->hello.size[r]) != 0)
+		struct ipc_file file;
+		if (k == nfds || !ipc_file_look(fds[k], &file) ||
+		    ipc_region_check((enum ipc_region)r, &file, m->hello.size[r]) != 0)
 			return EINVAL;
 		c->fd[r] = fds[k++];
 	}

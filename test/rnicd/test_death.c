@@ -76,6 +76,7 @@ void client_cq_free(struct client_cq *q) { (void)q; }
 void client_chan_free(struct client_chan *ch) { (void)ch; }
 void client_pds_free(struct client *c) { (void)c; }
 void client_imports_free(struct client *c) { (void)c; }
+void client_keepers_reap(void) {}
 void client_host_gone(struct client *host) { (void)host; }
 void qp_mw_close(struct qp_dev *d, uint32_t stag)
 {

@@ -11,6 +11,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -90,6 +92,31 @@ static void take(uint64_t key, struct fds_result *r)
 	assert_int_equal(r->status, -EPIPE);
 }
 
+/* ---- memory files ---- */
+
+static int closed_fd = -1; /* of inotify: an event says that the last descriptor of the memory file has been closed */
+
+static bool is_closed(int ms)
+{
+	struct pollfd p = { .fd = closed_fd, .events = POLLIN };
+
+	return poll(&p, 1, ms) == 1;
+}
+
+/* As rnicd: has the memory file for itself, and closes it before it returns. */
+static void take_memory(uint64_t key, struct fds_result *r)
+{
+	told = key;
+	assert_int_equal(r->status, 0);
+	assert_int_equal(r->n, 1);
+	assert_int_equal(r->given[0].kind, FDS_MEMORY);
+	assert_int_equal(r->given[0].memory.size, 8192);
+	assert_int_equal(r->given[0].memory.page, 4096);
+	assert_false(r->given[0].memory.huge);
+	close(r->given[0].fd);
+	assert_false(is_closed(200)); /* a helper that does not wait for this function has closed it by then */
+}
+
 static void readable(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -135,6 +162,68 @@ static void a_job_that_could_not_be_sent_is_sent_later(void **state)
 	assert_int_equal(fds_totals.waiting + fds_totals.running, 0);
 	fds_stop();
 	close(pair[0]);
+}
+
+/* Its pages may be tens of GiB, and who closes it last frees them. */
+static void the_last_descriptor_of_a_memory_file_is_a_helpers(void **state)
+{
+	struct ipc_msg m = { .type = IPC_IMPORT, .len = IPC_MSG_LEN(import) };
+	int pair[2], fd;
+	char path[32];
+
+	(void)state;
+	assert_true(fds_start() && fds_serve(take_memory)); /* first: the helpers inherit what is open */
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	fd = memfd_create("large", MFD_CLOEXEC);
+	closed_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	assert_true(closed_fd >= 0 && inotify_add_watch(closed_fd, path, IN_CLOSE) >= 0);
+	assert_int_equal(ftruncate(fd, 8192), 0);
+	assert_int_equal(ipc_send(pair[1], &m, &fd, 1), 0);
+	close(fd);
+	assert_true(fds_receive(8, 0, pair[0]));
+	told = 0;
+	while (fds_totals.running > 0) { /* the result, and the end of the job */
+		readable(answers->fd);
+		answers->ready(answers, POLLIN);
+	}
+	assert_int_equal(told, 8);
+	assert_true(is_closed(PATIENCE_MS));
+	fds_stop();
+	close(closed_fd);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+/* Each user's clients send nothing, so that its helpers wait. */
+static void some_users_together_do_not_hold_all_helpers(void **state)
+{
+	const uid_t others = FDS_HELPERS_MAX / FDS_PER_USER;
+	int pair[2], later[2];
+
+	(void)state;
+	assert_true(fds_start() && fds_serve(take));
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, later), 0);
+	for (uid_t uid = 1; uid <= others; uid++)
+		for (uint32_t i = 0; i < FDS_PER_USER; i++)
+			assert_true(fds_receive(1, uid, pair[0]));
+	const uint32_t held = fds_totals.running;
+	assert_true(held >= FDS_PER_USER && held < FDS_HELPERS_MAX);
+	close(later[1]);
+	assert_true(fds_receive(9, others + 1, later[0]));
+	assert_int_equal(fds_totals.running, held + 1);
+	readable(answers->fd);
+	answers->ready(answers, POLLIN);
+	assert_int_equal(told, 9); /* while the others still wait */
+	close(pair[1]);
+	while (fds_totals.running + fds_totals.waiting > 0) {
+		readable(answers->fd);
+		answers->ready(answers, POLLIN);
+	}
+	fds_stop();
+	close(pair[0]);
+	close(later[0]);
 }
 
 /* The helpers of a daemon that the test plays: the daemon's ends of both sockets, and what they share. */
@@ -202,6 +291,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(helpers_that_cannot_be_made_are_reported),
 		cmocka_unit_test(a_job_that_could_not_be_sent_is_sent_later),
+		cmocka_unit_test(the_last_descriptor_of_a_memory_file_is_a_helpers),
+		cmocka_unit_test(some_users_together_do_not_hold_all_helpers),
 		cmocka_unit_test(helpers_end_with_a_daemon_that_is_killed),
 	};
 

@@ -43,6 +43,7 @@ enum client_state {
 	CLIENT_DYING,   /* the steps of client_death.c, one after the other; each waits for the workers' answers */
 };
 
+struct keeper;
 struct oob;
 struct client_member;
 
@@ -56,7 +57,9 @@ struct client_region {
 struct client_import {
 	uint8_t *base; /* address in client.room */
 	uint64_t len;
-	uint32_t users; /* number of MRs' pieces that lie in it */
+	uint32_t users;        /* number of MRs' pieces that lie in it */
+	struct keeper *keeper; /* its release: another mapping of the file; NULL: none */
+	uint64_t cleared;      /* its release: bytes that are no longer mapped */
 	bool writable;
 };
 
@@ -244,7 +247,7 @@ struct client {
 	bool joined;               /* the workers know it */
 	bool shared;               /* other clients' connections may have bytes of its memory to send (PD, XRC) */
 	uint32_t step;             /* the step that its death has reached */
-	struct loop_timer timer;   /* continues a registration (in portions), or the death */
+	struct loop_timer timer;   /* continues a registration or a release of an import (in portions), or the death */
 	struct client_mr_job *job; /* the registration under way */
 };
 
@@ -412,7 +415,9 @@ void client_import(struct client *c, struct fds_given *g, uint32_t n); /* client
 bool client_open(struct client *c, const struct fds_mapping *m, void (*then)(struct client *c, struct fds_result *r));
 void client_forget(struct client *c);
 struct client_import *client_import_get(const struct client *c, uint32_t region); /* NULL: no such import */
-/* Frees the imports and their address range, to which nothing refers any more. */
+/* Called at the end of the loop's turn: files of released imports that are unmapped no longer count for their user. */
+void client_keepers_reap(void);
+/* Frees the records of the imports, whose address range is unmapped. */
 void client_imports_free(struct client *c);
 
 void client_reg_mr(struct client *c); /* client_mr.c */

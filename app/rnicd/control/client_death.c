@@ -228,4 +228,5 @@ void client_reap(void)
 		user_put(c->user);
 		free(c);
 	}
+	client_keepers_reap();
 }

@@ -17,6 +17,8 @@ _Static_assert(SIGBUS_WATCHES >= CLIENTS_MAX * (IPC_REGIONS + 1),
 
 static const char *const region_name[IPC_REGIONS] = { "queue region", "arena", "hugepage arena" };
 
+/* Of a refused HELLO, whose regions have not been used: no pages are freed, because a helper still has the files open.
+ * Of a client that has ended, client_unmap() has unmapped them. */
 void client_forget_regions(struct client *c)
 {
 	for (unsigned r = 0; r < IPC_REGIONS; r++) {
@@ -68,12 +70,12 @@ static const char *why_not(int rc)
 }
 
 /* False: the client was answered with the error. */
-static bool take_region(struct client *c, unsigned r, int fd, uint64_t size)
+static bool take_region(struct client *c, unsigned r, const struct fds_given *g, uint64_t size)
 {
-	int rc = ipc_region_check((enum ipc_region)r, fd, size);
+	int rc = g->kind == FDS_MEMORY ? ipc_region_check((enum ipc_region)r, &g->memory, size) : -EBADF;
 
 	if (rc == 0)
-		rc = ipc_region_map(fd, size, &c->region[r].base);
+		rc = ipc_region_map(g->fd, size, &c->region[r].base);
 	if (rc != 0) {
 		client_forget_regions(c);
 		client_error(c, rc == -ENOMEM ? ENOMEM : EINVAL, "the %s %s", region_name[r], why_not(rc));
@@ -103,7 +105,7 @@ static bool take_regions(struct client *c, const struct fds_given *g, uint32_t n
 			client_error(c, EINVAL, "HELLO names more regions than it has descriptors");
 			return false;
 		}
-		if (!take_region(c, r, g[given++].fd, h->size[r]))
+		if (!take_region(c, r, &g[given++], h->size[r]))
 			return false;
 	}
 	if (given == n && c->region[IPC_REGION_QUEUES].size >= IPC_QUEUES_FREE_OFF)

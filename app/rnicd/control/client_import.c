@@ -8,8 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "control/client.h"
@@ -19,6 +17,20 @@
 
 #define ALIGN    (UINT64_C(2) << 20)
 #define MAPPINGS 2u /* memory mappings that an import takes: its own, and another because it splits the room */
+#define PAGE     4096u
+#define PORTION  (UINT64_C(64) << 20) /* bytes cleared in one turn of the loop */
+
+/*
+ * Another mapping of the file of an import that is released. It keeps the file's pages, which may be tens of GiB, from
+ * being freed by the control thread: the thread of unmap.h frees them, if the client has given them up.
+ */
+struct keeper {
+	struct rn_link link;
+	struct unmap unmap;
+	struct user *user; /* one mapping is counted in the user's share */
+};
+
+static struct rn_list keepers; /* that the thread has not unmapped yet, in its order */
 
 /* Reserves the room when it is first needed. False: no addresses are left. */
 static bool room_make(struct client *c)
@@ -57,10 +69,12 @@ static uint8_t *room_find(const struct client *c, uint64_t len, uint64_t align)
 }
 
 /* Puts anonymous pages in place of an import. They are of the same kind as the rest of the room, so the kernel merges
- * the mappings. */
-static void room_clear(uint8_t *at, uint64_t len)
+ * the mappings. False: a page of the file is larger, or there are too many mappings. */
+static bool room_clear(uint8_t *at, uint64_t len)
 {
-	(void)mmap(at, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	const int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+
+	return mmap(at, len, PROT_READ, how, -1, 0) != MAP_FAILED;
 }
 
 /* Maps the file into the room. page: bytes of a page of the file. Returns the import's handle; 0: the client was
@@ -79,29 +93,25 @@ static uint32_t import_place(struct client *c, const struct ipc_import *r, int f
 	if (mmap(at, r->len, PROT_READ | (i->writable ? PROT_WRITE : 0), MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd,
 		 (off_t)r->off) == MAP_FAILED) {
 		int err = errno;
-		room_clear(at, r->len);
+		(void)room_clear(at, r->len);
 		free(i);
 		client_error(c, err == EPERM ? EACCES : err, "its file cannot be mapped by rnicd");
 		return 0;
 	}
 	uint32_t handle = table_add(&c->imports, i);
 	if (handle == 0) {
-		room_clear(at, r->len);
+		(void)room_clear(at, r->len); /* no page of it has been touched, and a helper has the file open */
 		free(i);
 		client_error(c, ENOMEM, "no memory");
 	}
 	return handle;
 }
 
-static uint32_t import_map(struct client *c, const struct ipc_import *r, int fd)
+static uint32_t import_map(struct client *c, const struct ipc_import *r, const struct fds_given *g)
 {
-	struct statfs fs;
-	struct stat st;
+	const uint64_t page = g->memory.page;
 
-	/* st_blksize of a tmpfs may be a preferred size larger than a page. */
-	uint64_t page = fstat(fd, &st) == 0 && fstatfs(fd, &fs) == 0 ? (uint64_t)fs.f_bsize : 0;
-	if (page == 0 || !rn_in_range(r->off, r->len, ((uint64_t)st.st_size + page - 1) / page * page) ||
-	    (r->off | r->len) % page != 0) {
+	if (!rn_in_range(r->off, r->len, (g->memory.size + page - 1) / page * page) || (r->off | r->len) % page != 0) {
 		client_error(c, EINVAL, "the import does not lie inside its file, in whole pages");
 		return 0;
 	}
@@ -111,7 +121,7 @@ static uint32_t import_map(struct client *c, const struct ipc_import *r, int fd)
 			     "or rnicd's user-share");
 		return 0;
 	}
-	uint32_t handle = import_place(c, r, fd, page);
+	uint32_t handle = import_place(c, r, g->fd, page);
 	if (handle == 0)
 		user_give(c->user, USER_MAPPINGS, 0, MAPPINGS);
 	return handle;
@@ -125,7 +135,7 @@ static void import_file(struct client *c, int err, const struct fds_given *g)
 	} else if (g->kind != FDS_MEMORY) {
 		client_error(c, EOPNOTSUPP, "its file is not in a memory file system: map it from tmpfs or hugetlbfs");
 	} else {
-		uint32_t handle = import_map(c, &c->req.import, g->fd);
+		uint32_t handle = import_map(c, &c->req.import, g);
 		if (handle != 0)
 			client_ok_handle(c, IPC_REGIONS - 1 + handle);
 	}
@@ -160,6 +170,68 @@ struct client_import *client_import_get(const struct client *c, uint32_t region)
 	return region >= IPC_REGIONS ? table_get(&c->imports, region - (IPC_REGIONS - 1)) : NULL;
 }
 
+/* ---- release ---- */
+
+/* NULL: no memory, a device of a program's own, or a file of hugetlbfs, of which the kernel makes no second mapping.
+ * Such a file has few pages, and freeing them is soon done. */
+static struct keeper *keeper_make(const struct client *c, const struct client_import *i)
+{
+	struct keeper *k = rnicd.own ? NULL : calloc(1, sizeof(*k));
+	void *p = k != NULL ? mremap(i->base, 0, PAGE, MREMAP_MAYMOVE) : MAP_FAILED;
+
+	if (p == MAP_FAILED) {
+		free(k);
+		return NULL;
+	}
+	k->unmap = (struct unmap){ .base = p, .size = PAGE };
+	k->user = user_hold(c->user);
+	return k;
+}
+
+void client_keepers_reap(void)
+{
+	struct keeper *k;
+
+	while ((k = rn_list_first(&keepers, struct keeper, link)) != NULL && unmap_is_done(&k->unmap)) {
+		rn_list_remove(&keepers, &k->link);
+		user_give(k->user, USER_MAPPINGS, 0, 1);
+		user_put(k->user);
+		free(k);
+	}
+}
+
+static void forgotten(struct client *c, struct client_import *i)
+{
+	struct keeper *k = i->keeper;
+
+	user_give(c->user, USER_MAPPINGS, 0, MAPPINGS - (k != NULL));
+	table_del(&c->imports, c->req.handle.handle - (IPC_REGIONS - 1));
+	free(i);
+	if (k != NULL) {
+		rn_list_push_back(&keepers, &k->link);
+		unmap_begin(&k->unmap);
+	}
+	if (client_back(c))
+		client_ok(c);
+}
+
+static void client_forget_on(struct loop_timer *t)
+{
+	struct client *c = rn_container_of(t, struct client, timer);
+	struct client_import *i = client_import_get(c, c->req.handle.handle);
+	uint64_t n = rn_min_u64(PORTION, i->len - i->cleared);
+
+	if (!room_clear(i->base + i->cleared, n)) {
+		n = i->len - i->cleared;
+		(void)room_clear(i->base + i->cleared, n);
+	}
+	i->cleared += n;
+	if (i->cleared < i->len)
+		loop_timer_arm(t, 0); /* continue in the next turn, after other work of the loop */
+	else
+		forgotten(c, i);
+}
+
 void client_forget(struct client *c)
 {
 	uint32_t region = c->req.handle.handle;
@@ -170,11 +242,10 @@ void client_forget(struct client *c)
 			     i == NULL ? "there is no import %u" : "import %u is in use by memory regions", region);
 		return;
 	}
-	room_clear(i->base, i->len);
-	user_give(c->user, USER_MAPPINGS, 0, MAPPINGS);
-	table_del(&c->imports, region - (IPC_REGIONS - 1));
-	free(i);
-	client_ok(c);
+	i->keeper = keeper_make(c, i);
+	client_hold(c);
+	c->timer.due = client_forget_on;
+	client_forget_on(&c->timer);
 }
 
 void client_imports_free(struct client *c)
@@ -186,11 +257,6 @@ void client_imports_free(struct client *c)
 		free(i);
 	}
 	table_free(&c->imports);
-	if (c->room.base != NULL) {
-		sigbus_forget(c->room.watch);
-		munmap(c->room.base, c->room.size);
-		c->room.base = NULL;
-	}
 	if (c->proc.dir >= 0)
 		close(c->proc.dir);
 	c->proc.dir = -1;

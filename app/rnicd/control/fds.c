@@ -23,6 +23,7 @@ struct fds_job {
 	uint64_t key;
 	uid_t uid;
 	int sock, dir; /* the client's socket; FDS_OPEN: its /proc/PID, else -1 */
+	bool told;     /* its result has come, and the helper has yet to close memory files */
 };
 
 struct fds_totals fds_totals;
@@ -107,14 +108,16 @@ static void send_again(struct loop_timer *t)
 	run_those_that_may();
 }
 
-/* Whether a helper may begin this job: its user has fewer than FDS_PER_USER under way, and a helper is left. */
+/* Whether a helper may begin this job: its user has fewer than FDS_PER_USER under way, and fewer than one for each
+ * FDS_PER_USER helpers that are left. A user that has none may have the last one. */
 static bool may_run(const struct fds_job *j)
 {
+	const uint32_t left = FDS_HELPERS_MAX - fds_totals.running;
 	uint32_t same = 0;
 
 	for (struct rn_link *x = running.first; x != NULL; x = x->next)
 		same += job_of(x)->uid == j->uid;
-	return same < FDS_PER_USER && fds_totals.running < FDS_HELPERS_MAX;
+	return same < FDS_PER_USER && same * FDS_PER_USER < left;
 }
 
 static void run_those_that_may(void)
@@ -206,7 +209,7 @@ static void close_given(struct fds_result *r)
 {
 	for (uint32_t i = 0; i < r->n; i++)
 		if (r->given[i].fd >= 0)
-			close(r->given[i].fd); /* an eventfd or memory file: closing it does not block */
+			close(r->given[i].fd); /* an eventfd, or a memory file that its helper has open, too */
 }
 
 /* Puts the descriptors that came with a reply into their places. If this process could not receive all of them, the
@@ -228,6 +231,27 @@ static void fds_place(struct fds_result *r, int *fds, uint32_t n, int rc)
 	r->status = rc;
 }
 
+static struct fds_job *job_under_way(uint64_t number)
+{
+	struct rn_link *x = running.first;
+
+	while (x != NULL && job_of(x)->ask.number != number)
+		x = x->next;
+	return x != NULL ? job_of(x) : NULL;
+}
+
+/* Passes the job's result on, once. All descriptors in it that are not kept are closed now. */
+static void tell(struct fds_job *j, struct fds_result *r)
+{
+	if (r->status == -EIO)
+		fds_totals.lost++;
+	if (j->ask.what == FDS_CLOSE)
+		close_given(r);
+	else
+		take(j->key, r);
+	j->told = true;
+}
+
 static void on_answer(struct loop_fd *f, uint32_t events)
 {
 	struct fds_reply reply;
@@ -244,22 +268,17 @@ static void on_answer(struct loop_fd *f, uint32_t events)
 	if (rc != 0 && rc != -ENFILE)
 		return;
 	fds_place(&reply.r, fds, n, rc);
-	struct rn_link *x = running.first;
-	while (x != NULL && job_of(x)->ask.number != reply.number)
-		x = x->next;
-	if (x == NULL) {
+	struct fds_job *j = job_under_way(reply.number);
+	if (j == NULL)
 		close_given(&reply.r);
+	else if (!j->told)
+		tell(j, &reply.r);
+	if (!reply.ended)
+		__atomic_store_n(&shared->taken[reply.helper], reply.number, __ATOMIC_RELEASE);
+	if (!reply.ended || j == NULL)
 		return;
-	}
-	struct fds_job *j = job_of(x);
-	rn_list_remove(&running, x);
+	rn_list_remove(&running, &j->link);
 	fds_totals.running--;
-	if (reply.r.status == -EIO)
-		fds_totals.lost++;
-	if (j->ask.what == FDS_CLOSE)
-		close_given(&reply.r);
-	else
-		take(j->key, &reply.r);
 	run_those_that_may();
 	free(j);
 }

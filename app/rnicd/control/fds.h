@@ -8,9 +8,13 @@
  *
  * So rnicd itself does none of this. Helper processes, made before rnicd has threads or memory (fds_helper.c), receive
  * the messages that carry descriptors, examine the descriptors, close useless ones, and pass only eventfds and memory
- * files on to rnicd, which the kernel closes without blocking. A helper also closes the last descriptor of each
- * client's socket. A helper that a client blocks is lost until the client stops blocking it. A user can block
- * FDS_PER_USER helpers; then that user's other jobs wait, and no other user's.
+ * files on to rnicd. The helper keeps its own descriptors of these files until rnicd has closed those that it got: so
+ * the pages of a large file that the client has given up are freed in the helper and not in rnicd. A helper also closes
+ * the last descriptor of each client's socket.
+ *
+ * A helper that a client blocks is lost until the client stops blocking it. A user can block FDS_PER_USER helpers; then
+ * that user's other jobs wait, and no other user's. The fewer helpers are left, the fewer a user may have, so several
+ * users together do not hold all of them.
  *
  * Control thread, but for fds_start().
  */
@@ -22,6 +26,7 @@
 #include <sys/types.h>
 
 #include "ipc/ipc.h"
+#include "ipc/ipc_region.h"
 
 #define FDS_HELPERS_MAX 64u
 #define FDS_PER_USER    8u
@@ -35,9 +40,10 @@ enum fds_kind {
 
 struct fds_given {
 	enum fds_kind kind;
-	int fd;          /* of EVENTFD and MEMORY; the receiver closes it. Else -1 */
-	uint64_t cookie; /* of SOCKET */
-	bool file;       /* a file or folder, identified by fdev and fino */
+	int fd;                 /* of EVENTFD and MEMORY; the receiver closes it. Else -1 */
+	struct ipc_file memory; /* of MEMORY: what the helper has found, since rnicd itself does not ask such files */
+	uint64_t cookie;        /* of SOCKET */
+	bool file;              /* a file or folder, identified by fdev and fino */
 	uint64_t fdev, fino;
 };
 
@@ -68,7 +74,8 @@ struct fds_job;
 /* Makes the helpers. Called before rnicd makes threads, sockets and memory, so that helpers do not inherit them. False:
  * errno says why. */
 bool fds_start(void);
-/* Called when the loop exists. The loop calls `done` with each result; `done` closes the descriptors in it. */
+/* Called when the loop exists. The loop calls `done` with each result; `done` closes the descriptors in it before it
+ * returns, or keeps eventfds. */
 bool fds_serve(void (*done)(uint64_t key, struct fds_result *r));
 void fds_stop(void);
 
@@ -104,17 +111,24 @@ struct fds_ask {
 };
 
 /*
- * In memory that rnicd and its helpers share. A helper must close the last descriptor of a socket. So it closes its
- * descriptor only after rnicd has closed its own: when `closed`, which rnicd increments, has reached the job's
- * `closing`.
+ * In memory that rnicd and its helpers share. A helper must close the last descriptor of a socket and of a memory file.
+ * So it closes its descriptor only after rnicd has closed its own. CLOSE: when `closed`, which rnicd increments, has
+ * reached the job's `closing`. A job that has passed memory files on to rnicd: when rnicd has written the job's number
+ * into the helper's `taken`.
  */
 struct fds_shared {
-	uint64_t closed; /* atomic */
+	uint64_t closed;                 /* atomic */
+	uint64_t taken[FDS_HELPERS_MAX]; /* atomic */
 };
 
-/* The result of a job, as the helper sends it: with the descriptors of kind EVENTFD and MEMORY, in order. */
+/*
+ * What a helper sends about a job: the result, with the descriptors of kind EVENTFD and MEMORY, in order. If `ended` is
+ * false, the helper keeps memory files until rnicd has closed them, and then sends a second message without a result.
+ */
 struct fds_reply {
 	uint64_t number;
+	uint32_t helper; /* index in fds_shared.taken */
+	bool ended;
 	struct fds_result r;
 };
 

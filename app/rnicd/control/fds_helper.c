@@ -133,7 +133,7 @@ static struct fds_given look(int fd)
 		g.fdev = st.st_dev;
 		g.fino = st.st_ino;
 	}
-	if (fcntl(fd, F_GET_SEALS) >= 0) /* only files of tmpfs and hugetlbfs have seals */
+	if (ipc_file_look(fd, &g.memory))
 		g.kind = FDS_MEMORY;
 	else if (is_eventfd(fd))
 		g.kind = FDS_EVENTFD;
@@ -167,18 +167,30 @@ static void open_mapping(int sock, int dir, const struct fds_mapping *m, struct 
 	r->given[0] = look(fd);
 }
 
-/* Waits until rnicd has closed its own descriptor of the socket (fds.h, struct fds_shared). */
-static void wait_for_rnicd(uint64_t closing)
+/* Waits until rnicd has closed its own descriptor of the socket, or of the memory files (fds.h, struct fds_shared). */
+static void wait_for_close(uint64_t closing)
 {
 	while (__atomic_load_n(&shared->closed, __ATOMIC_ACQUIRE) < closing)
 		usleep(100);
 }
 
-/* Does a job and sends its result. Useless descriptors are closed before that: while closing blocks, the job is under
- * way and counts for its user. */
+static void wait_for_taken(const struct fds_reply *r)
+{
+	while (__atomic_load_n(&shared->taken[r->helper], __ATOMIC_ACQUIRE) != r->number)
+		usleep(100);
+}
+
+static void answer(int answers, const struct fds_reply *r, const int *fds, uint32_t n)
+{
+	if (fds_send(answers, r, sizeof(*r), fds, n) != 0)
+		_exit(1);
+}
+
+/* Does a job and sends its result. Useless descriptors are closed before that, and memory files when rnicd has closed
+ * them: while closing takes its time, the job is under way and counts for its user. */
 static void work(int answers, struct place *mine, const struct fds_ask *ask, const int *given, uint32_t n_given)
 {
-	struct fds_reply reply = { .number = ask->number };
+	struct fds_reply reply = { .number = ask->number, .helper = (uint32_t)(mine - all->place), .ended = true };
 	int fds[IPC_MAX_FDS], pass[IPC_MAX_FDS];
 	uint32_t n_pass = 0;
 
@@ -187,23 +199,29 @@ static void work(int answers, struct place *mine, const struct fds_ask *ask, con
 	else if (ask->what == FDS_OPEN && n_given == 2)
 		open_mapping(given[0], given[1], &ask->map, &reply.r, fds);
 	else if (ask->what == FDS_CLOSE)
-		wait_for_rnicd(ask->closing);
+		wait_for_close(ask->closing);
 	else
 		reply.r.status = -ENFILE;
 	for (uint32_t i = 0; i < n_given; i++)
 		close(given[i]);
 	for (uint32_t i = 0; i < reply.r.n; i++) {
+		reply.ended &= reply.r.given[i].kind != FDS_MEMORY;
 		if (reply.r.given[i].kind == FDS_EVENTFD || reply.r.given[i].kind == FDS_MEMORY)
 			pass[n_pass++] = fds[i];
 		else
 			close(fds[i]);
 	}
-	if (fds_send(answers, &reply, sizeof(reply), pass, n_pass) != 0)
-		_exit(1);
-	/* if the helper ends before this store, the broker answers a second time, which does no harm */
-	__atomic_store_n(&mine->number, 0, __ATOMIC_RELEASE);
+	answer(answers, &reply, pass, n_pass);
+	if (!reply.ended)
+		wait_for_taken(&reply);
 	for (uint32_t i = 0; i < n_pass; i++)
 		close(pass[i]);
+	if (!reply.ended) {
+		reply = (struct fds_reply){ .number = ask->number, .ended = true };
+		answer(answers, &reply, NULL, 0);
+	}
+	/* if the helper ends before this store, the broker answers once more, which does no harm */
+	__atomic_store_n(&mine->number, 0, __ATOMIC_RELEASE);
 }
 
 static bool others_idle(const struct place *mine)
@@ -279,7 +297,7 @@ static void bury(int answers)
 			struct place *p = &all->place[i];
 			if (p->pid != pid)
 				continue;
-			struct fds_reply lost = { .number = p->number, .r.status = -EIO };
+			struct fds_reply lost = { .number = p->number, .ended = true, .r.status = -EIO };
 			if (p->number != 0)
 				(void)fds_send(answers, &lost, sizeof(lost), NULL, 0);
 			p->number = 0;

@@ -59,7 +59,7 @@ static struct fds_given given_of(int fd)
 		g.fdev = st.st_dev;
 		g.fino = st.st_ino;
 	}
-	if (fcntl(fd, F_GET_SEALS) >= 0)
+	if (ipc_file_look(fd, &g.memory))
 		g.kind = FDS_MEMORY;
 	else if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &g.cookie, &len) == 0)
 		g.kind = FDS_SOCKET;

@@ -152,6 +152,40 @@ static void give_port(struct sk *s)
 		cm_port_give(s->dev, s->families, s->local.port);
 }
 
+/*
+ * Reads what a program has written into its descriptor: bytes that nobody needs. True: nothing is left in it. False:
+ * there is more, or a message carries descriptors, which stay there: the kernel would close them during this call, and
+ * that may take as long as the program likes (fds.h).
+ */
+static bool sk_drain(int fd)
+{
+	static uint8_t sink[1 << 16];
+
+	for (uint32_t i = 0; i < 4; i++) {
+		struct iovec iov = { .iov_base = sink, .iov_len = sizeof(sink) };
+		struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
+		ssize_t n = recvmsg(fd, &mh, MSG_PEEK | MSG_DONTWAIT);
+		if (n <= 0)
+			return true;
+		/* without a buffer for control messages, this flag tells that there are some */
+		if ((mh.msg_flags & MSG_CTRUNC) != 0 || recv(fd, sink, (size_t)n, MSG_DONTWAIT) != n)
+			return false;
+	}
+	return false;
+}
+
+/* Closes rnicd's end of the socket pair. Nothing comes any more, as the other end is closed. */
+static void close_end(struct sk *s, int fd)
+{
+	if (sk_drain(fd)) {
+		close(fd);
+		free(s->closing);
+	} else {
+		fds_close(s->closing, s->su->uid, fd);
+	}
+	s->closing = NULL;
+}
+
 /* Every process has closed the socket's descriptor: its end begins. */
 static void on_hup(struct loop_fd *f, uint32_t events)
 {
@@ -161,7 +195,7 @@ static void on_hup(struct loop_fd *f, uint32_t events)
 		return;
 	int fd = f->fd;
 	loop_del(f);
-	close(fd);
+	close_end(s, fd);
 	s->gone = true;
 	if (s->state == SK_LISTENING)
 		give_port(s); /* a new listener on this port reaches the workers after the end of this one */
@@ -225,6 +259,9 @@ bool sk_open(struct sk *s)
 	if (!user_take(s->user, USER_FDS, 0, 1))
 		return false;
 	s->counted = true;
+	s->closing = fds_closing();
+	if (s->closing == NULL)
+		return false;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
 		return false;
 	/* The smallest buffer that the kernel allows, so that one message of IPC_STREAM_BLOCK bytes fills it. */
@@ -323,13 +360,9 @@ void sk_listener_readable(struct sk *l)
 
 void sk_writable(const struct sk *s)
 {
-	uint8_t sink[2 * IPC_STREAM_BLOCK];
-
-	/* The buffer holds few messages. A program that writes to the descriptor itself disturbs only its own
-	 * readiness. */
-	for (uint32_t i = 0; s->src.fd >= 0 && i < 4; i++)
-		if (recv(s->src.fd, sink, sizeof(sink), MSG_DONTWAIT) <= 0)
-			return;
+	/* A program that writes to the descriptor itself disturbs only its own readiness. */
+	if (s->src.fd >= 0)
+		(void)sk_drain(s->src.fd);
 }
 
 /* ---- end ---- */
@@ -372,6 +405,7 @@ static void sk_release(struct sk *s)
 	unname_file(s);
 	if (s->fd >= 0)
 		close(s->fd);
+	free(s->closing);
 	if (s->counted)
 		user_give(s->user, USER_FDS, 0, 1);
 	give_port(s);

@@ -46,6 +46,7 @@ struct sk {
 	uint64_t ino;              /* inode number of the program's end; 0: there has never been one */
 	uint32_t number;           /* its number among all sockets: sk_next() */
 	struct loop_fd src;        /* rnicd's end of the socket pair */
+	struct fds_job *closing;   /* closes that end if there are descriptors in it; NULL: it is not open */
 	enum sk_state state;
 	struct user *user;
 	struct sk_user *su;
