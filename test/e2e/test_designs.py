@@ -54,6 +54,18 @@ def a_datagram_queue_pair_is_refused_with_the_reason():
 
 
 @case
+def no_design_connects_to_or_listens_on_the_port_of_queue_pairs():
+    with Daemon(pair_conf()) as d:
+        for design in ("host", "assisted"):
+            p = End(d, design).run(RNICRUN, TESTPMD, "-s", "-a", A, "-p", "4791")
+            assert p.wait() != 0, p.tail()
+            p = End(d, design).run(RNICRUN, TESTPMD, "--mode", "send_lat", "--iters", "1", "-p", "4791", A)
+            assert p.wait() != 0, p.tail()
+        made = [k for k, v in d.telemetry("/rnic/counters").items() if k.startswith("qp_port_") and v]
+        assert not made, f"a connection to qp-port was made: {made}"
+
+
+@case
 def a_program_of_its_own_iwarp_is_not_sent_to_rnicds_configuration():
     with Daemon(pair_conf()) as d:
         need("ibv_xsrq_pingpong")

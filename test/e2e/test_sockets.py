@@ -259,6 +259,31 @@ def send(): s.sendall(bytes(100000))
 """, A, "ECONNRESET")
 
 
+TRY = """
+import errno, socket, sys
+def tried(f, at):
+    try:
+        f(at)
+        return "done"
+    except OSError as e:
+        return errno.errorcode[e.errno]
+at = (sys.argv[1], int(sys.argv[2]))
+print(tried(socket.socket().bind, at), tried(socket.socket().connect, at), tried(socket.socket().connect_ex, at))
+c = socket.socket()
+c.bind((sys.argv[3], 0))
+print(tried(c.connect, at))
+"""
+
+
+@case
+def no_program_of_any_user_connects_to_or_listens_on_the_port_of_queue_pairs():
+    for port in (4791, 700):  # root may have ports below 1024, but not this one
+        with Daemon(pair_conf(both=f"qp-port = {port}")) as d:
+            assert ours(d, *python(TRY, A, port, B)).ok() == "EACCES EACCES done\nEACCES"
+            refused = [k for k, v in d.telemetry("/rnic/counters").items() if k.startswith("qp_port_") and v]
+            assert not refused, f"a connection to qp-port was made: {refused}"
+
+
 @case
 def listeners_of_tcp_programs_are_shown():
     with Daemon(pair_conf()) as d:

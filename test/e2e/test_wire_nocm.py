@@ -13,9 +13,9 @@ import struct
 import time
 
 import wire
-from rig import PATIENCE, RNICRUN, Process, case, need
-from wire import C, R, S, SEND, WRITE, Closed, Peer, mpa_request, send, tagged, untagged
-from wire_world import DDP, daemon, run
+from rig import PATIENCE, RNICRUN, Daemon, Process, case, need
+from wire import C, R, S, SEND, WRITE, Closed, Peer, mpa_request, send, tagged, tap_up, untagged
+from wire_world import DDP, daemon, run, world
 from xrc_rig import End
 
 QP_PORT = 4791
@@ -309,6 +309,25 @@ def only_counterparts_that_say_so_connect():
     s.told()
     refused(hello(s.qpn, version=2, xrc=INITIATOR), "unwanted")
     s.stop()
+
+
+@case
+def a_peer_that_is_no_daemon_may_speak_where_the_administrator_says_so():
+    """With another daemon, which the last case of this program finds in its place."""
+    daemon().end()
+    world.pop("d").close()
+    world["d"] = Daemon(wire.TAP_CONF + "qp-peers = any\n")
+    tap_up()
+    s = Pingpong()
+    s.told()
+    before = counters()
+    with Peer(port=QP_PORT) as p:  # from a port that any user may bind
+        assert p.s.getsockname()[1] >= 1024
+        priv = hello(s.qpn)
+        p.raw(mpa_request(priv=priv, p2p=1, rtr=2))
+        exchange(p, priv, before)
+        s.ok()
+    assert counters()["strangers"] == 0, counters()
 
 
 run()

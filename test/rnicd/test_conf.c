@@ -104,7 +104,8 @@ static void every_key(void **state)
 	       "limit = 9\nseed = 3\ncapture = /dev/a.pcapng\nverify-checksums = yes\ncrc = required\nmarkers = "
 	       "on\nmpa-revision = 1\n"
 	       "peer-to-peer = off\nrtr = read\nird = 1\nord = 2\ncongestion = newreno\nmin-rto = 1s\npersonality = roce\n"
-	       "[port b]\ndevice = pair:a\naddress = 10.0.0.2/24\nmtu = 9000\ncrc = always\n",
+	       "[port b]\ndevice = pair:a\naddress = 10.0.0.2/24\nmtu = 9000\ncrc = always\n"
+	       "qp-peers = any\n",
 	       "");
 	const struct rnicd_port_cfg *p = &c.d.port[0];
 	const struct rnicd_impair_cfg *m = &p->impair;
@@ -126,6 +127,7 @@ static void every_key(void **state)
 	assert_true(p->kind == RNICD_PORT_PAIR && p->mac_set && p->mac[5] == 1 && p->gateway_set && p->mtu == 9000 &&
 		    p->vlan == 7);
 	assert_int_equal(p->rate_bps, UINT64_C(10000000000));
+	assert_true(c.d.port[0].qp_peers == RNICD_PEERS_DAEMONS && c.d.port[1].qp_peers == RNICD_PEERS_ANY);
 	assert_true(p->pacing && p->keepalive_ns == 5 * RN_NS_PER_S && p->qp_keepalive_ns == 5 * RN_NS_PER_S);
 	assert_true(m->loss == UINT32_C(1) << 31 && m->duplicate == UINT32_C(1) << 31 &&
 		    m->corrupt == UINT32_C(1) << 30);
@@ -222,6 +224,7 @@ static void values_that_cannot_be(void **state)
 		{ "ird = 256", "'ird = 256' must be a whole number from 0 to 255" },
 		{ "congestion = vegas", "'congestion = vegas' must be cubic, newreno or bbr" },
 		{ "min-rto = 1", "'min-rto = 1' must be a time (ns, us, ms, s) from 0 to 10s" },
+		{ "qp-peers = all", "'qp-peers = all' must be daemons or any" },
 		{ "keepalive = 5", "'keepalive = 5' must be auto, 0 for never, or a time such as 60s" },
 		{ "personality = ib", "'personality = ib' must be iwarp, roce or efa" },
 	};

@@ -289,10 +289,13 @@ static void sk_connect(struct client *c)
 	if (s == NULL)
 		return;
 	s->remote = r.addr;
-	no = cm_port_refusal(c, s->dev, r.addr.port);
-	if (r.addr.port == 0 || s->dev == CM_NO_DEV || !dev_reaches(s->dev, r.addr.ip) ||
-	    (no != NULL && r.addr.port >= CM_PORT_FREE)) {
+	if (r.addr.port == 0 || s->dev == CM_NO_DEV || !dev_reaches(s->dev, r.addr.ip)) {
 		client_error(c, ENETUNREACH, "the socket's port does not reach this address");
+		return;
+	}
+	/* Only daemons may announce queue pair numbers on qp-port (oob.h). */
+	if (r.addr.port == rnicd.port[s->dev]->cfg->qp_port) {
+		client_error(c, EACCES, "port %u: %s", r.addr.port, cm_port_refusal(c, s->dev, r.addr.port));
 		return;
 	}
 	struct conn_addr a = address(s);
