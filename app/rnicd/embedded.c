@@ -64,6 +64,7 @@ static bool configure(struct rnicd_port_cfg *port, char *err)
 	rnicd.cfg.log_level = RNICD_LOG_ERROR;
 	rnicd.cfg.own_by_port = true;
 	rnicd.cfg.user_share = 100;
+	rnicd.cfg.client_memory = rnicd.cfg.object_memory = UINT64_C(1) << 62;
 	rnicd.cfg.quota_memory = UINT64_C(1) << 62; /* the memory is the process's own, and is not copied */
 	memset(port, 0, sizeof(*port));
 	conf_key_defaults(conf_keys_port, port);

@@ -40,6 +40,9 @@ int mode_setups(void);
 /* attack_tables.c: STags, queue pairs, groups */
 int mode_tables(void);
 
+/* attack_memory.c: memory that clients share with rnicd, and rnicd's own */
+int mode_memory(void);
+
 /* attack_fuzz.c: random requests with descriptors of every kind */
 int mode_fuzz(void);
 

@@ -269,6 +269,23 @@ def one_user_leaves_regions_datagram_queue_pairs_and_groups_to_others():
 
 
 @case
+def one_user_leaves_memory_to_others():
+    """Each of the attacker's clients stays below the quotas of a client."""
+    with World("client-memory = 256M\nobject-memory = 8M\nuser-share = 50\n") as d:
+        took = []
+        for _ in range(2):  # what the first attack had is free again when it has ended
+            p = stays(d, "memory", "regions", N="0")
+            took.append([int(n) for n in re.findall(r"(\d+) (?:regions|ids)", p.stdout())])
+            d.run(helper("attack"), "memory", N="2").ok()
+            clients = len(d.telemetry("/rnic/clients"))
+            goes(p)
+            rig.until(lambda n=clients: len(d.telemetry("/rnic/clients")) < n - 5, "clients that have ended stay")
+        assert took[0] == took[1] and took[0][0] == 7 and 2000 < took[0][1] < 24000, took
+        for key in ("client-memory", "object-memory"):
+            d.logs(key)
+
+
+@case
 def one_user_leaves_room_for_others_to_connect():
     """Both ends of the attacker's connections use the memory that the two workers have for connection set-up."""
     with World() as d:

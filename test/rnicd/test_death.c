@@ -141,7 +141,7 @@ void why_quota(uint32_t client, int pid, const char *sentence)
 	(void)pid;
 	(void)sentence;
 }
-bool user_take(struct user *u, enum user_table table, uint32_t index, uint32_t n)
+bool user_take(struct user *u, enum user_table table, uint32_t index, uint64_t n)
 {
 	(void)u;
 	(void)table;
@@ -149,7 +149,7 @@ bool user_take(struct user *u, enum user_table table, uint32_t index, uint32_t n
 	(void)n;
 	return true;
 }
-void user_give(struct user *u, enum user_table table, uint32_t index, uint32_t n)
+void user_give(struct user *u, enum user_table table, uint32_t index, uint64_t n)
 {
 	(void)u;
 	(void)table;

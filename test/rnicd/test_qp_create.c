@@ -194,7 +194,7 @@ uint32_t ud_owner(uint32_t dev, uint32_t qpn)
 	return 0;
 }
 
-bool user_take(struct user *u, enum user_table t, uint32_t worker, uint32_t n)
+bool user_take(struct user *u, enum user_table t, uint32_t worker, uint64_t n)
 {
 	(void)u;
 	(void)t;
@@ -203,12 +203,34 @@ bool user_take(struct user *u, enum user_table t, uint32_t worker, uint32_t n)
 	return true;
 }
 
-void user_give(struct user *u, enum user_table t, uint32_t worker, uint32_t n)
+void user_give(struct user *u, enum user_table t, uint32_t worker, uint64_t n)
 {
 	(void)u;
 	(void)t;
 	(void)worker;
 	(void)n;
+}
+
+void *user_alloc(struct user *u, size_t size)
+{
+	(void)u;
+	return calloc(1, size);
+}
+
+void *user_alloc_lines(struct user *u, size_t size)
+{
+	const size_t whole = (size + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1);
+	void *p = aligned_alloc(RN_CACHE_LINE, whole);
+
+	(void)u;
+	assert_non_null(p);
+	return memset(p, 0, whole);
+}
+
+void user_free(struct user *u, void *p)
+{
+	(void)u;
+	free(p);
 }
 
 /* ---- the worker and the client ---- */

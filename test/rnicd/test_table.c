@@ -22,6 +22,28 @@
 #include "control/unmap.h"
 #include "ipc/ipc_shm.h"
 
+static uint64_t counted; /* bytes in the user's share */
+
+bool user_take(struct user *u, enum user_table table, uint32_t index, uint64_t n)
+{
+	(void)u;
+	assert_int_equal(table, USER_MEMORY);
+	assert_int_equal(index, 0);
+	if (counted + n > 4096)
+		return false;
+	counted += n;
+	return true;
+}
+
+void user_give(struct user *u, enum user_table table, uint32_t index, uint64_t n)
+{
+	(void)u;
+	assert_int_equal(table, USER_MEMORY);
+	assert_int_equal(index, 0);
+	assert_true(n <= counted);
+	counted -= n;
+}
+
 /* Random operations, compared with a map of bytes. */
 static void spans_have_no_byte_in_common(void **state)
 {
@@ -56,8 +78,29 @@ static void spans_have_no_byte_in_common(void **state)
 	for (uint32_t i = 0; i < SPANS; i++)
 		spans_give(&t, &s[i]);
 	assert_null(t.root);
+	assert_int_equal(counted, 0);
 	s[0] = (struct span){ .off = first - 1, .len = 1 };
 	assert_int_equal(spans_take(&t, &s[0]), SPAN_OVERLAPS);
+}
+
+static void spans_count_in_the_share_of_their_user(void **state)
+{
+	struct span a = { .off = 1 << 20, .len = 4000 }, b = { .off = 2 << 20, .len = 97 };
+	struct spans t = { 0 };
+
+	(void)state;
+	assert_int_equal(spans_take(&t, &a), SPAN_OK);
+	assert_int_equal(counted, 4000);
+	assert_int_equal(spans_take(&t, &b), SPAN_NO_MEMORY);
+	assert_int_equal(b.len, 0);
+	assert_int_equal(counted, 4000);
+	spans_give(&t, &a);
+	assert_int_equal(counted, 0);
+	b.len = 97;
+	assert_int_equal(spans_take(&t, &b), SPAN_OK);
+	spans_give(&t, &b);
+	assert_int_equal(counted, 0);
+	assert_null(t.root);
 }
 
 static bool mapped(uint8_t *p, uint64_t size)
@@ -233,6 +276,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(spans_have_no_byte_in_common),
+		cmocka_unit_test(spans_count_in_the_share_of_their_user),
 		cmocka_unit_test(memory_of_the_dead_goes_by_another_thread_in_order),
 		cmocka_unit_test(handles_are_small_and_used_again),
 		cmocka_unit_test(a_walk_sees_each_once_also_while_they_go),

@@ -199,6 +199,9 @@ struct rnicd_cfg {
 	uint64_t seed;                    /* ISNs, flow hash, STag keys; 0: from the system's random source */
 
 	uint32_t user_share; /* percent of each shared resource that one user may have (user.h) */
+	/* of all clients together, bytes; 0: by the memory of the host */
+	uint64_t client_memory; /* memory that they share with rnicd */
+	uint64_t object_memory; /* memory of rnicd for their objects */
 	/* quotas of one client */
 	uint64_t quota_memory; /* registered bytes */
 	uint32_t quota_qps;

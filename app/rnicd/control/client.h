@@ -83,6 +83,7 @@ struct client_mr {
 	uint32_t stag;
 	bool counted; /* its STag is counted in the user's share */
 	uint64_t len;
+	uint64_t shared; /* bytes counted in USER_MEMORY */
 	uint32_t npieces;
 	struct qp_piece *pieces;        /* NULL when it is one piece */
 	struct client_import **imports; /* an entry for each piece that lies in an import: that import */
@@ -250,6 +251,26 @@ struct client {
 	struct loop_timer timer;   /* continues a registration or a release of an import (in portions), or the death */
 	struct client_mr_job *job; /* the registration under way */
 };
+
+/* Enters obj into one of the client's tables, whose memory counts in its user's share (USER_OBJECTS). Returns the
+ * handle; 0: no memory. */
+static inline uint32_t client_table_add(struct client *c, struct table *t, void *obj)
+{
+	const uint64_t more = table_grows_by(t);
+
+	if (more > 0 && !user_take(c->user, USER_OBJECTS, 0, more))
+		return 0;
+	const uint32_t handle = table_add(t, obj);
+	if (handle == 0)
+		user_give(c->user, USER_OBJECTS, 0, more);
+	return handle;
+}
+
+static inline void client_table_free(struct client *c, struct table *t)
+{
+	user_give(c->user, USER_OBJECTS, 0, table_size(t));
+	table_free(t);
+}
 
 /* ---- clients come (client_accept.c) ---- */
 

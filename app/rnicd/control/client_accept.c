@@ -77,6 +77,7 @@ static struct client *client_new(const struct ucred *cred, struct user *u)
 	c->pid = cred->pid;
 	c->uid = cred->uid;
 	c->user = u;
+	c->spans.user = u;
 	c->counted = true;
 	c->proc = (struct client_proc){ .dir = -1 };
 	if (cred->pid != 0)

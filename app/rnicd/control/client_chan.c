@@ -62,7 +62,7 @@ void client_create_channel(struct client *c, struct fds_given *g, uint32_t n)
 		ch->slot_size = r.kind >= IPC_CHANNEL_CM ? IPC_EVENT_SLOT_CM : IPC_EVENT_SLOT_SMALL;
 		if (attach(c, ch, &r) != SPSC_OK)
 			no = "the ring lies outside the queue region, or is misaligned";
-		else if ((ch->handle = table_add(&c->chan, ch)) == 0)
+		else if ((ch->handle = client_table_add(c, &c->chan, ch)) == 0)
 			no = "no memory";
 	}
 	if (no != NULL) {

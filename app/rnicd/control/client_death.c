@@ -152,15 +152,15 @@ static void release(struct client *c)
 	for (uint32_t h = 0; (ch = table_next(&c->chan, &h)) != NULL;)
 		client_chan_free(ch);
 	client_pds_free(c);
-	table_free(&c->mw);
-	table_free(&c->mr);
-	table_free(&c->srq);
-	table_free(&c->cq);
-	table_free(&c->chan);
-	table_free(&c->qp);
-	table_free(&c->xrcd);
-	table_free(&c->target);
-	table_free(&c->cm);
+	client_table_free(c, &c->mw);
+	client_table_free(c, &c->mr);
+	client_table_free(c, &c->srq);
+	client_table_free(c, &c->cq);
+	client_table_free(c, &c->chan);
+	client_table_free(c, &c->qp);
+	client_table_free(c, &c->xrcd);
+	client_table_free(c, &c->target);
+	client_table_free(c, &c->cm);
 	client_forget_workers(c);
 	client_unmap(c);
 }

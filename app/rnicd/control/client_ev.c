@@ -41,7 +41,7 @@ static void client_ev_done(struct client_chan *ch, struct ev_node *n)
 	ch->waiting--;
 	if (n->heap) {
 		ch->c->waiting--;
-		free(n);
+		user_free(ch->c->user, n);
 	}
 }
 
@@ -118,7 +118,7 @@ bool ev_push_copy(struct client_chan *ch, const void *data, uint32_t len)
 {
 	if (ch->c->state == CLIENT_DYING || at_once(ch, data, len))
 		return true;
-	struct ev_node *n = ch->c->waiting < EV_WAITING_MAX ? malloc(sizeof(*n) + len) : NULL;
+	struct ev_node *n = ch->c->waiting < EV_WAITING_MAX ? user_alloc(ch->c->user, sizeof(*n) + len) : NULL;
 	if (n == NULL) {
 		ch->lost++;
 		return false;

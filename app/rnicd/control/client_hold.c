@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory and settings with which the engine delays the peer's Writes to a queue pair (rnicrun --sanitize). */
-#include <stdlib.h>
-
 #include "control/client.h"
 #include "qp/qp_hold.h"
 
@@ -25,7 +23,7 @@ bool client_hold_begin(struct client_qp *q, const struct ipc_create_qp *r)
 	q->held = (struct span){ .off = r->hold_off, .len = sizeof(struct qp_hold_shm) };
 	if (spans_take(&q->c->spans, &q->held) != SPAN_OK)
 		return false;
-	q->hold = malloc(sizeof(*q->hold));
+	q->hold = user_alloc(q->c->user, sizeof(*q->hold));
 	if (q->hold == NULL)
 		return false;
 	qp_hold_begin(q->qp, q->hold, (struct qp_hold_shm *)(void *)(at->base + r->hold_off), r->hold_seed,
@@ -36,5 +34,5 @@ bool client_hold_begin(struct client_qp *q, const struct ipc_create_qp *r)
 void client_hold_end(struct client_qp *q)
 {
 	spans_give(&q->c->spans, &q->held);
-	free(q->hold);
+	user_free(q->c->user, q->hold);
 }

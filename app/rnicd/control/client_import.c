@@ -98,7 +98,7 @@ static uint32_t import_place(struct client *c, const struct ipc_import *r, int f
 		client_error(c, err == EPERM ? EACCES : err, "its file cannot be mapped by rnicd");
 		return 0;
 	}
-	uint32_t handle = table_add(&c->imports, i);
+	uint32_t handle = client_table_add(c, &c->imports, i);
 	if (handle == 0) {
 		(void)room_clear(at, r->len); /* no page of it has been touched, and a helper has the file open */
 		free(i);
@@ -256,7 +256,7 @@ void client_imports_free(struct client *c)
 		user_give(c->user, USER_MAPPINGS, 0, MAPPINGS);
 		free(i);
 	}
-	table_free(&c->imports);
+	client_table_free(c, &c->imports);
 	if (c->proc.dir >= 0)
 		close(c->proc.dir);
 	c->proc.dir = -1;

@@ -11,6 +11,7 @@
 #include "ipc/ipc_region.h"
 
 #define PIECES_MAX  65536u
+#define PAGE        UINT64_C(4096)
 #define PORTION_MAX (UINT64_C(4) << 20) /* bytes touched in one turn */
 
 /* The memory behind null regions (ibv_alloc_null_mr): reads come from zeros, writes go to sink. All workers write into
@@ -27,23 +28,30 @@ struct client_mr_job {
 	uint32_t nimports;
 	struct client_import **imports; /* an entry for each piece that lies in an import: that import */
 	bool counted;                   /* an STag for it is counted in the user's share */
+	uint64_t shared;                /* bytes counted in USER_MEMORY */
 	struct qp_piece piece[];
 };
 
-static void imports_release(struct client_import **imports, uint32_t n)
+static void imports_release(struct user *u, struct client_import **imports, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		imports[i]->users--;
-	free(imports);
+	user_free(u, imports);
+}
+
+static void job_free(struct client *c, struct client_mr_job *j)
+{
+	imports_release(c->user, j->imports, j->nimports);
+	user_give(c->user, USER_MEMORY, 0, j->shared);
+	user_free(c->user, j);
 }
 
 static void job_end(struct client *c)
 {
-	imports_release(c->job->imports, c->job->nimports);
 	if (c->job->counted)
 		user_give(c->user, USER_STAGS, c->job->pd->dev, 1);
 	c->job->pd->users--;
-	free(c->job);
+	job_free(c, c->job);
 	c->job = NULL;
 	client_unhold(c);
 }
@@ -82,9 +90,10 @@ void client_mr_free(struct client *c, struct client_mr *mr)
 	c->pieces -= mr->npieces;
 	mr->pd->users--;
 	table_del(&c->mr, mr->handle);
-	imports_release(mr->imports, mr->nimports);
-	free(mr->pieces);
-	free(mr);
+	imports_release(c->user, mr->imports, mr->nimports);
+	user_give(c->user, USER_MEMORY, 0, mr->shared);
+	user_free(c->user, mr->pieces);
+	user_free(c->user, mr);
 }
 
 struct mr_end {
@@ -127,21 +136,21 @@ static void register_now(struct client *c)
 {
 	const struct ipc_reg_mr *r = &c->req.reg_mr;
 	struct client_mr_job *j = c->job;
-	struct client_mr *old = table_get(&c->mr, r->mr), *mr = calloc(1, sizeof(*mr));
+	struct client_mr *old = table_get(&c->mr, r->mr), *mr = user_alloc(c->user, sizeof(*mr));
 	struct mr_end *e = old != NULL ? calloc(1, sizeof(*e)) : NULL;
 	struct qp_piece *keep = NULL;
 	uint32_t stag = old != NULL ? old->stag : 0;
 
 	if (mr != NULL && j->npieces > 1) {
-		keep = malloc(j->npieces * sizeof(*keep));
+		keep = user_alloc(c->user, j->npieces * sizeof(*keep));
 		if (keep != NULL)
 			memcpy(keep, j->piece, j->npieces * sizeof(*keep));
 	}
 	if (mr != NULL && (j->npieces <= 1 || keep != NULL) && (old == NULL || e != NULL))
-		mr->handle = table_add(&c->mr, mr);
+		mr->handle = client_table_add(c, &c->mr, mr);
 	if (mr == NULL || mr->handle == 0) {
-		free(mr);
-		free(keep);
+		user_free(c->user, mr);
+		user_free(c->user, keep);
 		free(e);
 		client_mr_refuse(c, ENOMEM, "no memory to register another region");
 		return;
@@ -158,8 +167,8 @@ static void register_now(struct client *c)
 					   : qp_mr_reg(dev_stirred(j->pd->dev), &a, &stag);
 	if (v != QP_MR_OK) {
 		table_del(&c->mr, mr->handle);
-		free(mr);
-		free(keep);
+		user_free(c->user, mr);
+		user_free(c->user, keep);
 		free(e);
 		client_mr_refuse(
 			c, v == QP_MR_FULL ? ENOMEM : EINVAL,
@@ -183,8 +192,10 @@ static void register_now(struct client *c)
 	mr->npieces = j->npieces;
 	mr->imports = j->imports;
 	mr->nimports = j->nimports;
+	mr->shared = j->shared;
 	j->imports = NULL;
 	j->nimports = 0;
+	j->shared = 0;
 	c->memory += r->len;
 	c->pieces += j->npieces;
 	struct ipc_msg m = { .reg_mr_ok = { .handle = mr->handle, .stag = stag } };
@@ -247,16 +258,46 @@ static void shared(struct cmd *cmd)
 }
 
 /* Counts a piece that lies in an import. NULL, or why the piece cannot lie there. */
-static const char *import_add(struct client_import *i, const struct ipc_reg_mr *r, struct client_mr_job *j)
+static const char *import_add(const struct client *c, struct client_import *i, struct client_mr_job *j)
 {
-	if (!i->writable && (r->access & (QP_ACC_LOCAL_WRITE | QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_ATOMIC)) != 0)
+	if (!i->writable &&
+	    (c->req.reg_mr.access & (QP_ACC_LOCAL_WRITE | QP_ACC_REMOTE_WRITE | QP_ACC_REMOTE_ATOMIC)) != 0)
 		return "a piece lies in memory that may only be read";
 	if (j->imports == NULL)
-		j->imports = calloc(r->npieces, sizeof(struct client_import *));
+		j->imports = user_alloc(c->user, c->req.reg_mr.npieces * sizeof(struct client_import *));
 	if (j->imports == NULL)
 		return "no memory";
 	i->users++;
 	j->imports[j->nimports++] = i;
+	return NULL;
+}
+
+/* Bytes of the pages in which the pieces lie. A page that several regions have counts for each of them. */
+static uint64_t page_bytes(const struct client_mr_job *j)
+{
+	uint64_t sum = 0;
+	uintptr_t last = 0; /* page in which the piece before ends */
+
+	for (uint32_t i = 0; i < j->npieces; i++) {
+		const uintptr_t first = (uintptr_t)j->piece[i].base / PAGE;
+		const uintptr_t before = last;
+		last = ((uintptr_t)j->piece[i].base + j->piece[i].len - 1) / PAGE;
+		sum += last - first + (first != before);
+	}
+	return sum * PAGE;
+}
+
+/* Counts the region in its user's share, before its pages are touched. NULL, or why the user may not have it. */
+static const char *client_mr_count(struct client *c, struct client_mr_job *j, bool new_stag)
+{
+	const uint64_t bytes = page_bytes(j);
+
+	if (!user_take(c->user, USER_MEMORY, 0, bytes))
+		return "its user shares as much memory with rnicd as a user may (client-memory, user-share)";
+	j->shared = bytes;
+	if (new_stag && !user_take(c->user, USER_STAGS, j->pd->dev, 1))
+		return "its user has as many memory regions and windows of the device as a user may (user-share)";
+	j->counted = new_stag;
 	return NULL;
 }
 
@@ -286,7 +327,7 @@ static const char *take_pieces(const struct client *c, const struct ipc_reg_mr *
 			return "the pieces are longer than the region";
 		sum += p.len;
 		j->piece[i] = (struct qp_piece){ .base = base + p.off, .len = p.len };
-		const char *no = im != NULL ? import_add(im, r, j) : NULL;
+		const char *no = im != NULL ? import_add(c, im, j) : NULL;
 		if (no != NULL)
 			return no;
 	}
@@ -335,31 +376,26 @@ void client_reg_mr(struct client *c)
 			c, "quota: the memory regions of this client are in too many small pieces (quota-memory)");
 		return;
 	}
-	struct client_mr_job *j = calloc(1, sizeof(*j) + r->npieces * sizeof(j->piece[0]));
+	struct client_mr_job *j = user_alloc(c->user, sizeof(*j) + r->npieces * sizeof(j->piece[0]));
 	if (j == NULL) {
 		client_error(c, ENOMEM, "no memory to register another region");
 		return;
 	}
 	no = take_pieces(c, r, j);
 	if (no != NULL) {
-		imports_release(j->imports, j->nimports);
-		free(j);
+		job_free(c, j);
 		client_error(c, EINVAL, "memory region: %s", no);
 		return;
 	}
 	j->pd = client_pd_get(c, r->pd);
-	j->counted = r->mr == 0;
-	if (j->counted && !user_take(c->user, USER_STAGS, j->pd->dev, 1)) {
-		imports_release(j->imports, j->nimports);
-		free(j);
-		client_error(c, ENOMEM,
-			     "the user of this client has %u memory regions and windows of the device: no more "
-			     "(user-share)",
-			     user_share(USER_STAGS));
+	j->npieces = r->npieces;
+	no = client_mr_count(c, j, r->mr == 0);
+	if (no != NULL) {
+		job_free(c, j);
+		client_error(c, ENOMEM, "memory region: %s", no);
 		return;
 	}
 	j->pd->users++;
-	j->npieces = r->npieces;
 	c->job = j;
 	client_hold(c);
 	c->timer.due = client_mr_go_on;

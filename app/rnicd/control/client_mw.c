@@ -25,17 +25,17 @@ void client_alloc_mw(struct client *c)
 		client_error(c, ENOMEM,
 			     "the user of this client has %u memory regions and windows of the device: no more "
 			     "(user-share)",
-			     user_share(USER_STAGS));
+			     (uint32_t)user_share(USER_STAGS));
 		return;
 	}
-	struct client_mw *mw = calloc(1, sizeof(*mw));
+	struct client_mw *mw = user_alloc(c->user, sizeof(*mw));
 	if (mw != NULL)
-		mw->handle = table_add(&c->mw, mw);
+		mw->handle = client_table_add(c, &c->mw, mw);
 	const enum qp_entry_kind kind = r->type == IPC_MW_TYPE_1 ? QP_ENTRY_MW_1 : QP_ENTRY_MW_2;
 	if (mw == NULL || mw->handle == 0 || qp_mw_alloc(dev_stirred(pd->dev), pd->id, kind, &mw->stag) != QP_MR_OK) {
 		if (mw != NULL && mw->handle != 0)
 			table_del(&c->mw, mw->handle);
-		free(mw);
+		user_free(c->user, mw);
 		user_give(c->user, USER_STAGS, pd->dev, 1);
 		client_error(c, ENOMEM, "no memory for another window, or the device's table of regions is full");
 		return;
@@ -52,7 +52,7 @@ void client_mw_free(struct client *c, struct client_mw *mw)
 	user_give(c->user, USER_STAGS, mw->pd->dev, 1);
 	mw->pd->users--;
 	table_del(&c->mw, mw->handle);
-	free(mw);
+	user_free(c->user, mw);
 }
 
 struct mw_end {

@@ -31,11 +31,11 @@ struct client_pd *client_pd_get(const struct client *c, uint32_t handle)
 	return p == NULL || (p->borrowed && p->lender == NULL) ? NULL : p;
 }
 
-static void pd_free(struct client_pd *p)
+static void pd_free(struct user *user, struct client_pd *p)
 {
 	if (!p->borrowed)
 		table_del(&pd_ids, p->id);
-	free(p);
+	user_free(user, p);
 }
 
 void client_pds_free(struct client *c)
@@ -43,8 +43,8 @@ void client_pds_free(struct client *c)
 	struct client_pd *p;
 
 	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;)
-		pd_free(p);
-	table_free(&c->pd);
+		pd_free(c->user, p);
+	client_table_free(c, &c->pd);
 }
 
 void client_alloc_pd(struct client *c)
@@ -55,14 +55,14 @@ void client_alloc_pd(struct client *c)
 		client_error(c, ENODEV, "there is no device %u", dev);
 		return;
 	}
-	struct client_pd *p = c->pd.live < DEV_MAX_PD ? calloc(1, sizeof(*p)) : NULL;
+	struct client_pd *p = c->pd.live < DEV_MAX_PD ? user_alloc(c->user, sizeof(*p)) : NULL;
 	if (p != NULL)
 		p->id = table_add(&pd_ids, p);
 	if (p != NULL && p->id != 0)
-		p->handle = table_add(&c->pd, p);
+		p->handle = client_table_add(c, &c->pd, p);
 	if (p == NULL || p->handle == 0) {
 		if (p != NULL)
-			pd_free(p);
+			pd_free(c->user, p);
 		client_error(c, ENOMEM, "no more protection domains: %u are in use", c->pd.live);
 		return;
 	}
@@ -90,7 +90,7 @@ void client_dealloc_pd(struct client *c)
 		client_pd_return(g);
 	client_pd_return(p);
 	table_del(&c->pd, p->handle);
-	pd_free(p);
+	pd_free(c->user, p);
 	client_ok(c);
 }
 
@@ -134,8 +134,8 @@ static enum span_verdict take_rings(struct client *c, const struct qp_cq_attr *a
 
 static struct client_cq *cq_new(struct client *c, const struct ipc_create_cq *r, enum spsc_verdict *v)
 {
-	struct client_cq *q = calloc(1, sizeof(*q));
-	struct qp_cq *cq = aligned_alloc(RN_CACHE_LINE, sizeof(*cq));
+	struct client_cq *q = user_alloc(c->user, sizeof(*q));
+	struct qp_cq *cq = user_alloc_lines(c->user, sizeof(*cq));
 
 	*v = SPSC_OK;
 	if (q == NULL || cq == NULL)
@@ -152,7 +152,7 @@ static struct client_cq *cq_new(struct client *c, const struct ipc_create_cq *r,
 		taken = take_rings(c, &a, &q->rings[0]);
 	if (taken == SPAN_OVERLAPS)
 		*v = SPSC_BAD_RANGE;
-	q->handle = taken == SPAN_OK ? table_add(&c->cq, q) : 0;
+	q->handle = taken == SPAN_OK ? client_table_add(c, &c->cq, q) : 0;
 	if (q->handle == 0)
 		goto fail;
 	q->cq = cq;
@@ -163,8 +163,8 @@ fail:
 		spans_give(&c->spans, &q->shm);
 		spans_give(&c->spans, &q->rings[0]);
 	}
-	free(q);
-	free(cq);
+	user_free(c->user, q);
+	user_free(c->user, cq);
 	return NULL;
 }
 
@@ -227,8 +227,8 @@ void client_cq_free(struct client_cq *q)
 	spans_give(&q->c->spans, &q->rings[0]);
 	spans_give(&q->c->spans, &q->rings[1]);
 	table_del(&q->c->cq, q->handle);
-	free(q->cq);
-	free(q);
+	user_free(q->c->user, q->cq);
+	user_free(q->c->user, q);
 }
 
 struct cq_end {

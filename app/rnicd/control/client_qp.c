@@ -123,9 +123,9 @@ static void forget(struct client_qp *q)
 	client_gram_end(q);
 	client_hold_end(q);
 	client_qp_unplace(q);
-	free(q->qp);
-	free(q->no_queues);
-	free(q);
+	user_free(c->user, q->qp);
+	user_free(c->user, q->no_queues);
+	user_free(c->user, q);
 }
 
 bool client_qp_enter(struct client_qp *q, uint64_t owner)
@@ -133,7 +133,7 @@ bool client_qp_enter(struct client_qp *q, uint64_t owner)
 	struct client *c = q->c;
 	bool bit = take_bit(c, &q->db_bit);
 
-	q->handle = bit ? table_add(&c->qp, q) : 0;
+	q->handle = bit ? client_table_add(c, &c->qp, q) : 0;
 	if (q->handle == 0) {
 		if (bit)
 			give_bit(c, q->db_bit);
@@ -291,17 +291,15 @@ static struct qp_attr attr_of(const struct client_qp *q, const struct ipc_create
  * request; QP_OK: no memory, or the user has too many datagram QPs. */
 static struct client_qp *qp_new(struct client *c, const struct ipc_create_qp *r, enum qp_verdict *v)
 {
-	struct client_qp *q = calloc(1, sizeof(*q));
+	struct client_qp *q = user_alloc(c->user, sizeof(*q));
 	const struct rnicd_port *port = rnicd.port[client_pd_get(c, r->pd)->dev];
-	const size_t size = (client_gram_size(r) + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1);
-	struct qp *qp = aligned_alloc(RN_CACHE_LINE, size);
+	struct qp *qp = user_alloc_lines(c->user, client_gram_size(r));
 
 	*v = QP_OK;
 	const uint32_t qpn = r->udp_port != 0 ? UDPL_QPN_PORTS | r->udp_port
 					      : client_qp_number(port, r->datagram != IPC_UD_NONE);
 	if (q == NULL || qp == NULL || qpn == 0 || (r->datagram == IPC_RD && rd_memory(port->index, qpn) == NULL))
 		goto fail;
-	memset(qp, 0, size);
 	*q = (struct client_qp){ .c = c,
 				 .qp = qp,
 				 .qpn = qpn,
@@ -347,8 +345,8 @@ fail:
 		client_gram_end(q);
 		client_hold_end(q);
 	}
-	free(q);
-	free(qp);
+	user_free(c->user, q);
+	user_free(c->user, qp);
 	return NULL;
 }
 

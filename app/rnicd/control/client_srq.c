@@ -53,8 +53,8 @@ static bool join_domain(struct client_srq *s, const struct ipc_create_srq *r)
 
 static struct client_srq *srq_new(struct client *c, const struct ipc_create_srq *r, enum spsc_verdict *v)
 {
-	struct client_srq *s = calloc(1, sizeof(*s));
-	struct qp_srq *srq = aligned_alloc(RN_CACHE_LINE, sizeof(*srq));
+	struct client_srq *s = user_alloc(c->user, sizeof(*s));
+	struct qp_srq *srq = user_alloc_lines(c->user, sizeof(*srq));
 	struct client_pd *pd = client_pd_get(c, r->pd);
 
 	*v = SPSC_OK;
@@ -79,7 +79,7 @@ static struct client_srq *srq_new(struct client *c, const struct ipc_create_srq 
 		*v = SPSC_BAD_RANGE;
 	if (taken != SPAN_OK)
 		goto fail;
-	s->handle = table_add(&c->srq, s);
+	s->handle = client_table_add(c, &c->srq, s);
 	if (s->handle == 0)
 		goto fail;
 	s->c = c;
@@ -94,8 +94,8 @@ static struct client_srq *srq_new(struct client *c, const struct ipc_create_srq 
 fail:
 	if (s != NULL)
 		spans_give(&c->spans, &s->ring);
-	free(s);
-	free(srq);
+	user_free(c->user, s);
+	user_free(c->user, srq);
 	return NULL;
 }
 
@@ -188,8 +188,8 @@ void client_srq_free(struct client_srq *s)
 	s->c->slots -= s->slots;
 	spans_give(&s->c->spans, &s->ring);
 	table_del(&s->c->srq, s->handle);
-	free(s->srq);
-	free(s);
+	user_free(s->c->user, s->srq);
+	user_free(s->c->user, s);
 }
 
 /* ---- the end of a queue that is in an XRC domain: qp_xrc.h ---- */

@@ -107,11 +107,11 @@ void client_token_pd(struct client *c, struct fds_given *g, uint32_t n)
 		return;
 	}
 	lender = root_of(lender);
-	struct client_pd *p = c->pd.live < DEV_MAX_PD ? calloc(1, sizeof(*p)) : NULL;
+	struct client_pd *p = c->pd.live < DEV_MAX_PD ? user_alloc(c->user, sizeof(*p)) : NULL;
 	if (p != NULL)
-		p->handle = table_add(&c->pd, p);
+		p->handle = client_table_add(c, &c->pd, p);
 	if (p == NULL || p->handle == 0) {
-		free(p);
+		user_free(c->user, p);
 		client_error(c, ENOMEM, "no more protection domains: %u are in use", c->pd.live);
 		return;
 	}

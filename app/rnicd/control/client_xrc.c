@@ -126,15 +126,15 @@ void client_open_xrcd(struct client *c, struct fds_given *g, uint32_t n)
 		client_error(c, ENOMEM, "no more XRC domains: %u are open", c->xrcd.live);
 		return;
 	}
-	struct client_xrcd *x = calloc(1, sizeof(*x));
+	struct client_xrcd *x = user_alloc(c->user, sizeof(*x));
 	if (x != NULL)
-		x->handle = table_add(&c->xrcd, x);
+		x->handle = client_table_add(c, &c->xrcd, x);
 	if (x != NULL && x->handle != 0 && d == NULL)
 		d = domain_new(c, r->dev, n > 0 ? &g[0] : NULL);
 	if (x == NULL || x->handle == 0 || d == NULL) {
 		if (x != NULL)
 			table_del(&c->xrcd, x->handle);
-		free(x);
+		user_free(c->user, x);
 		user_give(c->user, USER_XRCDS, 0, 1);
 		client_error(c, ENOMEM, "no memory");
 		return;
@@ -149,7 +149,7 @@ static void xrcd_free(struct client *c, struct client_xrcd *x)
 	table_del(&c->xrcd, x->handle);
 	user_give(c->user, USER_XRCDS, 0, 1);
 	domain_put(x->d);
-	free(x);
+	user_free(c->user, x);
 }
 
 void client_close_xrcd(struct client *c)
@@ -196,11 +196,11 @@ static struct client_target *open_new(struct client *c, uint32_t xrcd, uint32_t 
 		client_over_quota(c, "quota: a client may have %u queue pairs (quota-qps)", rnicd.cfg.quota_qps);
 		return NULL;
 	}
-	struct client_target *t = calloc(1, sizeof(*t));
+	struct client_target *t = user_alloc(c->user, sizeof(*t));
 	if (t != NULL)
-		t->handle = table_add(&c->target, t);
+		t->handle = client_table_add(c, &c->target, t);
 	if (t == NULL || t->handle == 0) {
-		free(t);
+		user_free(c->user, t);
 		client_error(c, ENOMEM, "no memory for a queue pair");
 		return NULL;
 	}
@@ -222,7 +222,7 @@ static void open_free(struct client_target *t)
 		t->async->users--;
 	t->x->users--;
 	table_del(&t->c->target, t->handle);
-	free(t);
+	user_free(t->c->user, t);
 }
 
 static void open_is_of(struct client_target *t, struct client_qp *q)
@@ -302,9 +302,10 @@ static struct client *host_of(struct xrcd *d, struct user *u)
 
 static struct client_qp *target_new(struct xrcd *d)
 {
-	struct client_qp *q = calloc(1, sizeof(*q));
-	struct qp *qp = aligned_alloc(RN_CACHE_LINE, (sizeof(*qp) + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1));
-	struct qp_target *t = aligned_alloc(RN_CACHE_LINE, sizeof(*t));
+	struct user *u = d->host->user;
+	struct client_qp *q = user_alloc(u, sizeof(*q));
+	struct qp *qp = user_alloc_lines(u, sizeof(*qp));
+	struct qp_target *t = user_alloc_lines(u, sizeof(*t));
 
 	if (q == NULL || qp == NULL || t == NULL)
 		goto fail;
@@ -327,7 +328,6 @@ static struct client_qp *target_new(struct xrcd *d)
 			     .sparing = rnicd_adapter(rnicd.port[d->dev]->cfg),
 			     .tenant = (uint8_t)(d->uid % QP_TENANTS) };
 	qp_target_attr(t, &d->view, &a);
-	memset(qp, 0, sizeof(*qp));
 	if (q->qpn == 0 || qp_init(qp, &a) != QP_OK || !client_qp_enter(q, a.owner))
 		goto fail;
 	const struct qp_tune tune = client_qp_tune(q);
@@ -336,9 +336,9 @@ static struct client_qp *target_new(struct xrcd *d)
 	d->cq.users++;
 	return q;
 fail:
-	free(q);
-	free(qp);
-	free(t);
+	user_free(u, q);
+	user_free(u, qp);
+	user_free(u, t);
 	return NULL;
 }
 

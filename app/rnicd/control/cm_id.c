@@ -41,13 +41,13 @@ struct cm_id *cm_find(struct client *c, uint32_t handle)
 
 struct cm_id *cm_id_new(struct client *c, struct client_chan *chan)
 {
-	struct cm_id *id = c->cm.live < IDS_MAX ? calloc(1, sizeof(*id)) : NULL;
+	struct cm_id *id = c->cm.live < IDS_MAX ? user_alloc(c->user, sizeof(*id)) : NULL;
 
 	if (id == NULL)
 		return NULL;
-	id->handle = table_add(&c->cm, id);
+	id->handle = client_table_add(c, &c->cm, id);
 	if (id->handle == 0) {
-		free(id);
+		user_free(c->user, id);
 		return NULL;
 	}
 	id->c = c;
@@ -80,7 +80,7 @@ void cm_id_free(struct cm_id *id)
 	owner_del(&id->owner);
 	id->chan->users--;
 	table_del(&id->c->cm, id->handle);
-	free(id);
+	user_free(id->c->user, id);
 }
 
 bool cm_event(struct cm_id *id, enum cm_event_type type, int status, const struct event_fx *fx)

@@ -26,7 +26,7 @@ static void cm_join_end(struct cm_id *id, struct cm_join *j)
 	id->n_joins--;
 	if (j->g != NULL)
 		group_leave(j->g, &j->g->joins);
-	free(j);
+	user_free(id->c->user, j);
 }
 
 void cm_joins_end(struct cm_id *id)
@@ -76,7 +76,7 @@ void cm_join(struct client *c)
 		client_error(c, ENOMEM, "an id can be in %u groups", GROUP_JOINS);
 		return;
 	}
-	struct cm_join *j = calloc(1, sizeof(*j));
+	struct cm_join *j = user_alloc(c->user, sizeof(*j));
 	if (j == NULL) {
 		client_error(c, ENOMEM, "no memory");
 		return;
@@ -85,7 +85,7 @@ void cm_join(struct client *c)
 	if (r.send_only == 0) {
 		j->g = group_get(c, id->dev, &addr);
 		if (j->g == NULL) {
-			free(j);
+			user_free(c->user, j);
 			return;
 		}
 		group_enter(j->g, &j->g->joins);

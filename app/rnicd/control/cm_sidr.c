@@ -86,7 +86,7 @@ static struct cm_sidr *words(struct client *c, struct cm_id *id, const uint8_t *
 		return NULL;
 	}
 	if (id->sidr == NULL)
-		id->sidr = calloc(1, sizeof(*id->sidr));
+		id->sidr = user_alloc(id->c->user, sizeof(*id->sidr));
 	if (id->sidr == NULL) {
 		client_error(c, ENOMEM, "no memory");
 		return NULL;
@@ -255,7 +255,7 @@ static struct cm_id *request_new(struct cm_id *l, const struct event_sidr *ev, c
 
 	if (id == NULL)
 		return NULL;
-	id->sidr = calloc(1, sizeof(*id->sidr));
+	id->sidr = user_alloc(id->c->user, sizeof(*id->sidr));
 	if (id->sidr == NULL) {
 		cm_id_free(id);
 		return NULL;
@@ -351,7 +351,7 @@ void cm_sidr_forget(struct cm_id *id)
 	if (id->sidr == NULL)
 		return;
 	loop_timer_disarm(&id->timer);
-	free(id->sidr);
+	user_free(id->c->user, id->sidr);
 	id->sidr = NULL;
 }
 

@@ -81,6 +81,22 @@ static bool own_memory(void *base, const char *v, char *why)
 	return true;
 }
 
+static bool bytes_or_auto(const char *v, uint64_t least, uint64_t *bytes, char *why)
+{
+	*bytes = 0;
+	return strcmp(v, "auto") == 0 || conf_bytes(v, least, UINT64_C(1) << 46, bytes, why);
+}
+
+static bool own_client_memory(void *base, const char *v, char *why)
+{
+	return bytes_or_auto(v, 16 * MIB, &((struct conf *)base)->d.client_memory, why);
+}
+
+static bool own_object_memory(void *base, const char *v, char *why)
+{
+	return bytes_or_auto(v, MIB, &((struct conf *)base)->d.object_memory, why);
+}
+
 static bool own_workers(void *base, const char *v, char *why)
 {
 	struct conf *c = base;
@@ -175,8 +191,17 @@ const struct conf_key conf_keys_rnicd[] = {
 	{ "user-share", "75",
 	  "percent that the processes of one user may have together of rnicd's client places, listeners, "
 	  "connections (also those being set up), datagram queue pairs and sockets, UDP ports of queue pairs, "
-	  "memory regions, groups, descriptors, mappings, XRC domains and XRC shared receive queues",
+	  "memory regions, groups, descriptors, mappings, XRC domains, XRC shared receive queues, client-memory and "
+	  "object-memory",
 	  CONF_UINT, GLOBAL(d.user_share), RANGE(1, 100) },
+	{ "client-memory", "auto",
+	  "memory that all clients together may share with rnicd: registered memory, each registration of it, queues, "
+	  "and the rings of sockets; auto: as much as the host has",
+	  CONF_OWN, .own = own_client_memory },
+	{ "object-memory", "auto",
+	  "memory of rnicd for the objects of all clients: queue pairs, completion queues, memory regions, connection "
+	  "manager ids; auto: a sixteenth of the host's",
+	  CONF_OWN, .own = own_object_memory },
 	{ "record-timeout", "200ms", "how long an incomplete message of several datagrams waits for its next datagram",
 	  CONF_TIME, GLOBAL(d.record_timeout_ns), RANGE(RN_NS_PER_MS, 10 * RN_NS_PER_S) },
 	{ "record-linger", "1s",

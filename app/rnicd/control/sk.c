@@ -45,7 +45,7 @@ static int memory(const char *name, uint64_t size, void **base)
 
 /* ---- users ---- */
 
-static void user_free(struct sk_user *su)
+static void sk_user_free(struct sk_user *su)
 {
 	for (uint32_t i = 0; i < rnicd.n_workers; i++)
 		free(su->view[i]);
@@ -58,7 +58,7 @@ static void user_free(struct sk_user *su)
 	free(su);
 }
 
-static bool user_make(struct sk_user *su)
+static bool sk_user_make(struct sk_user *su)
 {
 	void *base;
 
@@ -86,8 +86,8 @@ struct sk_user *sk_user_get(struct client *c)
 		return NULL;
 	su->uid = c->uid;
 	su->bells_fd = su->wake_fd = -1;
-	if (!user_make(su)) {
-		user_free(su);
+	if (!sk_user_make(su)) {
+		sk_user_free(su);
 		return NULL;
 	}
 	rn_list_push_front(&users, &su->link);
@@ -317,7 +317,9 @@ bool sk_arm(struct sk *s, const char **why)
 	drop_memory_fd(s); /* from an earlier connect that failed */
 	if (!sk_take_bit(s) || !user_take(s->user, USER_MAPPINGS, 0, 1))
 		return false;
-	bool counts = user_take(s->user, USER_FDS, 0, 1);
+	*why = "rnicd has no memory or descriptor for another stream socket";
+	const bool fits = user_take(s->user, USER_MEMORY, 0, memory_size(s));
+	bool counts = fits && user_take(s->user, USER_FDS, 0, 1);
 	s->mem_fd = counts ? memory("rnicd-stream", memory_size(s), &base) : -1;
 	if (s->mem_fd >= 0) {
 		s->mem = base;
@@ -325,8 +327,9 @@ bool sk_arm(struct sk *s, const char **why)
 	}
 	if (counts)
 		user_give(s->user, USER_FDS, 0, 1);
+	if (fits)
+		user_give(s->user, USER_MEMORY, 0, memory_size(s));
 	user_give(s->user, USER_MAPPINGS, 0, 1);
-	*why = "rnicd has no memory or descriptor for another stream socket";
 	return false;
 }
 
@@ -334,6 +337,7 @@ void sk_disarm(struct sk *s)
 {
 	if (s->mem != NULL) {
 		munmap(s->mem, memory_size(s));
+		user_give(s->user, USER_MEMORY, 0, memory_size(s));
 		user_give(s->user, USER_MAPPINGS, 0, 1);
 	}
 	s->mem = NULL;

@@ -209,7 +209,7 @@ static void sk_listen(struct client *c)
 		return;
 	if (!user_take(s->user, USER_LISTENERS, 0, 1)) {
 		client_error(c, ENOMEM, "the user of this client has as many listeners as a user may: %u (user-share)",
-			     user_share(USER_LISTENERS));
+			     (uint32_t)user_share(USER_LISTENERS));
 		return;
 	}
 	s->backlog = backlog;

@@ -24,16 +24,21 @@ enum span_verdict spans_take(struct spans *t, struct span *s)
 		s->len = 0;
 		return SPAN_OVERLAPS;
 	}
-	struct span *const *at = tsearch(s, &t->root, compare);
+	const bool fits = user_take(t->user, USER_MEMORY, 0, s->len);
+	struct span *const *at = fits ? tsearch(s, &t->root, compare) : NULL;
 	if (at != NULL && *at == s)
 		return SPAN_OK;
+	if (fits)
+		user_give(t->user, USER_MEMORY, 0, s->len);
 	s->len = 0;
 	return at == NULL ? SPAN_NO_MEMORY : SPAN_OVERLAPS;
 }
 
 void spans_give(struct spans *t, struct span *s)
 {
-	if (s->len != 0)
+	if (s->len != 0) {
 		tdelete(s, &t->root, compare);
+		user_give(t->user, USER_MEMORY, 0, s->len);
+	}
 	s->len = 0;
 }

@@ -8,10 +8,12 @@
 
 #include <stdint.h>
 
+#include "control/user.h"
+
 enum span_verdict {
 	SPAN_OK = 0,
 	SPAN_OVERLAPS,  /* overlaps another queue or the control block */
-	SPAN_NO_MEMORY, /* rnicd has no memory */
+	SPAN_NO_MEMORY, /* rnicd has no memory, or the user has used up the share of it */
 };
 
 /* Embedded in the queue's object. */
@@ -20,9 +22,10 @@ struct span {
 	uint64_t len; /* bytes; 0: the span is in no tree */
 };
 
-/* The spans of one client. All zero: there are none. */
+/* The spans of one client. Without a root there are none. */
 struct spans {
-	void *root; /* of tsearch(3): spans in order of their offsets */
+	void *root;        /* of tsearch(3): spans in order of their offsets */
+	struct user *user; /* the spans count in this user's share of USER_MEMORY */
 };
 
 /* Adds a span, which lies in the region; a length of 0 adds nothing. If the result is not SPAN_OK, s->len is set to

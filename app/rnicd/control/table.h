@@ -13,13 +13,21 @@ struct table {
 	uint32_t first; /* index in obj before which no slot is free */
 };
 
+/* Bytes of its slots, and bytes that the next table_add() adds. */
+static inline uint64_t table_size(const struct table *t) { return (uint64_t)t->room * sizeof(t->obj[0]); }
+static inline uint32_t table_wider(const struct table *t) { return t->room == 0 ? 16 : 2 * t->room; }
+static inline uint64_t table_grows_by(const struct table *t)
+{
+	return t->live < t->room ? 0 : (uint64_t)(table_wider(t) - t->room) * sizeof(t->obj[0]);
+}
+
 /* The new handle; 0 when there is no memory. */
 static inline uint32_t table_add(struct table *t, void *obj)
 {
 	while (t->first < t->room && t->obj[t->first] != NULL)
 		t->first++;
 	if (t->first == t->room) {
-		uint32_t room = t->room == 0 ? 16 : 2 * t->room;
+		uint32_t room = table_wider(t);
 		void **o = realloc(t->obj, room * sizeof(*o));
 		if (o == NULL)
 			return 0;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/user.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/rn_list.h"
 #include "border/look.h"
@@ -12,9 +15,11 @@
 #include "control/dev.h"
 #include "qp/qp_xrc.h"
 
-#define INDICES      RNICD_MAX_PORTS /* a table has an index for each device, or for each worker */
-#define OWN_FDS      256u            /* descriptors of rnicd itself: ports, workers, files */
-#define MAPS_DEFAULT 65530u          /* vm.max_map_count if it cannot be read */
+#define INDICES      RNICD_MAX_PORTS       /* a table has an index for each device, or for each worker */
+#define OWN_FDS      256u                  /* descriptors of rnicd itself: ports, workers, files */
+#define MAPS_DEFAULT 65530u                /* vm.max_map_count if it cannot be read */
+#define OBJECTS_PART 16u                   /* object-memory = auto: this part of the host's memory */
+#define MEMORY_LEAST (UINT64_C(256) << 20) /* bytes: host's memory if the system does not tell it */
 #define TELL_NS      (10 * RN_NS_PER_S)
 _Static_assert(RNICD_MAX_WORKERS <= INDICES, "a worker has its place");
 
@@ -22,7 +27,7 @@ struct user {
 	struct rn_link link;
 	uid_t uid;
 	uint32_t refs;
-	uint32_t used[USER_TABLES][INDICES];
+	uint64_t used[USER_TABLES][INDICES];
 };
 
 static const char *const name[USER_TABLES] = {
@@ -39,11 +44,13 @@ static const char *const name[USER_TABLES] = {
 	[USER_XRCDS] = "XRC domains",
 	[USER_UDS] = "datagram queue pairs and sockets of a worker (flows)",
 	[USER_UDP_PORTS] = "UDP ports of queue pairs of a device",
+	[USER_MEMORY] = "bytes of memory shared with rnicd (client-memory)",
+	[USER_OBJECTS] = "bytes of rnicd's memory for objects (object-memory)",
 };
 
 static struct rn_list users;
 /* total: entries of each table. used: entries in use by all users. */
-static uint32_t total[USER_TABLES], used[USER_TABLES][INDICES];
+static uint64_t total[USER_TABLES], used[USER_TABLES][INDICES];
 static uint64_t told[USER_TABLES]; /* time of the last line of the log about the table */
 
 static uint32_t max_mappings(void)
@@ -57,6 +64,13 @@ static uint32_t max_mappings(void)
 		n = MAPS_DEFAULT;
 	fclose(f);
 	return n;
+}
+
+static uint64_t host_memory(void)
+{
+	const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+
+	return rn_max_u64(pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0, MEMORY_LEAST);
 }
 
 void user_start(void)
@@ -82,6 +96,8 @@ void user_start(void)
 	total[USER_UDP_PORTS] = DEV_MAX_UDP_PORTS;
 	total[USER_XSRQS] = QP_XSRQ_NUMS - 1;
 	total[USER_XRCDS] = DEV_MAX_XRCDS;
+	total[USER_MEMORY] = rnicd.cfg.client_memory != 0 ? rnicd.cfg.client_memory : host_memory();
+	total[USER_OBJECTS] = rnicd.cfg.object_memory != 0 ? rnicd.cfg.object_memory : host_memory() / OBJECTS_PART;
 	/*
 	 * Connections being opened and requests share the worker's memory for set-ups. A client that opens a connection
 	 * can wait for memory, but a request is refused without it: so requests get the larger part.
@@ -90,9 +106,9 @@ void user_start(void)
 	total[USER_REQUESTS] = rnicd.setups - rnicd.setups / 4;
 }
 
-uint32_t user_share(enum user_table table)
+uint64_t user_share(enum user_table table)
 {
-	uint32_t n = (uint32_t)((uint64_t)total[table] * rnicd.cfg.user_share / 100);
+	const uint64_t n = total[table] / 100 * rnicd.cfg.user_share + total[table] % 100 * rnicd.cfg.user_share / 100;
 
 	return n > 0 ? n : 1;
 }
@@ -132,34 +148,66 @@ static bool user_refuse(const struct user *u, enum user_table table, bool whole)
 	if (told[table] == 0 || now - told[table] > TELL_NS) {
 		told[table] = now;
 		if (whole)
-			rnicd_log(RNICD_LOG_WARNING, "uid %u gets no more %s: all %u are in use", (unsigned)u->uid,
-				  name[table], total[table]);
+			rnicd_log(RNICD_LOG_WARNING, "uid %u gets no more %s: all %llu are in use", (unsigned)u->uid,
+				  name[table], (unsigned long long)total[table]);
 		else
 			rnicd_log(RNICD_LOG_WARNING,
-				  "uid %u gets no more %s: a user may have %u of %u (user-share = %u%%)",
-				  (unsigned)u->uid, name[table], user_share(table), total[table], rnicd.cfg.user_share);
+				  "uid %u gets no more %s: a user may have %llu of %llu (user-share = %u%%)",
+				  (unsigned)u->uid, name[table], (unsigned long long)user_share(table),
+				  (unsigned long long)total[table], rnicd.cfg.user_share);
 	}
 	return false;
 }
 
-bool user_has_room(const struct user *u, enum user_table table, uint32_t index, uint32_t n)
+bool user_has_room(const struct user *u, enum user_table table, uint32_t index, uint64_t n)
 {
 	return u->used[table][index] + n <= user_share(table) && used[table][index] + n <= total[table];
 }
 
-bool user_take(struct user *u, enum user_table table, uint32_t index, uint32_t n)
+bool user_take(struct user *u, enum user_table table, uint32_t index, uint64_t n)
 {
-	if (u->used[table][index] + n > user_share(table))
+	const uint64_t share = user_share(table);
+
+	if (u->used[table][index] > share || n > share - u->used[table][index])
 		return user_refuse(u, table, false);
-	if (used[table][index] + n > total[table])
+	if (n > total[table] - used[table][index])
 		return user_refuse(u, table, true);
 	u->used[table][index] += n;
 	used[table][index] += n;
 	return true;
 }
 
-void user_give(struct user *u, enum user_table table, uint32_t index, uint32_t n)
+void user_give(struct user *u, enum user_table table, uint32_t index, uint64_t n)
 {
 	u->used[table][index] -= n;
 	used[table][index] -= n;
+}
+
+/* ---- memory for objects ---- */
+
+static void *user_count(struct user *u, void *p)
+{
+	if (p == NULL || user_take(u, USER_OBJECTS, 0, malloc_usable_size(p)))
+		return p;
+	free(p);
+	return NULL;
+}
+
+void *user_alloc(struct user *u, size_t size) { return user_count(u, calloc(1, size)); }
+
+void *user_alloc_lines(struct user *u, size_t size)
+{
+	const size_t whole = (size + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1);
+	void *p = aligned_alloc(RN_CACHE_LINE, whole);
+
+	if (p != NULL)
+		memset(p, 0, whole);
+	return user_count(u, p);
+}
+
+void user_free(struct user *u, void *p)
+{
+	if (p != NULL)
+		user_give(u, USER_OBJECTS, 0, malloc_usable_size(p));
+	free(p);
 }

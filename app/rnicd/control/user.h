@@ -3,11 +3,15 @@
  * Resources that all clients share ("tables"), and the share of each table that one user (uid) may have. So a user with
  * any number of processes leaves room for the others. The key user-share sets the share in percent. Quotas, on the
  * other hand, bound a single client. Control thread.
+ *
+ * Memory is a table too, and its entries are bytes. What rnicd allocates for an object of a client comes from
+ * user_alloc(), unless another table bounds the number of such objects.
  */
 #ifndef USER_H
 #define USER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -26,6 +30,8 @@ enum user_table {
 	USER_XRCDS,     /* XRC domains, counted once for each open */
 	USER_UDS,       /* datagram queue pairs and datagram sockets of a worker */
 	USER_UDP_PORTS, /* UDP ports of a device that belong to one queue pair each */
+	USER_MEMORY,    /* bytes that clients share with rnicd: registered memory, queues, the rings of sockets */
+	USER_OBJECTS,   /* bytes that rnicd has allocated for objects of clients: user_alloc() */
 	USER_TABLES
 };
 
@@ -40,16 +46,25 @@ struct user *user_hold(struct user *u);
 void user_put(struct user *u);
 
 /* Whether this user may take n entries of table[index] now. Takes and logs nothing. */
-bool user_has_room(const struct user *u, enum user_table table, uint32_t index, uint32_t n);
+bool user_has_room(const struct user *u, enum user_table table, uint32_t index, uint64_t n);
 
 /*
  * Takes n entries of table[index] for this user. False: the user's share or the table is used up, which is logged at
  * most every 10 s. Entries hold no reference to the user: the caller needs one.
  */
-bool user_take(struct user *u, enum user_table table, uint32_t index, uint32_t n);
-void user_give(struct user *u, enum user_table table, uint32_t index, uint32_t n);
+bool user_take(struct user *u, enum user_table table, uint32_t index, uint64_t n);
+void user_give(struct user *u, enum user_table table, uint32_t index, uint64_t n);
 
 /* The number of entries of a table that a user may have. */
-uint32_t user_share(enum user_table table);
+uint64_t user_share(enum user_table table);
+
+/*
+ * Zeroed memory for an object of this user; counts in USER_OBJECTS with what the C library takes for it. lines: begins
+ * at a cache line. NULL: rnicd has no memory, or the user has used up the share of it, which is logged.
+ */
+void *user_alloc(struct user *u, size_t size);
+void *user_alloc_lines(struct user *u, size_t size);
+/* Frees memory that is NULL or was allocated for the same user. */
+void user_free(struct user *u, void *p);
 
 #endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the processes of one user may have together. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "border/rnicd.h"
+#include "control/user.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+struct rnicd rnicd;
+
+static uint64_t now = RN_NS_PER_S;
+static uint32_t lines; /* of the log */
+static char line[512]; /* the last one */
+
+uint64_t rnicd_now(void) { return now; }
+
+void rnicd_log(enum rnicd_log_level level, const char *fmt, ...)
+{
+	va_list ap;
+
+	(void)level;
+	lines++;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+}
+
+static struct user *alice, *bob;
+
+static int begin(void **state)
+{
+	(void)state;
+	rnicd.cfg = (struct rnicd_cfg){ .user_share = 75, .client_memory = 8 * MIB, .object_memory = 4 * MIB };
+	user_start();
+	alice = user_get(1);
+	bob = user_get(2);
+	now += 60 * RN_NS_PER_S; /* the log may speak again */
+	lines = 0;
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	user_put(alice);
+	user_put(bob);
+	return 0;
+}
+
+/* Allocates objects of 1 KiB for the user until that is refused; returns their number. */
+static uint32_t all_objects(struct user *u, void *got[8192], bool lined)
+{
+	uint32_t n = 0;
+
+	while (n < 8192 && (got[n] = lined ? user_alloc_lines(u, 1000) : user_alloc(u, 1000)) != NULL) {
+		assert_int_equal((uintptr_t)got[n] % (lined ? RN_CACHE_LINE : 8), 0);
+		for (size_t b = 0; b < 1000; b++)
+			assert_int_equal(((uint8_t *)got[n])[b], 0);
+		memset(got[n++], 0xff, 1000);
+	}
+	return n;
+}
+
+static void objects_of_one_user_take_no_more_memory_than_the_share(void **state)
+{
+	static void *of_alice[8192], *of_bob[8192];
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		const uint32_t a = all_objects(alice, of_alice, i % 2 == 1);
+		assert_in_range(a, 2800, 3145); /* three quarters of 4 MiB */
+		const uint32_t b = all_objects(bob, of_bob, false);
+		assert_in_range(b, 900, 1049); /* the last quarter */
+		for (uint32_t k = 0; k < a; k++)
+			user_free(alice, of_alice[k]);
+		for (uint32_t k = 0; k < b; k++)
+			user_free(bob, of_bob[k]);
+	}
+	user_free(alice, NULL);
+}
+
+static void memory_is_shared_up_to_the_share_and_comes_back(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		assert_true(user_take(alice, USER_MEMORY, 0, 5 * MIB));
+		assert_false(user_take(alice, USER_MEMORY, 0, MIB + 1));
+		assert_true(user_take(alice, USER_MEMORY, 0, MIB));
+		assert_true(user_take(bob, USER_MEMORY, 0, 2 * MIB));
+		assert_false(user_take(bob, USER_MEMORY, 0, 1));
+		user_give(alice, USER_MEMORY, 0, 6 * MIB);
+		user_give(bob, USER_MEMORY, 0, 2 * MIB);
+	}
+	assert_false(user_take(alice, USER_MEMORY, 0, UINT64_MAX));
+	assert_false(user_take(alice, USER_MEMORY, 0, UINT64_C(1) << 32));
+}
+
+static void a_limit_that_bites_is_told_once_with_its_key(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 100; i++)
+		assert_false(user_take(alice, USER_MEMORY, 0, 7 * MIB));
+	assert_int_equal(lines, 1);
+	assert_non_null(strstr(line, "(client-memory): a user may have 6291456 of 8388608 (user-share = 75%)"));
+	assert_true(user_take(bob, USER_OBJECTS, 0, 3 * MIB));
+	for (int i = 0; i < 100; i++)
+		assert_false(user_take(alice, USER_OBJECTS, 0, 2 * MIB));
+	assert_int_equal(lines, 2);
+	assert_non_null(strstr(line, "(object-memory): all 4194304 are in use"));
+	user_give(bob, USER_OBJECTS, 0, 3 * MIB);
+	now += 11 * RN_NS_PER_S;
+	assert_false(user_take(alice, USER_MEMORY, 0, 7 * MIB));
+	assert_int_equal(lines, 3);
+}
+
+static void memory_without_a_key_is_by_the_host(void **state)
+{
+	(void)state;
+	rnicd.cfg.client_memory = rnicd.cfg.object_memory = 0;
+	user_start();
+	assert_true(user_share(USER_MEMORY) >= 192 * MIB);
+	assert_true(user_share(USER_OBJECTS) >= 12 * MIB);
+	assert_true(user_share(USER_OBJECTS) < user_share(USER_MEMORY));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(objects_of_one_user_take_no_more_memory_than_the_share, begin, end),
+		cmocka_unit_test_setup_teardown(memory_is_shared_up_to_the_share_and_comes_back, begin, end),
+		cmocka_unit_test_setup_teardown(a_limit_that_bites_is_told_once_with_its_key, begin, end),
+		cmocka_unit_test_setup_teardown(memory_without_a_key_is_by_the_host, begin, end),
+	};
+	return cmocka_run_group_tests_name("user", tests, NULL, NULL);
+}
