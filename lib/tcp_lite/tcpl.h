@@ -353,7 +353,7 @@ struct tcpl_conn {
 	uint16_t mss_full;  /* mss as negotiated */
 	uint16_t mss_hint;  /* said by ICMP, not believed yet; 0: none */
 	uint16_t mss_low;   /* TCPL_MTU_AGAIN: the size that was answered */
-	uint16_t mss_acked; /* payload of the largest segment ever acknowledged */
+	uint16_t mss_acked; /* payload of the largest segment acknowledged that was sent once */
 	uint8_t mtu;        /* enum tcpl_mtu (private) */
 	uint8_t challenges;
 	uint8_t backoff; /* exponent of the timer */

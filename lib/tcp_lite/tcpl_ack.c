@@ -156,8 +156,9 @@ static void clean_acked(struct tcpl_conn *c, uint64_t now, uint32_t ack, const s
 					a->rtt_end = r->end;
 				}
 				c->min_rtt = rn_min_u64(c->min_rtt, now - r->sent);
+				/* a record that was sent again may have gone in pieces */
+				c->mss_acked = (uint16_t)rn_max_u32(c->mss_acked, r->end - r->seq);
 			}
-			c->mss_acked = (uint16_t)rn_max_u32(c->mss_acked, r->end - r->seq);
 		}
 		a->recs++;
 		c->r_head++;

@@ -10,8 +10,11 @@
 #define HOLE_TRIES 2u   /* timeouts of a full segment before smaller ones are tried */
 #define PROOF      4u   /* full segments: once that many bytes are acknowledged, they pass */
 
-/* MTU 1500 and RFC 8200's least, 1280, less the headers of IPv6 and TCP. Smaller ones are silent for other reasons. */
-static const uint16_t step[] = { 1440, 1220 };
+/*
+ * MTU 1500 and RFC 8200's least, 1280, less the headers of IPv6 and TCP; then what each host of IPv4 takes (RFC 9293,
+ * 3.7.1: MTU 576 less 40). Smaller segments are silent for other reasons.
+ */
+static const uint16_t step[] = { 1440, 1220, 536 };
 
 static uint32_t options(const struct tcpl_conn *c) { return c->flags & F_TS ? TCPL_TS_OPTLEN : 0; }
 

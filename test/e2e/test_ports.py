@@ -230,9 +230,9 @@ def the_dead_peer_of_an_idle_connection_is_noticed():
             until(lambda: not da.telemetry("/rnic/conns"), "connections to a dead host have not ended")
 
 
-def over_a_narrow_path(tells):
+def over_a_narrow_path(mtu, tells):
     """
-    Two daemons, and between them the kernel as a router whose link to one of them takes packets of 1,300 bytes; the
+    Two daemons, and between them the kernel as a router whose link to one of them takes packets of `mtu` bytes; the
     router tells this by ICMP or not (tells). The other daemon's segments of 1,500 bytes must get through all the same.
     """
     with netns() as ns:
@@ -242,9 +242,9 @@ def over_a_narrow_path(tells):
         a = conf("tap:rt0", "gateway = 10.79.0.1")
         b = conf("tap:rt1", "gateway = 10.80.0.1").replace(OURS, "10.80.0.2")
         with Daemon(a, netns=ns) as da, Daemon(b, netns=ns) as db:
-            for dev, addr, mtu in (("rt0", KERNEL, 1500), ("rt1", "10.80.0.1", 1300)):
+            for dev, addr, takes in (("rt0", KERNEL, 1500), ("rt1", "10.80.0.1", mtu)):
                 sh("ip", "-n", ns, "addr", "add", f"{addr}/24", "dev", dev)
-                sh("ip", "-n", ns, "link", "set", dev, "mtu", str(mtu), "up")
+                sh("ip", "-n", ns, "link", "set", dev, "mtu", str(takes), "up")
             if not tells:  # the router's ICMP messages are dropped
                 sh("ip", "-n", ns, "rule", "add", "ipproto", "icmp", "blackhole")
             server = db.run(TESTPMD, "-s", "-a", "10.80.0.2", "--once")
@@ -252,7 +252,7 @@ def over_a_narrow_path(tells):
             out = da.run(TESTPMD, "-m", "write_bw", "-S", "1,4k,100k", "-n", "20", "10.80.0.2").ok()
             server.ok()
             assert out.count("verified") == 3, out
-            until(lambda: "takes packets of 1" in da.stderr(), "rnicd's log has no line about the MTU of the path")
+            until(lambda: "takes packets of" in da.stderr(), "rnicd's log has no line about the MTU of the path")
             line, = [s for s in da.stderr().splitlines() if "takes packets of" in s]
             assert "segments are cut to fit the path. Set the port's mtu to that of the path" in line, line
             return line
@@ -260,14 +260,20 @@ def over_a_narrow_path(tells):
 
 @case
 def a_router_that_wants_smaller_segments_is_heard():
-    told = over_a_narrow_path(True)
+    told = over_a_narrow_path(1300, True)
     assert "takes packets of 1300 bytes, not the port's 1500" in told, told
 
 
 @case
 def a_path_that_swallows_full_segments_in_silence_does_not_hang():
-    told = over_a_narrow_path(False)
+    told = over_a_narrow_path(1300, False)
     assert "takes packets of 1260 bytes, not the port's 1500" in told, told
+
+
+@case
+def the_narrowest_path_that_hosts_of_ipv4_must_take_does_not_hang_in_silence():
+    told = over_a_narrow_path(576, False)
+    assert "takes packets of 576 bytes, not the port's 1500" in told, told
 
 
 @case
