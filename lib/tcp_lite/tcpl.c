@@ -301,6 +301,7 @@ void tcpl_get_info(const struct tcpl_conn *c, struct tcpl_info *info)
 		.rto_ns = tcpl_backed_off(c),
 		.min_rtt_ns = c->min_rtt == RN_NEVER ? 0 : c->min_rtt,
 		.pace = c->pace_cost == 0 ? 0 : (RN_NS_PER_S << TCPL_PACE_SHIFT) / c->pace_cost,
+		.keep_idle_ns = c->cfg->keep_idle_ns,
 		.snd_wscale = c->snd_wscale,
 		.rcv_wscale = c->rcv_wscale,
 		.sack = (c->flags & F_SACK) != 0,

@@ -577,7 +577,8 @@ struct tcpl_info {
 	uint32_t queued;              /* bytes not yet sent */
 	uint32_t chunks, chunks_most; /* queued or unacknowledged, and the room for them; 0 at rest */
 	uint64_t srtt_ns, rttvar_ns, rto_ns, min_rtt_ns;
-	uint64_t pace; /* bytes/s; 0: not paced */
+	uint64_t pace;         /* bytes/s; 0: not paced */
+	uint64_t keep_idle_ns; /* tcpl_cfg.keep_idle_ns */
 	uint8_t snd_wscale, rcv_wscale;
 	bool sack, ts, wscale, in_recovery;
 	const char *cc;

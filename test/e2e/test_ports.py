@@ -15,8 +15,9 @@ import threading
 import time
 
 import wire_check
+import xrc_rig
 from nets import OURS, KERNEL, In, conf, netns, ping, sh, tap, veth
-from rig import PATIENCE, TESTPMD, Daemon, Skip, case, main, need, until
+from rig import PATIENCE, TESTPMD, Daemon, Skip, case, main, need, pair_conf, until
 from shark import fields
 
 
@@ -228,6 +229,41 @@ def the_dead_peer_of_an_idle_connection_is_noticed():
             until(lambda: len(da.telemetry("/rnic/conns")) >= 4, "rnicd does not have four connections")
             db.stop(signal.SIGKILL)
             until(lambda: not da.telemetry("/rnic/conns"), "connections to a dead host have not ended")
+
+
+def without_cm(da, db, dev_b):
+    """Connects a queue pair of device a of da with one of dev_b of db by ibv_modify_qp alone, and sends one message."""
+    target, initiator = xrc_rig.End(da, "a"), xrc_rig.End(db, dev_b)
+    for e in (target, initiator):
+        e.do("open", "-", "c")
+    srqn = target.number("srq")
+    target.do("recv", 0)
+    xrc_rig.connect((initiator, initiator.number("ini")), (target, target.number("target")))
+    initiator.do("send", srqn, 100, 7)
+    assert initiator.done()[0] == 0 and target.done()[0] == 0
+
+
+@case
+def the_dead_peer_of_an_idle_queue_pair_without_rdma_cm_is_noticed():
+    with veth() as ns:
+        a, b = (conf(f"af_packet:{dev}", "keepalive = 300ms") for dev in ("v0", "v1"))
+        with Daemon(a, netns=ns) as da, contextlib.closing(Daemon(b.replace(OURS, "10.79.0.3"), netns=ns)) as db:
+            without_cm(da, db, "a")
+            assert len(da.telemetry("/rnic/conns")) == 1
+            db.stop(signal.SIGKILL)
+            until(lambda: not da.telemetry("/rnic/conns"), "the connection to a dead host has not ended")
+
+
+@case
+def queue_pairs_without_rdma_cm_have_a_keepalive_by_default():
+    with Daemon(pair_conf()) as d:
+        without_cm(d, d, "b")
+        d.run(TESTPMD, "-s", "-a", "10.77.0.2").wait_line("listening")
+        d.run(TESTPMD, "--mode", "idle", "--seconds", "600", "10.77.0.2")
+        until(lambda: len(d.telemetry("/rnic/conns")) >= 4, "rnicd does not have the four ends of two connections")
+        conns = [d.telemetry(f"/rnic/conns,{line.split()[0]}") for line in d.telemetry("/rnic/conns")]
+        assert {c["keepalive_ns"] for c in conns if ":4791" in c["name"]} == {60 * 10**9}, conns
+        assert {c["keepalive_ns"] for c in conns if ":18600" in c["name"]} == {0}, conns
 
 
 def over_a_narrow_path(mtu, tells):

@@ -165,6 +165,8 @@ static void tell_conn(struct rte_tel_data *d, const struct tele_conn *t)
 	U64(d, "srtt_ns", t->look.tcp.srtt_ns);
 	U64(d, "rttvar_ns", t->look.tcp.rttvar_ns);
 	U64(d, "rto_ns", t->look.tcp.rto_ns);
+	U64(d, "pace", t->look.tcp.pace);
+	U64(d, "keepalive_ns", t->look.tcp.keep_idle_ns);
 	U64(d, "bytes_in", t->look.stats.bytes_in);
 	U64(d, "bytes_out", t->look.stats.bytes_out);
 	U64(d, "segs_in", t->look.stats.segs_in);
