@@ -7,6 +7,7 @@
  */
 #include "attack.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +28,29 @@ int mode_probe(void)
 	printf("%d requests answered\n", n);
 	raw_close(&r);
 	return bad;
+}
+
+int mode_bystander(void)
+{
+	struct pollfd p = { .fd = 0, .events = POLLIN };
+	uint32_t n = 0;
+	struct raw r;
+	int rc = 0;
+	char c;
+
+	raw_must(raw_open(&r) == 0, "open");
+	printf("ready\n");
+	while (rc == 0 && (poll(&p, 1, 1) == 0 || read(0, &c, 1) == 1)) {
+		if ((p.revents & POLLIN) != 0)
+			printf("answered %u\n", n);
+		struct ipc_msg m = { .type = IPC_QUERY_DEV, .len = IPC_MSG_LEN(query_dev) };
+		rc = raw_call(&r, &m, -1);
+		n += rc == 0;
+	}
+	if (rc != 0)
+		printf("a request: %d (%s)\n", rc, r.text);
+	raw_close(&r);
+	return rc != 0;
 }
 
 int mode_work(void)
@@ -59,9 +83,9 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } modes[] = {
-	MODE(probe),   MODE(lingering), MODE(unread),   MODE(fuse),      MODE(groups),  MODE(hijack),
-	MODE(numbers), MODE(channels),  MODE(mappings), MODE(listeners), MODE(clients), MODE(setups),
-	MODE(work),    MODE(flushing),  MODE(fuzz),     MODE(tables),    MODE(inside),  MODE(memory),
+	MODE(probe),    MODE(lingering), MODE(unread),    MODE(fuse),    MODE(groups),    MODE(hijack), MODE(numbers),
+	MODE(channels), MODE(mappings),  MODE(listeners), MODE(clients), MODE(setups),    MODE(work),   MODE(flushing),
+	MODE(fuzz),     MODE(tables),    MODE(inside),    MODE(memory),  MODE(bystander),
 };
 
 int main(int argc, char **argv)

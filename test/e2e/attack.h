@@ -11,9 +11,11 @@
 
 /*
  * What a victim of the attacks does: $N requests, one after the other (probe); $N rounds that make and destroy queues,
- * for which every worker must answer (work).
+ * for which every worker must answer (work). The bystander sends requests until stdin ends, and prints how many were
+ * answered for each byte that comes on stdin.
  */
 int mode_probe(void);
+int mode_bystander(void);
 int mode_work(void);
 
 /* attack_fds.c: descriptors whose closing takes as long as their owner likes */

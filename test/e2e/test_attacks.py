@@ -21,7 +21,8 @@ CONF = "workers = 0,0\n"
 
 
 class World(Daemon):
-    """A daemon over which a soak moves verified data from the beginning of a case to its end."""
+    """A daemon over which a soak moves verified data from the beginning of a case to its end, and a bystander sends
+    requests, each of which must be answered."""
 
     def __init__(self, rnicd="", port=""):
         need("setpriv")
@@ -32,6 +33,8 @@ class World(Daemon):
         self.server = self.run(TESTPMD, "-s", "-a", "10.77.0.1", "-p", "7001")
         self.server.wait_line("listening")
         self.soak = rig.Soak(self, "10.77.0.1", 7001)
+        self.bystander = self.run(helper("attack"), "bystander")
+        self.bystander.wait_line("ready")
 
     def attack(self, mode, *argv, **env):
         p = self.run(*NOBODY, helper("attack"), mode, *argv, **env)
@@ -42,9 +45,35 @@ class World(Daemon):
         """Another client sends n requests, one after the other; each is answered."""
         self.run(helper("attack"), "probe", N=str(n)).ok()
 
+    def answered(self):
+        """How many requests of the bystander have been answered so far."""
+        said = len(self.bystander.out)
+        self.bystander.p.stdin.write("?")
+        self.bystander.p.stdin.flush()
+        rig.until(lambda: len(self.bystander.out) > said, "the bystander's request is not answered")
+        return int(self.bystander.out[-1].split()[1])
+
+    def beside(self, attack, n=50):
+        """Carries out the attack again and again until n requests of the bystander have been answered meanwhile."""
+        before, end = self.answered(), time.monotonic() + PATIENCE
+        while True:
+            out = attack()
+            if self.answered() >= before + n:
+                return out
+            assert time.monotonic() < end, "the bystander's requests are not answered"
+
+    def goes(self, p):
+        """Ends an attack that stays, after requests of the bystander have been answered beside it."""
+        self.beside(lambda: time.sleep(0.01))
+        assert p.p.poll() is None, f"the attack ended before the bystander was served: {p.tail()}"
+        p.p.stdin.close()
+        p.ok()
+
     def end(self):
         for p in self.attackers:
             p.stop()
+        self.bystander.p.stdin.close()
+        self.bystander.ok()
         self.soak.end(self.blind)
         assert self.alive(), f"the daemon died:\n{self.tail(60)}"
         self.server.stop()
@@ -163,7 +192,7 @@ def a_group_of_the_daemon_opens_nothing_to_a_client():
             f.flush()
             os.chown(path, 0, group)
             os.chmod(path, 0o664)
-            out = d.attack("groups", SHM_FILE=path).ok()
+            out = d.beside(lambda: d.attack("groups", SHM_FILE=path).ok())
             os.unlink(path)
     finally:
         os.setgroups(before)
@@ -174,8 +203,8 @@ def a_group_of_the_daemon_opens_nothing_to_a_client():
 @case
 def nobody_speaks_for_a_queue_pair_but_the_daemon():
     with World() as d:
-        d.attack("hijack", QP_PORT="4791").ok()
-        d.attack("numbers").ok()
+        d.beside(lambda: d.attack("hijack", QP_PORT="4791").ok())
+        d.beside(lambda: d.attack("numbers").ok())
 
 
 def stays(d, mode, says, **env):
@@ -186,11 +215,6 @@ def stays(d, mode, says, **env):
     return p
 
 
-def goes(p):
-    p.p.stdin.close()
-    p.ok()
-
-
 @case
 def no_descriptor_left_ends_nobody_and_is_told():
     with World() as d:
@@ -198,7 +222,7 @@ def no_descriptor_left_ends_nobody_and_is_told():
         d.blind = True  # without a free descriptor DPDK's telemetry does not answer
         p = d.attack("channels", N="4")
         p.wait_line("channels")
-        goes(p)
+        d.goes(p)
         assert "is dropped" not in d.stderr(), d.tail()
 
 
@@ -208,7 +232,7 @@ def one_user_leaves_descriptors_to_others():
         p = stays(d, "channels", "channels", N="4")
         d.others_are_served()
         d.logs("user-share")
-        goes(p)
+        d.goes(p)
 
 
 @case
@@ -221,7 +245,7 @@ def one_user_leaves_mappings_to_others():
             assert maps < int(f.read()) * 3 // 5, f"{maps} mappings"
         d.others_are_served()
         d.logs("user-share")
-        goes(p)
+        d.goes(p)
 
 
 @case
@@ -232,7 +256,7 @@ def one_user_leaves_listeners_to_others():
         other.wait_line("listening")
         other.stop()
         d.logs("user-share")
-        goes(p)
+        d.goes(p)
 
 
 # most work requests that a worker flushes in a turn: one half at once, the other half at the turn's end (lib/qp/qp.c)
@@ -251,7 +275,7 @@ def queues_full_of_flushes_hold_up_nobody_else():
         rig.until(lambda: d.counter("flushed") > before, "the attack ended before the other client was served")
         most = [d.telemetry(f"/rnic/workers,{w}")["flushed_most"] for w in range(2)]
         assert 0 < max(most) <= FLUSHED_IN_A_TURN, most
-        goes(p)
+        d.goes(p)
 
 
 @case
@@ -265,7 +289,7 @@ def one_user_leaves_regions_datagram_queue_pairs_and_groups_to_others():
         d.run(helper("attack"), "tables", N="10").ok()
         for what in ("memory regions", "datagram queue pairs", "multicast groups"):
             d.logs(what)
-        goes(p)
+        d.goes(p)
 
 
 @case
@@ -278,7 +302,7 @@ def one_user_leaves_memory_to_others():
             took.append([int(n) for n in re.findall(r"(\d+) (?:regions|ids)", p.stdout())])
             d.run(helper("attack"), "memory", N="2").ok()
             clients = len(d.telemetry("/rnic/clients"))
-            goes(p)
+            d.goes(p)
             rig.until(lambda n=clients: len(d.telemetry("/rnic/clients")) < n - 5, "clients that have ended stay")
         assert took[0] == took[1] and took[0][0] == 7 and 2000 < took[0][1] < 24000, took
         for key in ("client-memory", "object-memory"):
@@ -297,7 +321,7 @@ def one_user_leaves_room_for_others_to_connect():
         assert d.counter("no_setup") == 0 and d.counter("no_block") == 0
         for _ in range(20):
             d.run(TESTPMD, "--mode", "send_lat", "--iters", "10", "-p", "7001", "10.77.0.1").ok()
-        goes(p)
+        d.goes(p)
 
 
 @case
@@ -342,7 +366,7 @@ def one_user_leaves_places_to_other_clients():
         p = stays(d, "clients", "clients")
         d.others_are_served()
         d.logs("user-share")
-        goes(p)
+        d.goes(p)
 
 
 @case
