@@ -17,7 +17,7 @@ import time
 import wire_check
 import xrc_rig
 from nets import OURS, KERNEL, In, conf, netns, ping, sh, tap, veth
-from rig import PATIENCE, TESTPMD, Daemon, Skip, case, main, need, pair_conf, until
+from rig import PATIENCE, TESTPMD, Daemon, Skip, bytes_in, case, main, memif_conf, need, pair_conf, until
 from shark import fields
 
 
@@ -200,6 +200,30 @@ def two_daemons_over_memif():
         a = conf("memif:role=server,id=0,socket-abstract=no,socket={dir}/memif.sock" + given, f"mtu = {mtu}")
         b = conf("memif:role=client,id=0,socket-abstract=no,socket={peer}/memif.sock" + given, f"mtu = {mtu}")
         between_daemons(a, b.replace(OURS, "10.79.0.3"))
+
+
+@case
+def a_daemon_that_did_not_run_takes_its_own_absence_for_no_loss():
+    """
+    128 queue pairs over a link that loses nothing. The sender's daemon is stopped for longer than the retransmission
+    timeout; meanwhile the ACKs arrive. When the daemon goes on, no timer may go off before it has read these ACKs. The
+    timeout is so long that the other daemon may wait for a CPU. Without SACK (out-of-order = drop) there are no tail loss
+    probes, which would come before the timeout whenever the other daemon waits.
+    """
+    keys = "min-rto = 2s\nout-of-order = drop"
+    a = memif_conf("server", "{dir}/memif.sock", "10.77.0.1", keys)
+    b = memif_conf("client", "{peer}/memif.sock", "10.77.0.2", keys)
+    with Daemon(a) as da, Daemon(b.replace("{peer}", da.dir)) as db:
+        da.run(TESTPMD, "-s", "-a", "10.77.0.1").wait_line("listening")
+        db.run(TESTPMD, "-S", "4k", "--qps", "128", "--depth", "8", "--seconds", "600", "--no-verify", "10.77.0.1")
+        for _ in range(3):
+            before = sum(bytes_in(da, 18600))
+            until(lambda: len(bytes_in(da, 18600)) > 128 and sum(bytes_in(da, 18600)) > before + 10e6, "no data moves")
+            db.p.send_signal(signal.SIGSTOP)
+            time.sleep(3)
+            db.p.send_signal(signal.SIGCONT)
+        conns = [db.telemetry(f"/rnic/conns,{line.split()[0]}") for line in db.telemetry("/rnic/conns")]
+        assert len(conns) > 128 and not any(c["rtos"] for c in conns), [c["rtos"] for c in conns]
 
 
 @case
