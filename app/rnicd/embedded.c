@@ -25,6 +25,7 @@
 #include "sockets/ks.h"
 
 #define EVENTS_MAX 256u
+#define REGIONS    264999u /* memory regions and windows of a device */
 
 int rnic_embedded_start(struct ipc_own *own) __attribute__((visibility("default")));
 
@@ -64,6 +65,12 @@ static bool configure(struct rnicd_port_cfg *port, char *err)
 	rnicd.cfg.log_level = RNICD_LOG_ERROR;
 	rnicd.cfg.own_by_port = true;
 	rnicd.cfg.user_share = 100;
+	rnicd.cfg.clients = CLIENTS_MAX;
+	rnicd.cfg.listeners = LOOK_LISTENERS;
+	rnicd.cfg.regions = REGIONS;
+	rnicd.cfg.groups = DEV_MAX_GROUPS;
+	rnicd.cfg.udp_ports = DEV_MAX_UDP_PORTS;
+	rnicd.cfg.xrc_domains = DEV_MAX_XRCDS;
 	rnicd.cfg.client_memory = rnicd.cfg.object_memory = UINT64_C(1) << 62;
 	rnicd.cfg.quota_memory = UINT64_C(1) << 62; /* the memory is the process's own, and is not copied */
 	memset(port, 0, sizeof(*port));

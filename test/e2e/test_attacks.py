@@ -370,6 +370,26 @@ def one_user_leaves_places_to_other_clients():
 
 
 @case
+def tables_have_the_sizes_that_the_configuration_says():
+    with World("clients = 40\nlisteners = 20\nregions = 170000\ngroups = 10\nuser-share = 50\n") as d:
+        p = stays(d, "listeners", "listeners")
+        assert "5 listeners" in p.out, p.stdout()  # on each of two devices
+        d.logs("(listeners): a user may have 10 of 20")
+        goes(p)
+        p = stays(d, "tables", "regions", N="0")
+        had = [int(n) for n in re.findall(r"(\d+) (?:regions|queue pairs|groups)", p.stdout())]
+        assert had[0] == 85000 and had[2] == 5, p.stdout()
+        d.logs("(regions): a user may have 85000 of 170000")
+        d.logs("(groups): a user may have 5 of 10")
+        goes(p)
+        p = stays(d, "clients", "clients")
+        assert "20 clients" in p.out, p.stdout()
+        d.logs("(clients): a user may have 20 of 40")
+        d.others_are_served()
+        goes(p)
+
+
+@case
 def requests_at_random_with_descriptors_of_every_kind_harm_nobody_else():
     """Two clients at once. RNIC_FUZZ_SEED and RNIC_FUZZ_REQUESTS change the seed and the number of requests."""
     with World("quota-memory = 64M\n") as d:

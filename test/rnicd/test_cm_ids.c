@@ -265,6 +265,7 @@ static int begin(void **state)
 		rnicd.port[i] = &port[i];
 	}
 	rnicd.cfg.user_share = 75;
+	rnicd.cfg.listeners = 256;
 	user_start();
 	cl = (struct client){ .state = CLIENT_READY, .user = user_get(0) };
 	chan = chan_new(ring);

@@ -82,8 +82,8 @@ static void one_users_share_leaves_stags_that_are_hard_to_guess(void **state)
 {
 	(void)state;
 	expect(PORT_A, "");
-	const uint64_t share = (uint64_t)DEV_MAX_MR * c.d.user_share / 100;
-	assert_true((DEV_MAX_MR - share) * QP_STAG_KEYS >= 1u << 24);
+	const uint64_t share = (uint64_t)c.d.regions * c.d.user_share / 100;
+	assert_true((c.d.regions - share) * QP_STAG_KEYS >= 1u << 24);
 	assert_true(share > c.d.quota_mrs);
 }
 
@@ -94,7 +94,8 @@ static void every_key(void **state)
 	       "socket = /tmp/x.sock # where\nsocket-mode = 0660\nhugepages=no\n memory = 1G\nworkers = 1, "
 	       "2,2\ncontrol-cpu = 0\n"
 	       "poll = busy\nfile-prefix = r-1\nlog-level = debug\nseed = 0x10\nflows = 100\nrecord-timeout = 5ms\nrecord-linger = 2s\n"
-	       "rd-idle = 9s\nrd-workers = 3\n"
+	       "rd-idle = 9s\nrd-workers = 3\nclients = 3\nlisteners = 4\nregions = 200000\ngroups = 5\nudp-ports = 6\n"
+	       "xrc-domains = 7\nclient-memory = 1G\nobject-memory = 8M\nuser-share = 9\n"
 	       "zero-copy-min = 4K\n"
 	       "quota-memory = 1G\nquota-qps = 1\nquota-cqs = 2\nquota-mrs = 3\nquota-outstanding = 4\n"
 	       "[port  a]\ndevice = pair:b\naddress = 10.0.0.1/24\nmac = 02:00:00:00:00:01\ngateway = 10.0.0.9\nmtu = "
@@ -120,6 +121,9 @@ static void every_key(void **state)
 	assert_string_equal(c.d.file_prefix, "r-1");
 	assert_int_equal(c.d.log_level, RNICD_LOG_DEBUG);
 	assert_true(c.d.seed == 16 && c.d.flows == 100 && c.d.zcopy_min == 4096);
+	assert_true(c.d.clients == 3 && c.d.listeners == 4 && c.d.regions == 200000 && c.d.groups == 5 &&
+		    c.d.udp_ports == 6 && c.d.xrc_domains == 7);
+	assert_true(c.d.client_memory == UINT64_C(1) << 30 && c.d.object_memory == 8 << 20 && c.d.user_share == 9);
 	assert_true(c.d.rd_idle_ns == 9 * RN_NS_PER_S && c.d.rd_workers == 3);
 	assert_true(c.d.record_timeout_ns == 5 * RN_NS_PER_MS && c.d.record_linger_ns == 2 * RN_NS_PER_S);
 	assert_true(c.d.quota_memory == UINT64_C(1) << 30 && c.d.quota_qps == 1 && c.d.quota_cqs == 2 &&

@@ -121,6 +121,36 @@ static void a_limit_that_bites_is_told_once_with_its_key(void **state)
 	assert_int_equal(lines, 3);
 }
 
+static void the_sizes_of_tables_are_keys(void **state)
+{
+	static const struct {
+		enum user_table table;
+		const char *says;
+		uint64_t n;
+	} of[] = { { USER_CLIENTS, "(clients): a user may have 6 of 8", 6 },
+		   { USER_LISTENERS, "(listeners): a user may have 9 of 12", 9 },
+		   { USER_STAGS, "(regions): a user may have 12 of 16", 12 },
+		   { USER_GROUPS, "(groups): a user may have 15 of 20", 15 },
+		   { USER_UDP_PORTS, "(udp-ports): a user may have 18 of 24", 18 },
+		   { USER_XRCDS, "(xrc-domains): a user may have 21 of 28", 21 } };
+
+	(void)state;
+	rnicd.cfg.clients = 8;
+	rnicd.cfg.listeners = 12;
+	rnicd.cfg.regions = 16;
+	rnicd.cfg.groups = 20;
+	rnicd.cfg.udp_ports = 24;
+	rnicd.cfg.xrc_domains = 28;
+	user_start();
+	for (size_t i = 0; i < RN_ARRAY_LEN(of); i++) {
+		assert_true(user_take(alice, of[i].table, 0, of[i].n));
+		assert_false(user_take(alice, of[i].table, 0, 1));
+		assert_non_null(strstr(line, of[i].says));
+		user_give(alice, of[i].table, 0, of[i].n);
+	}
+	assert_int_equal(lines, RN_ARRAY_LEN(of));
+}
+
 static void memory_without_a_key_is_by_the_host(void **state)
 {
 	(void)state;
@@ -137,6 +167,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(objects_of_one_user_take_no_more_memory_than_the_share, begin, end),
 		cmocka_unit_test_setup_teardown(memory_is_shared_up_to_the_share_and_comes_back, begin, end),
 		cmocka_unit_test_setup_teardown(a_limit_that_bites_is_told_once_with_its_key, begin, end),
+		cmocka_unit_test_setup_teardown(the_sizes_of_tables_are_keys, begin, end),
 		cmocka_unit_test_setup_teardown(memory_without_a_key_is_by_the_host, begin, end),
 	};
 	return cmocka_run_group_tests_name("user", tests, NULL, NULL);

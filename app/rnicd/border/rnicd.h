@@ -202,6 +202,13 @@ struct rnicd_cfg {
 	/* of all clients together, bytes; 0: by the memory of the host */
 	uint64_t client_memory; /* memory that they share with rnicd */
 	uint64_t object_memory; /* memory of rnicd for their objects */
+	/* sizes of tables that all clients share */
+	uint32_t clients;
+	uint32_t listeners;
+	uint32_t regions;   /* of each device: entries of its STag table */
+	uint32_t groups;    /* of each device */
+	uint32_t udp_ports; /* of each device: UDP ports that belong to one queue pair each */
+	uint32_t xrc_domains;
 	/* quotas of one client */
 	uint64_t quota_memory; /* registered bytes */
 	uint32_t quota_qps;

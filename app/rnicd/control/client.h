@@ -33,8 +33,6 @@
 #include "control/unmap.h"
 #include "control/user.h"
 
-#define CLIENTS_MAX 512u /* connected clients, including those that have not sent HELLO */
-
 enum client_state {
 	CLIENT_NEW = 0, /* accepted, waits for HELLO */
 	CLIENT_JOINING, /* its regions are mapped; waits for the workers' answers to CMD_CLIENT_ADD */

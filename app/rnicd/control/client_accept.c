@@ -35,10 +35,10 @@ static bool find_place(struct user *u)
 {
 	struct client *silent = NULL;
 
-	if (clients.n < CLIENTS_MAX && client_count_in(u))
+	if (clients.n < rnicd.cfg.clients && client_count_in(u))
 		return true;
 	silent = oldest_silent(u);
-	if (silent == NULL && clients.n >= CLIENTS_MAX)
+	if (silent == NULL && clients.n >= rnicd.cfg.clients)
 		silent = oldest_silent(NULL);
 	if (silent == NULL)
 		return false;
@@ -92,7 +92,7 @@ struct client *client_host(struct user *u, uid_t uid)
 {
 	const struct ucred nobody = { .uid = uid };
 
-	if (clients.n >= CLIENTS_MAX || !client_count_in(u))
+	if (clients.n >= rnicd.cfg.clients || !client_count_in(u))
 		return NULL;
 	struct client *c = client_new(&nobody, user_hold(u));
 	if (c == NULL || !client_host_join(c)) {

@@ -296,7 +296,7 @@ static const char *client_mr_count(struct client *c, struct client_mr_job *j, bo
 		return "its user shares as much memory with rnicd as a user may (client-memory, user-share)";
 	j->shared = bytes;
 	if (new_stag && !user_take(c->user, USER_STAGS, j->pd->dev, 1))
-		return "its user has as many memory regions and windows of the device as a user may (user-share)";
+		return "its user has as many memory regions and windows of the device as a user may (regions, user-share)";
 	j->counted = new_stag;
 	return NULL;
 }

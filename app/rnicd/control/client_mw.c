@@ -24,7 +24,7 @@ void client_alloc_mw(struct client *c)
 	if (!user_take(c->user, USER_STAGS, pd->dev, 1)) {
 		client_error(c, ENOMEM,
 			     "the user of this client has %u memory regions and windows of the device: no more "
-			     "(user-share)",
+			     "(regions, user-share)",
 			     (uint32_t)user_share(USER_STAGS));
 		return;
 	}

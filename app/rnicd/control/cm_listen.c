@@ -105,7 +105,8 @@ void cm_listen(struct client *c)
 	}
 	if (!user_take(c->user, USER_LISTENERS, 0, devs(o))) {
 		free(o);
-		client_error(c, ENOMEM, "the user of this client has as many listeners as a user may: %u (user-share)",
+		client_error(c, ENOMEM,
+			     "the user of this client has as many listeners as a user may: %u (listeners, user-share)",
 			     (uint32_t)user_share(USER_LISTENERS));
 		return;
 	}

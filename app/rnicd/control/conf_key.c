@@ -5,7 +5,10 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "border/look.h"
 #include "control/conf_device.h"
+#include "control/dev.h"
+#include "control/user.h"
 #include "iwarp/mpa_neg.h"
 
 #define GLOBAL(f)     offsetof(struct conf, f), sizeof(((struct conf *)0)->f)
@@ -194,6 +197,17 @@ const struct conf_key conf_keys_rnicd[] = {
 	  "memory regions, groups, descriptors, mappings, XRC domains, XRC shared receive queues, client-memory and "
 	  "object-memory",
 	  CONF_UINT, GLOBAL(d.user_share), RANGE(1, 100) },
+	{ "clients", "512", "client processes", CONF_UINT, GLOBAL(d.clients), RANGE(1, CLIENTS_MAX) },
+	{ "listeners", "512", "listeners of all programs", CONF_UINT, GLOBAL(d.listeners), RANGE(1, LOOK_LISTENERS) },
+	/* With the default of user-share, a user's share is more than quota-mrs, and the rest is so large that this user
+	 * guesses the STag of a region of others once in 2^24. */
+	{ "regions", "264999", "memory regions and windows of a device", CONF_UINT, GLOBAL(d.regions),
+	  RANGE(1, DEV_MAX_MR) },
+	{ "groups", "64", "multicast groups of a device", CONF_UINT, GLOBAL(d.groups), RANGE(1, DEV_MAX_GROUPS) },
+	{ "udp-ports", "4096", "UDP ports of a device that belong to one queue pair each", CONF_UINT,
+	  GLOBAL(d.udp_ports), RANGE(1, DEV_MAX_UDP_PORTS) },
+	{ "xrc-domains", "4096", "open XRC domains; a domain counts once for each open", CONF_UINT,
+	  GLOBAL(d.xrc_domains), RANGE(1, DEV_MAX_XRCDS) },
 	{ "client-memory", "auto",
 	  "memory that all clients together may share with rnicd: registered memory, each registration of it, queues, "
 	  "and the rings of sockets; auto: as much as the host has",

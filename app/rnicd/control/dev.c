@@ -19,7 +19,7 @@ bool dev_start(void)
 {
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
 		uint64_t seed;
-		devs[i].mr = calloc(DEV_MAX_MR + 1, sizeof(struct qp_mr));
+		devs[i].mr = calloc(rnicd.cfg.regions + 1, sizeof(struct qp_mr));
 		devs[i].xsrq = calloc(QP_XSRQ_NUMS, sizeof(*devs[i].xsrq));
 		if (devs[i].mr == NULL || devs[i].xsrq == NULL ||
 		    getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed)) {
@@ -28,7 +28,7 @@ bool dev_start(void)
 		}
 		if (rnicd.cfg.seed != 0)
 			seed = rnicd.cfg.seed + i;
-		qp_dev_init(&devs[i].dev, devs[i].mr, DEV_MAX_MR + 1, seed);
+		qp_dev_init(&devs[i].dev, devs[i].mr, rnicd.cfg.regions + 1, seed);
 		devs[i].dev.xsrq = devs[i].xsrq;
 	}
 	return true;
@@ -90,7 +90,7 @@ void dev_info(uint32_t index, struct ipc_dev_info *d)
 		.efa = cfg->personality == RNICD_EFA,
 		.rnr_waits = rnicd_rnr_waits(cfg),
 		.xrc = cfg->qp_port != 0,
-		.max_groups = groups ? DEV_MAX_GROUPS : 0,
+		.max_groups = groups ? rnicd.cfg.groups : 0,
 		.max_group_qps = groups ? DEV_GROUP_QPS : 0,
 		.rate_mbps = (uint32_t)(cfg->rate_bps / 1000000),
 	};

@@ -10,12 +10,8 @@
 #include "qp/qp_dev.h"
 
 /* Limits that a device reports. */
-#define DEV_MAX_PD 4096u
-/*
- * Entries of a device's STag table. With the default of user-share, a user's share of them is more than quota-mrs, and
- * the rest is so large that this user guesses the STag of a region of others once in 2^24.
- */
-#define DEV_MAX_MR  264999u
+#define DEV_MAX_PD  4096u
+#define DEV_MAX_MR  16777214u /* regions and windows of a device at most: an STag's index has 24 bits, and 0 is none */
 #define DEV_MAX_CQE 262144u
 #define DEV_MAX_WR  16384u
 #define DEV_MAX_SLOTS \

@@ -79,8 +79,8 @@ struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *a
 	}
 	if (!user_take(c->user, USER_GROUPS, dev, 1)) {
 		group_rest(g);
-		client_error(c, ENOMEM, "no more groups: this user has %u of a device's %u (user-share)",
-			     (uint32_t)user_share(USER_GROUPS), DEV_MAX_GROUPS);
+		client_error(c, ENOMEM, "no more groups: this user has %u of a device's %u (groups, user-share)",
+			     (uint32_t)user_share(USER_GROUPS), rnicd.cfg.groups);
 		return NULL;
 	}
 	g->user = user_hold(c->user);

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SIGBUS_WATCHES 2112 /* four for each client, and some more */
+#define SIGBUS_WATCHES 8256 /* four for each client, and some more */
 
 bool sigbus_start(void);
 

@@ -208,7 +208,8 @@ static void sk_listen(struct client *c)
 	if (s == NULL)
 		return;
 	if (!user_take(s->user, USER_LISTENERS, 0, 1)) {
-		client_error(c, ENOMEM, "the user of this client has as many listeners as a user may: %u (user-share)",
+		client_error(c, ENOMEM,
+			     "the user of this client has as many listeners as a user may: %u (listeners, user-share)",
 			     (uint32_t)user_share(USER_LISTENERS));
 		return;
 	}

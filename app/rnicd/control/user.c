@@ -12,7 +12,6 @@
 #include "border/look.h"
 #include "border/rnicd.h"
 #include "control/client.h"
-#include "control/dev.h"
 #include "qp/qp_xrc.h"
 
 #define INDICES      RNICD_MAX_PORTS       /* a table has an index for each device, or for each worker */
@@ -31,19 +30,19 @@ struct user {
 };
 
 static const char *const name[USER_TABLES] = {
-	[USER_CLIENTS] = "client processes",
+	[USER_CLIENTS] = "client processes (clients)",
 	[USER_FDS] = "descriptors (ulimit -n of rnicd)",
 	[USER_MAPPINGS] = "memory mappings (vm.max_map_count)",
-	[USER_LISTENERS] = "listeners",
-	[USER_STAGS] = "memory regions and windows of a device",
-	[USER_GROUPS] = "multicast groups of a device",
+	[USER_LISTENERS] = "listeners (listeners)",
+	[USER_STAGS] = "memory regions and windows of a device (regions)",
+	[USER_GROUPS] = "multicast groups of a device (groups)",
 	[USER_FLOWS] = "connections of a worker (flows)",
 	[USER_OPENINGS] = "connections of a worker that are being opened",
 	[USER_REQUESTS] = "requests for connections of a worker",
 	[USER_XSRQS] = "XRC shared receive queues of a device",
-	[USER_XRCDS] = "XRC domains",
+	[USER_XRCDS] = "XRC domains (xrc-domains)",
 	[USER_UDS] = "datagram queue pairs and sockets of a worker (flows)",
-	[USER_UDP_PORTS] = "UDP ports of queue pairs of a device",
+	[USER_UDP_PORTS] = "UDP ports of queue pairs of a device (udp-ports)",
 	[USER_MEMORY] = "bytes of memory shared with rnicd (client-memory)",
 	[USER_OBJECTS] = "bytes of rnicd's memory for objects (object-memory)",
 };
@@ -81,21 +80,22 @@ void user_start(void)
 	if (getrlimit(RLIMIT_NOFILE, &fds) != 0)
 		fds.rlim_cur = 1024;
 	uint32_t n = (uint32_t)rn_min_u64(fds.rlim_cur, INT32_MAX);
-	total[USER_CLIENTS] = CLIENTS_MAX;
+	total[USER_CLIENTS] = rnicd.cfg.clients;
 	total[USER_FDS] = n > 2 * OWN_FDS ? n - OWN_FDS : n / 2;
 	/*
 	 * The other half is for rnicd's own mappings, and for mappings that are split when clients punch holes
 	 * (sigbus.h).
 	 */
 	total[USER_MAPPINGS] = max_mappings() / 2;
-	total[USER_LISTENERS] = LOOK_LISTENERS - rnicd.n_ports /* the others are for qp-port */;
-	total[USER_STAGS] = DEV_MAX_MR;
-	total[USER_GROUPS] = DEV_MAX_GROUPS;
+	/* the ports' own listeners are for qp-port */
+	total[USER_LISTENERS] = rn_min_u32(rnicd.cfg.listeners, LOOK_LISTENERS - rnicd.n_ports);
+	total[USER_STAGS] = rnicd.cfg.regions;
+	total[USER_GROUPS] = rnicd.cfg.groups;
 	total[USER_FLOWS] = flows;
 	total[USER_UDS] = flows;
-	total[USER_UDP_PORTS] = DEV_MAX_UDP_PORTS;
+	total[USER_UDP_PORTS] = rnicd.cfg.udp_ports;
 	total[USER_XSRQS] = QP_XSRQ_NUMS - 1;
-	total[USER_XRCDS] = DEV_MAX_XRCDS;
+	total[USER_XRCDS] = rnicd.cfg.xrc_domains;
 	total[USER_MEMORY] = rnicd.cfg.client_memory != 0 ? rnicd.cfg.client_memory : host_memory();
 	total[USER_OBJECTS] = rnicd.cfg.object_memory != 0 ? rnicd.cfg.object_memory : host_memory() / OBJECTS_PART;
 	/*

@@ -15,9 +15,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define CLIENTS_MAX 2048u /* the most that the key clients allows: client places are watched for SIGBUS */
+
 /* The tables. Where each device or worker has a table of its own, its number is the index; else the index is 0. */
 enum user_table {
-	USER_CLIENTS,   /* connected processes */
+	USER_CLIENTS,   /* connected processes, including those that have not sent HELLO */
 	USER_FDS,       /* descriptors of rnicd */
 	USER_MAPPINGS,  /* memory mappings: the kernel limits them for each process (vm.max_map_count) */
 	USER_LISTENERS, /* listeners; one of rdma_cm counts once for each of its devices */
