@@ -17,7 +17,7 @@ import time
 import wire_check
 import xrc_rig
 from nets import OURS, KERNEL, In, conf, netns, ping, sh, tap, veth
-from rig import PATIENCE, TESTPMD, Daemon, Skip, bytes_in, case, main, memif_conf, need, pair_conf, until
+from rig import PATIENCE, TESTPMD, Daemon, Skip, Soak, bytes_in, case, main, memif_conf, need, pair_conf, until
 from shark import fields
 
 
@@ -224,6 +224,17 @@ def a_daemon_that_did_not_run_takes_its_own_absence_for_no_loss():
             db.p.send_signal(signal.SIGCONT)
         conns = [db.telemetry(f"/rnic/conns,{line.split()[0]}") for line in db.telemetry("/rnic/conns")]
         assert len(conns) > 128 and not any(c["rtos"] for c in conns), [c["rtos"] for c in conns]
+
+
+@case
+def pacing_reaches_the_connections_of_its_port_alone():
+    with Daemon(pair_conf(both="delay = 1ms", a="pacing = on")) as d:
+        d.run(TESTPMD, "-s", "-a", "10.77.0.2").wait_line("listening")
+        soak = Soak(d, "10.77.0.2", 18600)
+        conns = [d.telemetry(f"/rnic/conns,{line.split()[0]}") for line in d.telemetry("/rnic/conns")]
+        paces = {end: [c["pace"] for c in conns if c["name"].startswith(f"{end} ") and c["srtt_ns"] != 0] for end in "ab"}
+        assert paces["a"] and all(paces["a"]) and paces["b"] and not any(paces["b"]), paces
+        soak.end()
 
 
 @case
