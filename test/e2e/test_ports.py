@@ -207,8 +207,8 @@ def a_daemon_that_did_not_run_takes_its_own_absence_for_no_loss():
     """
     128 queue pairs over a link that loses nothing. The sender's daemon is stopped for longer than the retransmission
     timeout; meanwhile the ACKs arrive. When the daemon goes on, no timer may go off before it has read these ACKs. The
-    timeout is so long that the other daemon may wait for a CPU. Without SACK (out-of-order = drop) there are no tail loss
-    probes, which would come before the timeout whenever the other daemon waits.
+    timeout is so long that the other daemon may wait for a CPU. Without SACK (out-of-order = drop) there are no tail
+    loss probes, which would come before the timeout whenever the other daemon waits.
     """
     keys = "min-rto = 2s\nout-of-order = drop"
     a = memif_conf("server", "{dir}/memif.sock", "10.77.0.1", keys)
@@ -232,8 +232,8 @@ def pacing_reaches_the_connections_of_its_port_alone():
         d.run(TESTPMD, "-s", "-a", "10.77.0.2").wait_line("listening")
         soak = Soak(d, "10.77.0.2", 18600)
         conns = [d.telemetry(f"/rnic/conns,{line.split()[0]}") for line in d.telemetry("/rnic/conns")]
-        paces = {end: [c["pace"] for c in conns if c["name"].startswith(f"{end} ") and c["srtt_ns"] != 0] for end in "ab"}
-        assert paces["a"] and all(paces["a"]) and paces["b"] and not any(paces["b"]), paces
+        a, b = ([c["pace"] for c in conns if c["name"][:2] == end and c["srtt_ns"] != 0] for end in ("a ", "b "))
+        assert a and all(a) and b and not any(b), (a, b)
         soak.end()
 
 
