@@ -228,6 +228,7 @@ const struct counter counters[] = {
 	GROWS(WORKER, "turns", "turns", "turns of the worker's loop"),
 	GROWS(WORKER, "sleeps", "times", "times that the worker went to sleep because there was nothing to do"),
 	GAUGE(WORKER, "flushed_most", "requests", "largest number of work requests flushed in one turn so far"),
+	GAUGE(WORKER, "rung_most", "doorbells", "largest number of doorbells of one client in one turn so far"),
 	GAUGE(WORKER, "cycles_per_second", "cycles/s", "rate of the clock that the cycles are counted with"),
 	GROWS(WORKER, "cycles_commands", "cycles", "spent on commands of the control thread (stage-cycles = yes)"),
 	GROWS(WORKER, "cycles_receive", "cycles", "spent on received frames, placing included"),

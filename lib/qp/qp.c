@@ -333,9 +333,12 @@ void qp_unlist(struct qp_ctx *ctx, struct qp *qp)
 /* The QP goes to ERR, and everything outstanding or posted completes in order. May be called again. */
 void qp_enter_error(struct qp_ctx *ctx, struct qp *qp)
 {
+	const uint64_t before = ctx->stats.flushed;
+
 	qp_set_state(qp, QP_S_ERR);
 	if (qp->msgs != NULL && qp->msgs->work != NULL)
 		qp_flush_work(ctx, qp, qp->msgs->work);
+	ctx->flushed += (uint32_t)(ctx->stats.flushed - before);
 	if (!rn_link_linked(&qp->flush_link)) { /* a listed QP is flushed in qp_flush_on() */
 		if (ctx->flushed < FLUSH_TURN)
 			flush_portion(ctx, qp);

@@ -31,6 +31,7 @@ int mode_mappings(void);
 
 /* attack_queue.c: more work for a worker than fits into one turn */
 int mode_flushing(void);
+int mode_bells(void);
 
 /* attack_cm.c: connections, ports and listeners */
 int mode_hijack(void);

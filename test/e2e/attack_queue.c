@@ -9,6 +9,7 @@
 #define QPS   64u
 #define SLOTS 2048u
 #define CQE   65536u
+#define BELLS 1000u /* queue pairs whose doorbells are rung all the time */
 
 static struct raw_qp qp[QPS];
 
@@ -41,6 +42,26 @@ int mode_flushing(void)
 			;
 	}
 	int rc = raw_call_handle(&j.r, IPC_QUERY_QP, qp[0].handle);
+	EXPECT(rc == 0, "the client lives: %d (%s)", rc, j.r.text);
+	return bad;
+}
+
+/* Rings the doorbells of all its queue pairs again and again, until stdin ends. */
+int mode_bells(void)
+{
+	static struct raw_qp all[BELLS];
+	struct raw_job j = { .dev = 0 };
+	struct pollfd end = { .fd = 0, .events = POLLIN };
+	int bad = 0;
+
+	raw_must(raw_open(&j.r) == 0 && raw_pd(&j.r, 0, &j.pd) == 0 && raw_cq(&j.r, 0, 0, 64, &j.cq) == 0, "open");
+	for (uint32_t i = 0; i < BELLS; i++)
+		raw_must(raw_qp(&j.r, j.pd, j.cq.handle, 16, &all[i]) == 0, "a queue pair");
+	printf("ringing\n");
+	while (poll(&end, 1, 0) == 0)
+		for (uint32_t i = 0; i < BELLS; i++)
+			raw_ring_bell(&j.r, &all[i]);
+	int rc = raw_call_handle(&j.r, IPC_QUERY_QP, all[0].handle);
 	EXPECT(rc == 0, "the client lives: %d (%s)", rc, j.r.text);
 	return bad;
 }

@@ -278,6 +278,22 @@ def queues_full_of_flushes_hold_up_nobody_else():
         d.goes(p)
 
 
+RUNG_IN_A_TURN = 256 + 63  # most doorbells of one client that a worker handles in a turn (plane/worker.c)
+
+
+@case
+def doorbells_of_one_client_fill_no_turn():
+    with World() as d:
+        p = stays(d, "bells", "ringing")
+        rig.until(lambda: any(d.telemetry(f"/rnic/workers,{w}")["rung_most"] > 64 for w in range(2)),
+                  "no turn has met doorbells of more than one word")
+        for _ in range(3):
+            d.run(helper("attack"), "work", N="100").ok()
+        most = max(d.telemetry(f"/rnic/workers,{w}")["rung_most"] for w in range(2))
+        assert most <= RUNG_IN_A_TURN, most
+        d.goes(p)
+
+
 @case
 def one_user_leaves_regions_datagram_queue_pairs_and_groups_to_others():
     with World("flows = 400\nuser-share = 30\n") as d:
@@ -375,18 +391,18 @@ def tables_have_the_sizes_that_the_configuration_says():
         p = stays(d, "listeners", "listeners")
         assert "5 listeners" in p.out, p.stdout()  # on each of two devices
         d.logs("(listeners): a user may have 10 of 20")
-        goes(p)
+        d.goes(p)
         p = stays(d, "tables", "regions", N="0")
         had = [int(n) for n in re.findall(r"(\d+) (?:regions|queue pairs|groups)", p.stdout())]
         assert had[0] == 85000 and had[2] == 5, p.stdout()
         d.logs("(regions): a user may have 85000 of 170000")
         d.logs("(groups): a user may have 5 of 10")
-        goes(p)
+        d.goes(p)
         p = stays(d, "clients", "clients")
         assert "20 clients" in p.out, p.stdout()
         d.logs("(clients): a user may have 20 of 40")
         d.others_are_served()
-        goes(p)
+        d.goes(p)
 
 
 @case

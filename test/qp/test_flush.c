@@ -143,6 +143,27 @@ static void one_turn_flushes_no_more_than_its_share(void **state)
 	assert_true(all + n >= SLOTS);
 }
 
+/* A carrier needs all of its work requests flushed when it lets go of them. Others that are posted wait then. */
+static void work_under_way_counts_in_the_turn(void **state)
+{
+	static struct qp_wr wr[TURN / 2];
+	static struct qp_work k;
+	static struct qp_msgs m;
+
+	(void)state;
+	memset(wr, 0, sizeof(wr));
+	k = (struct qp_work){ .wr = wr, .wr_mask = TURN / 2 - 1, .wr_tail = TURN / 2 };
+	m = (struct qp_msgs){ .qp = &t.qp[0], .work = &k };
+	post(SLOTS);
+	t.qp[0].msgs = &m;
+	uint64_t before = t.ctx.stats.flushed;
+	for (uint32_t i = 0; i < QPS; i++)
+		qp_enter_error(&t.ctx, &t.qp[i]);
+	t.qp[0].msgs = NULL;
+	assert_int_equal(t.ctx.stats.flushed - before, TURN / 2);
+	assert_in_range(turn(), 1, TURN / 2 + 512);
+}
+
 static void what_is_flushed_late_comes_in_order_and_whole(void **state)
 {
 	uint32_t got = 0;
@@ -177,6 +198,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, make, unmake)
 	const struct CMUnitTest tests[] = {
 		T(one_turn_flushes_no_more_than_its_share),
+		T(work_under_way_counts_in_the_turn),
 		T(what_is_flushed_late_comes_in_order_and_whole),
 		T(who_leaves_is_on_no_list),
 	};

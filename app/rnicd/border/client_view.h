@@ -22,6 +22,7 @@ struct worker_client {
 	struct ipc_doorbell *doorbell; /* of this worker, in the client's shared memory: not trusted */
 	struct worker_client *next;    /* the worker's list of clients */
 	bool shares;                   /* atomic. Its QPs reach memory of other clients, so all bytes sent are copied */
+	uint8_t first;                 /* word of the doorbell with which the next turn begins; the worker's */
 	uint64_t ext_taken;            /* how many references to its memory packets have ever got; the worker writes */
 	struct {
 		uint64_t n; /* how many references ended; one element for each DPDK lcore that frees packets */

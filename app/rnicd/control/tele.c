@@ -249,6 +249,7 @@ static int tell_worker(const char *number, const struct look_worker *looks, stru
 	U64(d, "turns", w->turns);
 	U64(d, "sleeps", w->sleeps);
 	U64(d, "flushed_most", w->flushed_most);
+	U64(d, "rung_most", w->rung_most);
 	U64(d, "cycles_per_second", rte_get_tsc_hz());
 	for (uint32_t s = 0; w->has_cycles && s < STAGES; s++)
 		U64(d, stage[s], w->cycles[s]);

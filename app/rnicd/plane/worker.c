@@ -35,10 +35,24 @@ void worker_qp_destroy(struct rnicd_worker *w, struct qp *qp)
 }
 
 /*
- * Tells the carrier of each QP whose bit is set in a word of the doorbell. *n counts them. False: there was no room for
- * effects, and the bits that are left are set again.
+ * What a client may have of a turn, however many bits it sets: the other clients' queue pairs wait for the turn's end.
+ * A word of the doorbell is begun while the client has doorbells left, so up to 63 more may be rung.
  */
-static bool ring_word(struct rnicd_worker *w, struct worker_client *c, uint32_t word, uint32_t *n)
+#define RINGS_EACH   256u
+#define FLUSHES_EACH 1024u /* work requests flushed by its doorbells; the last queue pair flushes all that it has */
+
+enum rung {
+	RUNG,      /* all bits */
+	RUNG_FULL, /* there was no room for effects */
+	RUNG_MUCH, /* the client has had its part of the turn */
+};
+
+/*
+ * Tells the carrier of each QP whose bit is set in a word of the doorbell. *n counts them. Unless the result is RUNG,
+ * the bits that are left are set again. flushed: work requests flushed before the client's part of the turn.
+ */
+static enum rung ring_word(struct rnicd_worker *w, struct worker_client *c, uint32_t word, uint64_t flushed,
+			   uint32_t *n)
 {
 	/* acquire: pairs with the client's release; the work requests are in the queues */
 	uint64_t bits = __atomic_exchange_n(&c->doorbell->bits[word], 0, __ATOMIC_ACQUIRE);
@@ -46,16 +60,41 @@ static bool ring_word(struct rnicd_worker *w, struct worker_client *c, uint32_t 
 	while (bits != 0) {
 		struct qp *qp = c->qp[word * 64 + (uint32_t)__builtin_ctzll(bits)];
 		if (qp != NULL) {
-			if (!worker_space(w)) {
+			const bool much = w->tcp.rc.qp.stats.flushed - flushed >= FLUSHES_EACH;
+			if (rn_unlikely(much) || !worker_space(w)) {
 				__atomic_fetch_or(&c->doorbell->bits[word], bits, __ATOMIC_RELAXED);
-				return false;
+				return much ? RUNG_MUCH : RUNG_FULL;
 			}
 			doorbell(w, qp);
 			(*n)++;
 		}
 		bits &= bits - 1;
 	}
-	return true;
+	return RUNG;
+}
+
+/* Rings a client's doorbells, as far as its part of the turn goes. False: there was no room for effects. */
+static bool ring_client(struct rnicd_worker *w, struct worker_client *c, uint32_t *n)
+{
+	uint64_t words = __atomic_exchange_n(&c->doorbell->summary, 0, __ATOMIC_ACQUIRE);
+	const uint64_t flushed = w->tcp.rc.qp.stats.flushed;
+	enum rung v = RUNG;
+	uint32_t rung = 0;
+
+	while (words != 0 && v == RUNG) {
+		const uint64_t ahead = words & (UINT64_MAX << c->first);
+		const uint32_t word = (uint32_t)__builtin_ctzll(ahead != 0 ? ahead : words);
+		v = rung < RINGS_EACH ? ring_word(w, c, word, flushed, &rung) : RUNG_MUCH;
+		if (v == RUNG)
+			words &= ~(UINT64_C(1) << word);
+		else /* words that have not been begun go first in the next turn */
+			c->first = (uint8_t)(rung < RINGS_EACH ? (word + 1) % 64 : word);
+	}
+	if (v != RUNG)
+		__atomic_fetch_or(&c->doorbell->summary, words, __ATOMIC_RELAXED);
+	w->rung_most = rn_max_u32(w->rung_most, rung);
+	*n += rung;
+	return v != RUNG_FULL;
 }
 
 static uint32_t doorbells(struct rnicd_worker *w)
@@ -72,13 +111,8 @@ static uint32_t doorbells(struct rnicd_worker *w)
 		}
 		if (rn_likely(__atomic_load_n(&db->summary, __ATOMIC_RELAXED) == 0))
 			continue;
-		uint64_t words = __atomic_exchange_n(&db->summary, 0, __ATOMIC_ACQUIRE);
-		for (; words != 0; words &= words - 1) {
-			if (!ring_word(w, c, (uint32_t)__builtin_ctzll(words), &n)) {
-				__atomic_fetch_or(&db->summary, words, __ATOMIC_RELAXED);
-				return n;
-			}
-		}
+		if (!ring_client(w, c, &n))
+			break;
 	}
 	return n;
 }

@@ -116,6 +116,7 @@ struct rnicd_worker {
 	uint64_t turns, sleeps; /* counters */
 	uint64_t flushed;       /* work requests flushed before this turn */
 	uint64_t flushed_most;  /* most work requests flushed in one turn */
+	uint32_t rung_most;     /* most doorbells of one client in one turn */
 	struct stages stages;
 	uint32_t blind_ports;              /* a bit for each port that cannot signal packets */
 	uint16_t share[RNICD_MAX_LINES];   /* most frames that a port may bring in a turn: worker_read.c */
