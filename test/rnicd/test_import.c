@@ -58,7 +58,7 @@ bool client_back(struct client *c)
 }
 
 static uint32_t mappings, references; /* of the user */
-bool user_take(struct user *u, enum user_table table, uint32_t index, uint32_t n)
+bool user_take(struct user *u, enum user_table table, uint32_t index, uint64_t n)
 {
 	(void)u;
 	(void)index;
@@ -66,7 +66,7 @@ bool user_take(struct user *u, enum user_table table, uint32_t index, uint32_t n
 	mappings += n;
 	return true;
 }
-void user_give(struct user *u, enum user_table table, uint32_t index, uint32_t n)
+void user_give(struct user *u, enum user_table table, uint32_t index, uint64_t n)
 {
 	(void)u;
 	(void)index;
