@@ -37,8 +37,8 @@ bool ipc_file_look(int fd, struct ipc_file *f);
  * Daemon: checks that the file is a memfd that fits `region`, of exactly `size` bytes, sealed against shrinking (so
  * that no access inside it can end in SIGBUS beyond the end of the file) and against further seals, and without a seal
  * that forbids writing. -EINVAL: size is 0, not a multiple of the page, or above the region's limit; -EPERM: wrong
- * seals; -EBADF: a file of another kind of pages; -ERANGE: the file has another size. A file with these seals keeps them, and
- * does not shrink any more, so the caller may have looked at it earlier.
+ * seals; -EBADF: a file of another kind of pages; -ERANGE: the file has another size. A file with these seals keeps
+ * them, and does not shrink any more, so the caller may have looked at it earlier.
  */
 int ipc_region_check(enum ipc_region region, const struct ipc_file *f, uint64_t size);
 

@@ -86,8 +86,8 @@ enum mpa_tx_verdict mpa_tx_mark(struct mpa_fpdu *f, uint32_t stream_off, uint32_
 uint32_t mpa_tx_slices(struct mpa_fpdu *f);
 
 /*
- * Stage 3: copies the f->len octets to dst, reading each once. With crc, CRC32C over all but the CRC field is computed in
- * the same pass: the owner of the payload may write to it at any time.
+ * Stage 3: copies the f->len octets to dst, reading each once. With crc, CRC32C over all but the CRC field is computed
+ * in the same pass: the owner of the payload may write to it at any time.
  */
 void mpa_tx_copy(struct mpa_fpdu *f, bool crc, uint8_t *dst);
 

@@ -199,8 +199,10 @@ const struct conf_key conf_keys_rnicd[] = {
 	  CONF_UINT, GLOBAL(d.user_share), RANGE(1, 100) },
 	{ "clients", "512", "client processes", CONF_UINT, GLOBAL(d.clients), RANGE(1, CLIENTS_MAX) },
 	{ "listeners", "512", "listeners of all programs", CONF_UINT, GLOBAL(d.listeners), RANGE(1, LOOK_LISTENERS) },
-	/* With the default of user-share, a user's share is more than quota-mrs, and the rest is so large that this user
-	 * guesses the STag of a region of others once in 2^24. */
+	/*
+	 * With the default of user-share, a user's share is more than quota-mrs, and the rest is so large that this
+	 * user guesses the STag of a region of others once in 2^24.
+	 */
 	{ "regions", "264999", "memory regions and windows of a device", CONF_UINT, GLOBAL(d.regions),
 	  RANGE(1, DEV_MAX_MR) },
 	{ "groups", "64", "multicast groups of a device", CONF_UINT, GLOBAL(d.groups), RANGE(1, DEV_MAX_GROUPS) },
