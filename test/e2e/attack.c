@@ -85,7 +85,7 @@ static const struct {
 } modes[] = {
 	MODE(probe),    MODE(lingering), MODE(unread),    MODE(fuse),    MODE(groups),    MODE(hijack), MODE(numbers),
 	MODE(channels), MODE(mappings),  MODE(listeners), MODE(clients), MODE(setups),    MODE(work),   MODE(flushing),
-	MODE(fuzz),     MODE(tables),    MODE(inside),    MODE(memory),  MODE(bystander), MODE(bells),
+	MODE(fuzz),     MODE(tables),    MODE(inside),    MODE(memory),  MODE(bystander), MODE(bells),  MODE(ports),
 };
 
 int main(int argc, char **argv)

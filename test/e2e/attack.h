@@ -35,6 +35,7 @@ int mode_bells(void);
 
 /* attack_cm.c: connections, ports and listeners */
 int mode_hijack(void);
+int mode_ports(void);
 int mode_numbers(void);
 int mode_listeners(void);
 int mode_clients(void);

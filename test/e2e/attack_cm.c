@@ -11,7 +11,7 @@
 #include "raw_client.h"
 
 #define QPS 16u
-enum { EV_ADDR_RESOLVED = 0, EV_ROUTE_RESOLVED = 2 }; /* rdma_cm_event_type */
+enum { EV_ADDR_RESOLVED = 0, EV_ADDR_ERROR = 1, EV_ROUTE_RESOLVED = 2 }; /* rdma_cm_event_type */
 
 static int call_addr(struct raw *r, enum ipc_type type, uint32_t id, const char *from, uint16_t port,
 		     struct ipc_addr to)
@@ -87,6 +87,37 @@ int mode_hijack(void)
 	EXPECT(rc == EACCES, "a port as daemons have: %d (%s)", rc, r->text);
 	rc = call_addr(r, IPC_CM_RESOLVE_ADDR, new_id(r, &j.cm), RAW_FROM, 700, raw_addr("10.77.0.1", 7001));
 	EXPECT(rc == EACCES, "connecting from a port as daemons have: %d (%s)", rc, r->text);
+	return bad;
+}
+
+/*
+ * From each of $N ports, asks for a way to an address that no device reaches; the port must be free after that. Does
+ * the same from $PORT, which another client has and must keep.
+ */
+int mode_ports(void)
+{
+	const struct ipc_addr nowhere = raw_addr("10.99.0.1", 7);
+	const uint16_t others = (uint16_t)atoi(getenv("PORT")), n = (uint16_t)atoi(getenv("N"));
+	struct ipc_cm_event ev = { .type = 99 };
+	struct raw_chan ch;
+	struct raw r;
+	uint32_t id;
+	int bad = 0, rc;
+
+	raw_must(raw_open(&r) == 0 && raw_chan(&r, IPC_CHANNEL_CM, 0, 16, &ch) == 0, "open");
+	for (uint16_t i = 0; i <= n && bad == 0; i++) {
+		const uint16_t port = i < n ? (uint16_t)(20000 + i) : others;
+		const char *from = i < n ? RAW_FROM : "10.77.0.1";
+		id = new_id(&r, &ch);
+		rc = call_addr(&r, IPC_CM_RESOLVE_ADDR, id, from, port, nowhere);
+		EXPECT(rc == 0 && raw_event(&ch, &ev, 15000) && ev.type == EV_ADDR_ERROR, "port %u: %d, event %u (%s)",
+		       port, rc, ev.type, r.text);
+		raw_must(raw_call_handle(&r, IPC_CM_DESTROY_ID, id) == 0, "destroy the id");
+		id = new_id(&r, &ch);
+		rc = call_addr(&r, IPC_CM_BIND, id, from, port, nowhere);
+		EXPECT(rc == (i < n ? 0 : EADDRINUSE), "bind to port %u: %d (%s)", port, rc, r.text);
+		raw_must(raw_call_handle(&r, IPC_CM_DESTROY_ID, id) == 0, "destroy the id");
+	}
 	return bad;
 }
 

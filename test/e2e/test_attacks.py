@@ -207,6 +207,12 @@ def nobody_speaks_for_a_queue_pair_but_the_daemon():
         d.beside(lambda: d.attack("numbers").ok())
 
 
+@case
+def addresses_that_no_device_reaches_neither_use_up_nor_free_ports():
+    with World() as d:
+        d.beside(lambda: d.attack("ports", N="1000", PORT="7001").ok())
+
+
 def stays(d, mode, says, **env):
     """Starts an attack that takes as much as its user may have, and keeps it; returns the process of the attack."""
     p = d.attack(mode, **env)

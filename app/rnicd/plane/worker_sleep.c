@@ -89,8 +89,8 @@ static void sleep_until(struct rnicd_worker *w, uint64_t due)
 	struct timespec ts = { .tv_sec = (time_t)(left / RN_NS_PER_S), .tv_nsec = (long)(left % RN_NS_PER_S) };
 	bool rang = bell_wait(w->index, &ts);
 	uint64_t woke = rnicd_now();
-	w->ran = rn_min_u64(woke,
-			    now + left); /* a doorbell late in a sleep does not make all of it the worker's wish */
+	/* time beyond the sleep's end is time without the CPU, also if a doorbell has ended the sleep */
+	w->ran = rn_min_u64(woke, now + left);
 	w->woken = rang;
 	if (rang) {
 		w->nap = 0;
