@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 30
 REPEAT ?= 1
 ONLY ?=
 
-.PHONY: all deps build programs pgo demo test test-apps conformance bench bench-rivals fuzz deb dist format lint clean
+.PHONY: all deps build programs pgo demo test test-asan test-apps conformance bench bench-rivals fuzz deb dist format lint clean
 all: build
 
 deps:
@@ -32,6 +32,11 @@ test:
 	@scripts/deps.sh build test deb lint
 	@scripts/deps.sh siw || echo "make: the tests against Linux siw will be skipped"
 	@test/run --repeat $(REPEAT) --only "$(ONLY)"
+
+# The end-to-end tests once more, with rnicd under AddressSanitizer and UndefinedBehaviorSanitizer.
+test-asan:
+	@scripts/deps.sh build test
+	@test/run --repeat $(REPEAT) --only "$(ONLY)" asan
 
 # Large programs of Debian, unmodified, with verified data: QEMU's migration, Ceph, MPI, and servers over sockets.
 test-apps:

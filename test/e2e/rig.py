@@ -25,7 +25,7 @@ import time
 import traceback
 
 BUILD = os.environ.get("RNIC_BUILD") or os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "build"))
-RNICD = os.path.join(BUILD, "app", "rnicd", "rnicd")
+RNICD = os.environ.get("RNIC_TEST_RNICD") or os.path.join(BUILD, "app", "rnicd", "rnicd")  # may be of another build
 TESTPMD = os.path.join(BUILD, "app", "testpmd-rdma", "testpmd-rdma")
 # A library under AddressSanitizer cannot be loaded into a program that is not. So a test of an instrumented rnicd runs
 # programs that are not built here with rnicrun and the libraries of another build; LD_LIBRARY_PATH, with which `meson
