@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 from rig import BUILD, PATIENCE, TESTPMD, Daemon, Soak, case, example, main, moves, need, pair_conf
@@ -144,16 +145,18 @@ def addresses_that_are_nobodys_are_refused_in_words():
 
 @case
 def what_a_killed_daemon_left_goes_with_the_next_start():
-    d = Daemon(pair_conf())
-    left = os.path.dirname(d.runtime_socket())
-    d.stop(signal.SIGKILL)
-    d.close()
-    assert os.path.exists(left)
-    with Daemon(pair_conf()) as second:
-        assert not os.path.exists(left)
-        mine = os.path.dirname(second.runtime_socket())
-        assert os.path.exists(mine)
-    assert not os.path.exists(mine)
+    with tempfile.TemporaryDirectory() as place:  # in the common place a daemon of another test may start first
+        under = ("env", "RUNTIME_DIRECTORY=" + place)
+        d = Daemon(pair_conf(), under=under)
+        left = os.path.dirname(d.runtime_socket())
+        d.stop(signal.SIGKILL)
+        d.close()
+        assert left.startswith(place) and os.path.exists(left)
+        with Daemon(pair_conf(), under=under) as second:
+            assert not os.path.exists(left)
+            mine = os.path.dirname(second.runtime_socket())
+            assert os.path.exists(mine)
+        assert not os.path.exists(mine)
 
 
 @case
