@@ -32,12 +32,10 @@ static int call_addr(struct raw *r, enum ipc_type type, uint32_t id, const char 
 
 static uint32_t new_id(struct raw *r, const struct raw_chan *ch)
 {
-	struct ipc_msg m = { .type = IPC_CM_CREATE_ID,
-			     .len = IPC_MSG_LEN(cm_create_id),
-			     .cm_create_id = { .channel = ch->handle } };
+	uint32_t id;
 
-	raw_must(raw_call(r, &m, -1) == 0, "an id");
-	return m.handle.handle;
+	raw_must(raw_cm_id(r, ch, &id) == 0, "an id");
+	return id;
 }
 
 /* Writes the private data with which a daemon connects queue pair `from` to queue pair `to`. */

@@ -13,22 +13,13 @@
 #define REGION  (UINT64_C(16) << 20)
 #define IDS     4000u /* of each client */
 
-static int one_more_id(struct raw *r, uint32_t chan)
-{
-	struct ipc_msg m = { .type = IPC_CM_CREATE_ID,
-			     .len = IPC_MSG_LEN(cm_create_id),
-			     .cm_create_id = { .channel = chan } };
-
-	return raw_call(r, &m, -1);
-}
-
 /* $N regions and ids, 0: as many as it gets. Stays until stdin ends, if it takes as many as it gets. */
 int mode_memory(void)
 {
 	const uint32_t most = atoi(getenv("N")) == 0 ? UINT32_MAX : (uint32_t)atoi(getenv("N"));
 	static struct raw r[CLIENTS];
 	struct raw_chan ch[CLIENTS];
-	uint32_t pd, n[2] = { 0 };
+	uint32_t pd, id, n[2] = { 0 };
 	struct raw_mr mr;
 	int rc[2] = { 0 }, bad = 0;
 	char c;
@@ -45,7 +36,7 @@ int mode_memory(void)
 		}
 	}
 	for (uint32_t i = 0; i < CLIENTS && rc[1] == 0 && n[1] < most; i++)
-		for (uint32_t k = 0; k < IDS && n[1] < most && (rc[1] = one_more_id(&r[i], ch[i].handle)) == 0; k++)
+		for (uint32_t k = 0; k < IDS && n[1] < most && (rc[1] = raw_cm_id(&r[i], &ch[i], &id)) == 0; k++)
 			n[1]++;
 	for (int i = 0; i < 2; i++)
 		EXPECT(rc[i] == (n[i] == most ? 0 : ENOMEM), "%d: %d after %u", i, rc[i], n[i]);

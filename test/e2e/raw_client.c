@@ -286,6 +286,18 @@ int raw_chan(struct raw *r, enum ipc_channel_kind kind, uint32_t dev, uint32_t s
 	return 0;
 }
 
+int raw_cm_id(struct raw *r, const struct raw_chan *ch, uint32_t *id)
+{
+	struct ipc_msg m = { .type = IPC_CM_CREATE_ID,
+			     .len = IPC_MSG_LEN(cm_create_id),
+			     .cm_create_id = { .channel = ch->handle } };
+	int rc = raw_call(r, &m, -1);
+
+	if (rc == 0)
+		*id = m.handle.handle;
+	return rc;
+}
+
 /* ---- queues ---- */
 
 bool raw_event(struct raw_chan *ch, struct ipc_cm_event *ev, int ms)
@@ -374,21 +386,17 @@ enum { EV_ADDR_RESOLVED = 0, EV_ROUTE_RESOLVED = 2, EV_ESTABLISHED = 9 }; /* rdm
 int raw_join(struct raw_job *j, const char *address, uint16_t port)
 {
 	struct raw *r = &j->r;
-	struct ipc_msg m = { .type = IPC_CM_CREATE_ID,
-			     .len = IPC_MSG_LEN(cm_create_id),
-			     .cm_create_id = { .channel = j->cm.handle } };
-	int rc = raw_call(r, &m, -1);
+	int rc = raw_cm_id(r, &j->cm, &j->id);
 
 	if (rc != 0)
 		return rc;
-	j->id = m.handle.handle;
-	m = (struct ipc_msg){ .type = IPC_CM_RESOLVE_ADDR,
-			      .len = IPC_MSG_LEN(cm_resolve),
-			      .cm_resolve = { .id = j->id,
-					      .timeout_ms = 2000,
-					      .has_src = 1,
-					      .src = raw_addr(RAW_FROM, 0),
-					      .dst = raw_addr(address, port) } };
+	struct ipc_msg m = { .type = IPC_CM_RESOLVE_ADDR,
+			     .len = IPC_MSG_LEN(cm_resolve),
+			     .cm_resolve = { .id = j->id,
+					     .timeout_ms = 2000,
+					     .has_src = 1,
+					     .src = raw_addr(RAW_FROM, 0),
+					     .dst = raw_addr(address, port) } };
 	if ((rc = raw_call(r, &m, -1)) != 0 || (rc = await(j, EV_ADDR_RESOLVED)) != 0)
 		return rc;
 	m = (struct ipc_msg){ .type = IPC_CM_RESOLVE_ROUTE,

@@ -106,6 +106,7 @@ int raw_mr(struct raw *r, uint32_t pd, uint32_t access, uint64_t off, uint64_t l
 int raw_cq(struct raw *r, uint32_t dev, uint32_t chan, uint32_t slots, struct raw_cq *cq);
 int raw_qp(struct raw *r, uint32_t pd, uint32_t cq, uint32_t slots, struct raw_qp *qp);
 int raw_chan(struct raw *r, enum ipc_channel_kind kind, uint32_t dev, uint32_t slots, struct raw_chan *ch);
+int raw_cm_id(struct raw *r, const struct raw_chan *ch, uint32_t *id);
 
 /* Takes the next event of a CM channel. False: none came within ms. */
 bool raw_event(struct raw_chan *ch, struct ipc_cm_event *ev, int ms);
