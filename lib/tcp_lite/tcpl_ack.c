@@ -366,23 +366,29 @@ static void reo_dsack(struct tcpl_conn *c, struct tcpl_block dup)
 		c->reo_mult++;
 }
 
-/* RFC 6582: without SACK, three duplicates or a partial ACK say that the first record is lost. */
-static void newreno_in(struct tcpl_conn *c, const struct acked *a, bool dup)
+/*
+ * RFC 6582: without SACK, three duplicates or a partial ACK say that the first record is lost. Returns the bytes that
+ * the ACK reports delivered (RFC 9937, 6.2): a duplicate reports one segment, and an ACK that moves SND.UNA reports the
+ * bytes that duplicates have not.
+ */
+static uint32_t newreno_in(struct tcpl_conn *c, const struct acked *a, bool dup)
 {
 	if (a->bytes > 0) {
-		uint32_t gone = a->recs > 1 ? a->recs - 1 : 0;
-		c->dup_acks = c->recovery == TCPL_R_RECOVERY && c->dup_acks > gone ? c->dup_acks - gone : 0;
+		uint32_t gone = rn_min_u32(a->recs > 1 ? a->recs - 1 : 0, c->dup_acks);
+		uint64_t known = (uint64_t)gone * c->mss;
+		c->dup_acks = c->recovery == TCPL_R_RECOVERY ? c->dup_acks - gone : 0;
 		if (c->recovery == TCPL_R_RECOVERY && rn_seq_lt(c->snd_una, c->recover) && c->r_head != c->r_tail &&
 		    tcpl_rec(c, c->r_head)->rexmits == 0) {
 			tcpl_mark_lost(c, c->r_head);
 			c->flags |= F_FORCE;
 		}
-		return;
+		return a->bytes > known ? a->bytes - (uint32_t)known : 0;
 	}
 	if (!dup || c->recovery == TCPL_R_LOSS)
-		return;
+		return 0;
 	if (++c->dup_acks == 3 && c->recovery == TCPL_R_OPEN && !(c->flags & F_RECOVER))
 		tcpl_mark_lost(c, c->r_head);
+	return c->mss;
 }
 
 /*
@@ -486,7 +492,7 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 		 struct tcpl_ev *ev)
 {
 	struct acked a;
-	uint32_t wnd = c->snd_wnd, pipe = tcpl_pipe(c), lost = c->dlv.lost;
+	uint32_t wnd = c->snd_wnd, pipe = tcpl_pipe(c), lost = c->dlv.lost, delivered;
 	bool frozen = c->recovery == TCPL_R_RECOVERY;
 
 	if (rn_seq_lt(s->ack, c->snd_una)) {
@@ -506,8 +512,9 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 		detect(c, now, o, s->ack, &a);
 		if (rn_unlikely(o->n_sack == 0))
 			blockless_in(c, dup);
+		delivered = a.bytes - a.known + a.sacked;
 	} else {
-		newreno_in(c, &a, dup);
+		delivered = newreno_in(c, &a, dup);
 	}
 	refused(c);
 	c->stats.dup_acks += dup;
@@ -523,7 +530,7 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 	if (rn_unlikely(c->flags & F_MODEL))
 		tcpl_rate_acked(c, now, pipe, c->dlv.lost - lost, &a.newest);
 	else if (c->recovery == TCPL_R_RECOVERY)
-		tcpl_prr(c, a.bytes - a.known + a.sacked, a.bytes > 0 && c->dlv.lost == lost);
+		tcpl_prr(c, delivered, a.bytes > 0 && c->dlv.lost == lost);
 	else if (a.bytes > 0 && !frozen && c->frto != TCPL_FRTO_SECOND)
 		grow_cwnd(c, now, a.bytes);
 	if (a.bytes > 0)

@@ -37,8 +37,8 @@ static void save_undo(struct tcpl_conn *c)
 	c->flags = (c->flags & ~(uint32_t)F_UNDO_TS) | F_UNDO;
 }
 
-/* Whether cwnd in recovery follows RFC 9937: only with SACK, and without a model of the path. */
-static bool use_prr(const struct tcpl_conn *c) { return (c->flags & (F_SACK | F_MODEL)) == F_SACK; }
+/* Whether cwnd in recovery follows RFC 9937: only without a model of the path. */
+static bool use_prr(const struct tcpl_conn *c) { return !(c->flags & F_MODEL); }
 
 void tcpl_enter_recovery(struct tcpl_conn *c, uint64_t now, uint32_t flight)
 {
@@ -50,7 +50,7 @@ void tcpl_enter_recovery(struct tcpl_conn *c, uint64_t now, uint32_t flight)
 	c->prr_flight = rn_max_u32(flight, c->mss);
 	c->prr_delivered = c->prr_out = 0;
 	if (use_prr(c)) {
-		c->cwnd = c->pipe + c->mss; /* one retransmission goes at once, whatever cwnd was */
+		c->cwnd = tcpl_pipe(c) + c->mss; /* one retransmission goes at once, whatever cwnd was */
 	} else {
 		c->cwnd = c->ssthresh;
 		c->flags |= F_FORCE;
@@ -60,23 +60,24 @@ void tcpl_enter_recovery(struct tcpl_conn *c, uint64_t now, uint32_t flight)
 /* RFC 9937, 6.2: between the old and the new window bytes leave in proportion to the bytes delivered. */
 void tcpl_prr(struct tcpl_conn *c, uint32_t delivered, bool safe)
 {
+	uint32_t pipe = tcpl_pipe(c);
 	int64_t count;
 
 	if (delivered == 0 || !use_prr(c))
 		return;
 	c->prr_delivered += delivered;
-	if (c->pipe > c->ssthresh) {
+	if (pipe > c->ssthresh) {
 		uint64_t share = (uint64_t)c->prr_delivered * c->ssthresh + c->prr_flight - 1;
 		count = (int64_t)(share / c->prr_flight) - c->prr_out;
 	} else {
 		count = (int64_t)c->prr_delivered - c->prr_out;
 		count = count > delivered ? count : delivered;
 		count += safe ? c->mss : 0;
-		count = count < c->ssthresh - c->pipe ? count : c->ssthresh - c->pipe;
+		count = count < c->ssthresh - pipe ? count : c->ssthresh - pipe;
 	}
-	if (count <= 0)
-		count = c->prr_out == 0 ? c->mss : 0;
-	c->cwnd = rn_max_u32(c->pipe + (uint32_t)count, c->mss);
+	if (c->prr_out == 0 && count < c->mss)
+		count = c->mss;
+	c->cwnd = rn_max_u32(pipe + (uint32_t)(count > 0 ? count : 0), c->mss);
 }
 
 /* The retransmission timer went off (RFC 6298, 5.4 to 5.7; RFC 5681, 3.1; RFC 8985, 6.3). */

@@ -83,9 +83,10 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } modes[] = {
-	MODE(probe),    MODE(lingering), MODE(unread),    MODE(fuse),    MODE(groups),    MODE(hijack), MODE(numbers),
-	MODE(channels), MODE(mappings),  MODE(listeners), MODE(clients), MODE(setups),    MODE(work),   MODE(flushing),
-	MODE(fuzz),     MODE(tables),    MODE(inside),    MODE(memory),  MODE(bystander), MODE(bells),  MODE(ports),
+	MODE(probe),     MODE(lingering), MODE(unread),   MODE(fuse),      MODE(groups),  MODE(hijack),
+	MODE(numbers),   MODE(channels),  MODE(mappings), MODE(listeners), MODE(clients), MODE(setups),
+	MODE(work),      MODE(flushing),  MODE(fuzz),     MODE(tables),    MODE(inside),  MODE(memory),
+	MODE(bystander), MODE(bells),     MODE(ports),    MODE(leaving),   MODE(victim),
 };
 
 int main(int argc, char **argv)

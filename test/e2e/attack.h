@@ -7,6 +7,7 @@
 #ifndef ATTACK_H
 #define ATTACK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -21,9 +22,17 @@ int mode_work(void);
 /* attack_fds.c: descriptors whose closing takes as long as their owner likes */
 int mode_lingering(void);
 int mode_unread(void);
+int mode_leaving(void);
 int mode_inside(void);
 int mode_fuse(void);
 int mode_channels(void);
+
+/*
+ * $MOUNT: an empty directory. Mounts a file system there as root, whose server is a child of this process, and opens a
+ * file of it. silent: closing the file blocks for ever. -1: this system allows no mount; "cannot mount" and the reason
+ * have been printed.
+ */
+int attack_fuse_file(bool silent);
 
 /* attack_map.c: memory that rnicd is asked to map */
 int mode_groups(void);
@@ -35,6 +44,7 @@ int mode_bells(void);
 
 /* attack_cm.c: connections, ports and listeners */
 int mode_hijack(void);
+int mode_victim(void);
 int mode_ports(void);
 int mode_numbers(void);
 int mode_listeners(void);

@@ -10,8 +10,9 @@
 
 #include "raw_client.h"
 
-#define QPS 16u
-enum { EV_ADDR_RESOLVED = 0, EV_ADDR_ERROR = 1, EV_ROUTE_RESOLVED = 2 }; /* rdma_cm_event_type */
+#define QPS      16u
+#define PEER_QPN 0x4242u /* of the queue pair that the victim waits for */
+enum { EV_ADDR_RESOLVED = 0, EV_ADDR_ERROR = 1, EV_ROUTE_RESOLVED = 2, EV_ESTABLISHED = 9 }; /* rdma_cm_event_type */
 
 static int call_addr(struct raw *r, enum ipc_type type, uint32_t id, const char *from, uint16_t port,
 		     struct ipc_addr to)
@@ -49,7 +50,56 @@ static void say(struct ipc_conn_param *p, uint32_t from, uint32_t to)
 	memcpy(p->priv + 16, "whatever", 8);
 }
 
-/* $QP_PORT: tries to connect as the peer that another user's queue pair waits for. */
+static void must_modify(struct raw *r, struct ipc_modify_qp how)
+{
+	struct ipc_msg m = { .type = IPC_MODIFY_QP, .len = IPC_MSG_LEN(modify_qp), .modify_qp = how };
+
+	raw_must(raw_call(r, &m, -1) == 0, "modify a queue pair");
+}
+
+/* A queue pair waits for PEER_QPN of the device that attackers use. Until stdin ends, no message may come. */
+int mode_victim(void)
+{
+	const struct ipc_addr peer = raw_addr(RAW_FROM, 0);
+	struct ipc_modify_qp to_rtr = { .mask = IPC_QP_ATTR_STATE | IPC_QP_ATTR_DEST,
+					.state = 2,
+					.dest_qpn = PEER_QPN };
+	struct raw_job j = { .dev = 0 };
+	struct raw *r = &j.r;
+	struct qp_cqe e;
+	int bad = 0;
+	char c;
+
+	raw_must(raw_open(r) == 0 && raw_pd(r, j.dev, &j.pd) == 0 && raw_cq(r, j.dev, 0, 64, &j.cq) == 0 &&
+			 raw_mr(r, j.pd, 1, 0, 4096, &j.mr) == 0 && raw_qp(r, j.pd, j.cq.handle, 64, &j.qp) == 0,
+		 "open");
+	must_modify(r, (struct ipc_modify_qp){ .qp = j.qp.handle, .mask = IPC_QP_ATTR_STATE, .state = 1 });
+	raw_must(raw_post_recv(&j.qp, j.mr.stag, RAW_TO(0), 4096), "post a receive");
+	raw_ring_bell(r, &j.qp);
+	to_rtr.qp = j.qp.handle;
+	memcpy(to_rtr.dest_ip, peer.ip, sizeof(to_rtr.dest_ip));
+	must_modify(r, to_rtr);
+	printf("waits %u\n", j.qp.qpn);
+	ssize_t got = read(0, &c, 1);
+	(void)got;
+	EXPECT(!raw_poll(r, &j.cq, &e), "another user's client has sent a message");
+	return bad;
+}
+
+/* Sends a message, and waits for its completion. */
+static void speak(struct raw_job *j)
+{
+	const struct qp_wqe w = { .op = QP_WR_SEND, .flags = QP_WF_SIGNALED, .slots = 1 };
+	const uint64_t end = raw_now_ms() + 15000;
+	struct qp_cqe e;
+
+	raw_must(raw_post(&j->qp, &w), "post");
+	raw_ring_bell(&j->r, &j->qp);
+	while (!raw_poll(&j->r, &j->cq, &e) && raw_now_ms() < end)
+		usleep(1000);
+}
+
+/* $QP_PORT: tries to connect as the peer for which queue pair $VICTIM of another user waits. */
 int mode_hijack(void)
 {
 	const uint16_t port = (uint16_t)atoi(getenv("QP_PORT"));
@@ -74,9 +124,11 @@ int mode_hijack(void)
 	m = (struct ipc_msg){ .type = IPC_CM_CONNECT,
 			      .len = IPC_MSG_LEN(cm_connect),
 			      .cm_connect = { .id = id, .qp = j.qp.handle, .param = { .ird = 4, .ord = 4 } } };
-	say(&m.cm_connect.param, 0x4242, j.qp.qpn);
+	say(&m.cm_connect.param, PEER_QPN, (uint32_t)strtoul(getenv("VICTIM"), NULL, 10));
 	rc = raw_call(r, &m, -1);
 	EXPECT(rc == EACCES, "connecting to qp-port: %d (%s)", rc, r->text);
+	if (rc == 0 && raw_event(&j.cm, &ev, 15000) && ev.type == EV_ESTABLISHED)
+		speak(&j);
 	rc = call_addr(r, IPC_CM_BIND, new_id(r, &j.cm), RAW_FROM, port, raw_addr(RAW_FROM, 0));
 	EXPECT(rc == EACCES, "listening on qp-port: %d (%s)", rc, r->text);
 	rc = call_addr(r, IPC_CM_RESOLVE_ADDR, new_id(r, &j.cm), RAW_FROM, port, raw_addr("10.77.0.1", 7001));

@@ -6,10 +6,12 @@
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -101,6 +103,23 @@ int mode_unread(void)
 	return 0;
 }
 
+/* Connects $N times, each time sends a request with a descriptor, and closes the connection. */
+int mode_leaving(void)
+{
+	const int n = atoi(getenv("N"));
+	struct raw r = { .wake = -1 };
+
+	for (int i = 0; i < n; i++) {
+		int fd = eventfd(0, EFD_CLOEXEC);
+		r.sock = raw_dial();
+		raw_must(r.sock >= 0, "connect");
+		ask_with(&r, &fd, 1);
+		close(r.sock);
+	}
+	printf("left\n");
+	return 0;
+}
+
 /* Makes a stream socket of rnicd, as librnicsock does, and returns the program's descriptor of it. */
 static int stream_socket(struct raw *r, uint64_t *sock)
 {
@@ -161,10 +180,10 @@ int mode_inside(void)
 
 static int server = -1; /* /dev/fuse */
 
-static void reply(uint64_t unique, const void *d, size_t n)
+static void reply(uint64_t unique, int error, const void *d, size_t n)
 {
 	char b[512];
-	const struct fuse_out_header h = { .len = (uint32_t)(sizeof(h) + n), .unique = unique };
+	const struct fuse_out_header h = { .len = (uint32_t)(sizeof(h) + n), .error = error, .unique = unique };
 
 	memcpy(b, &h, sizeof(h));
 	if (n > 0)
@@ -174,10 +193,10 @@ static void reply(uint64_t unique, const void *d, size_t n)
 }
 
 /*
- * Answers the requests of FUSE that opening a file sends, but not FLUSH and RELEASE, which closing it sends. Ends when
- * the file system is unmounted.
+ * Answers the requests of FUSE. If it is silent, it answers only those that opening a file sends, and not FLUSH and
+ * RELEASE, which closing it sends. Ends when the file system is unmounted.
  */
-static void serve(void)
+static void serve(bool silent)
 {
 	static char b[1 << 17];
 	ssize_t n;
@@ -192,51 +211,62 @@ static void serve(void)
 			const struct fuse_init_out o = {
 				.major = 7, .minor = 31, .max_write = 65536, .max_readahead = 65536
 			};
-			reply(h->unique, &o, sizeof(o));
+			reply(h->unique, 0, &o, sizeof(o));
 		} else if (h->opcode == FUSE_LOOKUP) {
 			at.ino = 2;
 			at.mode = S_IFREG | 0666;
 			const struct fuse_entry_out o = {
 				.nodeid = 2, .attr = at, .entry_valid = 10000, .attr_valid = 10000
 			};
-			reply(h->unique, &o, sizeof(o));
+			reply(h->unique, 0, &o, sizeof(o));
 		} else if (h->opcode == FUSE_GETATTR) {
 			const struct fuse_attr_out o = { .attr = at, .attr_valid = 10000 };
-			reply(h->unique, &o, sizeof(o));
+			reply(h->unique, 0, &o, sizeof(o));
 		} else if (h->opcode == FUSE_OPEN || h->opcode == FUSE_OPENDIR) {
 			const struct fuse_open_out o = { .fh = 1 };
-			reply(h->unique, &o, sizeof(o));
+			reply(h->unique, 0, &o, sizeof(o));
+		} else if (!silent) {
+			if (h->opcode != FUSE_FORGET && h->opcode != FUSE_BATCH_FORGET)
+				reply(h->unique, h->opcode == FUSE_RELEASE ? 0 : -ENOSYS, NULL, 0);
 		} else if (h->opcode == FUSE_FLUSH) {
 			printf("held\n");
 		}
 	}
 }
 
-/*
- * $MOUNT: an empty directory. Mounts a file system there as root, then becomes user 65534. Prints "cannot mount" with
- * the reason when this system allows no mount.
- */
-int mode_fuse(void)
+int attack_fuse_file(bool silent)
 {
 	const char *at = getenv("MOUNT");
 	char options[64], file[256];
-	struct raw r;
 
 	server = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", server);
 	if (server < 0 || mount("attack", at, "fuse", MS_NOSUID | MS_NODEV, options) != 0) {
 		printf("cannot mount: %s\n", strerror(errno));
-		return 0;
+		close(server);
+		return -1;
 	}
 	pid_t pid = fork();
 	if (pid == 0) {
-		serve();
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		serve(silent);
 		_exit(0);
 	}
 	close(server);
 	snprintf(file, sizeof(file), "%s/file", at);
 	int fd = open(file, O_RDWR | O_CLOEXEC);
-	raw_must(fd >= 0 && setgid(65534) == 0 && setuid(65534) == 0 && raw_open(&r) == 0, "a file of FUSE");
+	raw_must(fd >= 0, "a file of FUSE");
+	return fd;
+}
+
+int mode_fuse(void)
+{
+	int fd = attack_fuse_file(true);
+	struct raw r;
+
+	if (fd < 0)
+		return 0;
+	raw_must(setgid(65534) == 0 && setuid(65534) == 0 && raw_open(&r) == 0, "another user's client");
 	struct ipc_msg m = { .type = IPC_QUERY_DEV, .len = IPC_MSG_LEN(query_dev), .seq = ++r.seq };
 	raw_must(ipc_send(r.sock, &m, &fd, 1) == 0, "send");
 	printf("sent\n");

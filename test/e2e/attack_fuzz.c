@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/io_uring.h>
 #include <linux/memfd.h>
 #include <linux/userfaultfd.h>
@@ -22,7 +23,7 @@
 
 #include "raw_client.h"
 
-#define KINDS   25u
+#define KINDS   26u
 #define LIFE    100u /* requests of a client; then a new client begins */
 #define FILE_AT "/dev/shm"
 
@@ -58,7 +59,7 @@ static int passing(void) /* a socket whose receive queue holds descriptors, the 
 	return s[1];
 }
 
-static void make_kinds(void)
+static void make_kinds(int fuse) /* fuse: a file of FUSE */
 {
 	const uint64_t queues = RAW_QUEUES;
 	int pipes[2] = { -1, -1 };
@@ -92,6 +93,7 @@ static void make_kinds(void)
 		(int)syscall(SYS_pidfd_open, getpid(), 0),
 		ring(),
 		(int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY),
+		fuse,
 	};
 	memcpy(kind, made, sizeof(kind));
 }
@@ -203,13 +205,14 @@ static uint32_t fuzz(uint32_t n)
 	return answered;
 }
 
-/* $SEED: of the random numbers. $N: requests of each of the two clients. */
+/* $SEED: of the random numbers. $N: requests of each of the two clients. Begins as root and becomes user 65534. */
 int mode_fuzz(void)
 {
 	const uint32_t n = (uint32_t)atoi(getenv("N"));
-	int bad = 0, status;
+	int bad = 0, status, fuse = attack_fuse_file(false);
 
-	make_kinds();
+	raw_must(setgroups(0, NULL) == 0 && setgid(65534) == 0 && setuid(65534) == 0, "become another user");
+	make_kinds(fuse);
 	pid_t other = fork();
 	raw_must(other >= 0, "fork");
 	for (int i = atoi(getenv("SEED")) * 2 + (other == 0); i > 0; i--)

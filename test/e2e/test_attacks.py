@@ -161,23 +161,39 @@ def a_user_who_holds_up_helpers_leaves_some_to_others():
 
 
 @case
+def sockets_that_wait_to_be_closed_leave_descriptors_to_others():
+    """All helper processes that the attacker's user may have are blocked: none closes these sockets."""
+    with limited(400), World() as d:
+        held = [d.attack("lingering") for _ in range(8)]
+        d.held_up(8)
+        d.attack("leaving", N="1000").wait_line("left")
+        d.others_are_served()
+        assert "no more descriptors" not in d.stderr(), d.tail()
+        assert any("answered" not in p.stdout() for p in held), "the attack ended before the other client was served"
+
+
+@contextlib.contextmanager
+def mount_point(d):
+    at = os.path.join(d.dir, "mnt")
+    os.mkdir(at)
+    try:
+        yield at
+    finally:
+        subprocess.run(["umount", "-f", "-l", at], check=False, capture_output=True)
+
+
+@case
 def a_file_of_a_silent_server_holds_up_nobody_else():
-    with World() as d:
-        at = os.path.join(d.dir, "mnt")
-        os.mkdir(at)
+    with World() as d, mount_point(d) as at:
         p = d.run(helper("attack"), "fuse", MOUNT=at)
-        try:
-            end = time.monotonic() + PATIENCE
-            while time.monotonic() < end and not any(s.startswith(("held", "cannot mount", "answered")) for s in p.out):
-                time.sleep(0.01)
-            if "cannot mount" in p.stdout():
-                raise Skip(p.stdout())
-            assert "held" in p.stdout(), p.tail()
-            d.others_are_served()
-            assert "answered" not in p.stdout(), p.tail()
-        finally:
-            subprocess.run(["umount", "-f", "-l", at], check=False, capture_output=True)
-            p.stop()
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and not any(s.startswith(("held", "cannot mount", "answered")) for s in p.out):
+            time.sleep(0.01)
+        if "cannot mount" in p.stdout():
+            raise Skip(p.stdout())
+        assert "held" in p.stdout(), p.tail()
+        d.others_are_served()
+        assert "answered" not in p.stdout(), p.tail()
 
 
 @case
@@ -202,9 +218,16 @@ def a_group_of_the_daemon_opens_nothing_to_a_client():
 
 @case
 def nobody_speaks_for_a_queue_pair_but_the_daemon():
-    with World() as d:
-        d.beside(lambda: d.attack("hijack", QP_PORT="4791").ok())
-        d.beside(lambda: d.attack("numbers").ok())
+    """With both settings: qp-peers is about other hosts, and not about clients of this daemon."""
+    for peers in ("daemons", "any"):
+        with World(port=f"qp-peers = {peers}\n") as d:
+            victim = d.run(helper("attack"), "victim")
+            victim.wait_line("waits")
+            qpn = victim.out[-1].split()[1]
+            d.beside(lambda: d.attack("hijack", QP_PORT="4791", VICTIM=qpn).ok())
+            d.beside(lambda: d.attack("numbers").ok())
+            victim.p.stdin.close()
+            victim.ok()
 
 
 @case
@@ -414,8 +437,9 @@ def tables_have_the_sizes_that_the_configuration_says():
 @case
 def requests_at_random_with_descriptors_of_every_kind_harm_nobody_else():
     """Two clients at once. RNIC_FUZZ_SEED and RNIC_FUZZ_REQUESTS change the seed and the number of requests."""
-    with World("quota-memory = 64M\n") as d:
-        p = d.attack("fuzz", SEED=os.environ.get("RNIC_FUZZ_SEED", "1"), N=os.environ.get("RNIC_FUZZ_REQUESTS", "1500"))
+    with World("quota-memory = 64M\n") as d, mount_point(d) as at:
+        p = d.run(helper("attack"), "fuzz", MOUNT=at, SEED=os.environ.get("RNIC_FUZZ_SEED", "1"),
+                  N=os.environ.get("RNIC_FUZZ_REQUESTS", "1500"))
         while p.p.poll() is None:
             d.others_are_served()
         p.ok()

@@ -3,6 +3,7 @@
  * Helper processes: real ones, with a loop that the test plays. The linker puts the test's fork() and sendmsg() in
  * place of libc's, so that the test decides when they fail.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
@@ -226,6 +227,64 @@ static void some_users_together_do_not_hold_all_helpers(void **state)
 	close(later[0]);
 }
 
+static uint32_t descriptors(void)
+{
+	uint32_t n = 0;
+	DIR *d = opendir("/proc/self/fd");
+
+	assert_non_null(d);
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* A socket that holds a descriptor of a pipe, as the socket of a client that has sent one. */
+static int holding(int pipe_end)
+{
+	struct ipc_msg m = { .type = IPC_IMPORT, .len = IPC_MSG_LEN(import) };
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(ipc_send(pair[1], &m, &pipe_end, 1), 0);
+	close(pair[1]);
+	return pair[0];
+}
+
+/* The user's clients block all helpers that the user may have, so no helper closes one socket after the other. */
+static void sockets_to_be_closed_for_a_user_do_not_pile_up(void **state)
+{
+	enum { ROUNDS = 50 };
+	int silent[2], pipes[2];
+	char nothing;
+
+	(void)state;
+	assert_true(fds_start() && fds_serve(take));
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, silent), 0);
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	for (uint32_t i = 0; i <= FDS_PER_USER; i++)
+		assert_true(fds_receive(1, 1, silent[0]));
+	assert_int_equal(fds_totals.waiting, 1);
+	const uint32_t before = descriptors();
+	for (uint32_t i = 0; i < ROUNDS * FDS_TOGETHER; i++) {
+		fds_close(fds_closing(), 1, holding(pipes[1]));
+		assert_true(descriptors() < before + FDS_TOGETHER);
+		while (poll(&(struct pollfd){ .fd = answers->fd, .events = POLLIN }, 1, 0) == 1)
+			answers->ready(answers, POLLIN);
+	}
+	close(pipes[1]);
+	readable(pipes[0]); /* the last descriptor of the other end has been closed: so have the sockets that held it */
+	assert_int_equal(read(pipes[0], &nothing, 1), 0);
+	close(silent[1]);
+	while (fds_totals.running + fds_totals.waiting > 0) {
+		readable(answers->fd);
+		answers->ready(answers, POLLIN);
+	}
+	fds_stop();
+	close(silent[0]);
+	close(pipes[0]);
+}
+
 /* The helpers of a daemon that the test plays: the daemon's ends of both sockets, and what they share. */
 static int jobs[2], replies[2];
 static struct fds_shared *shared;
@@ -293,6 +352,7 @@ int main(void)
 		cmocka_unit_test(a_job_that_could_not_be_sent_is_sent_later),
 		cmocka_unit_test(the_last_descriptor_of_a_memory_file_is_a_helpers),
 		cmocka_unit_test(some_users_together_do_not_hold_all_helpers),
+		cmocka_unit_test(sockets_to_be_closed_for_a_user_do_not_pile_up),
 		cmocka_unit_test(helpers_end_with_a_daemon_that_is_killed),
 	};
 

@@ -148,13 +148,50 @@ static void run_those_that_may(void)
 	}
 }
 
+/*
+ * If FDS_TOGETHER sockets of this user wait to be closed, sends them to one helper. This job does not wait for the
+ * user's other jobs, as its helper is replaced at once. If it cannot be sent, the sockets wait for the next socket.
+ */
+static void close_together(uid_t uid)
+{
+	struct fds_job *of_user[FDS_TOGETHER];
+	int fds[FDS_TOGETHER];
+	uint32_t n = 0;
+
+	for (struct rn_link *x = waiting.first; x != NULL && n < FDS_TOGETHER; x = x->next) {
+		if (job_of(x)->uid != uid || job_of(x)->ask.what != FDS_CLOSE)
+			continue;
+		fds[n] = job_of(x)->sock;
+		of_user[n++] = job_of(x);
+	}
+	if (n < FDS_TOGETHER || fds_totals.running == FDS_HELPERS_MAX)
+		return;
+	struct fds_ask ask = { of_user[0]->ask.number, FDS_CLOSE_ALL, .closing = last_closing + 1 };
+	if (fds_send(jobs, &ask, sizeof(ask), fds, n) != 0)
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		rn_list_remove(&waiting, &of_user[i]->link);
+		close(fds[i]); /* not the last descriptor */
+		if (i > 0)
+			free(of_user[i]);
+	}
+	of_user[0]->ask = ask;
+	rn_list_push_back(&running, &of_user[0]->link);
+	fds_totals.waiting -= n;
+	fds_totals.running++;
+	__atomic_store_n(&shared->closed, ++last_closing, __ATOMIC_RELEASE);
+}
+
 static void begin(struct fds_job *j)
 {
+	const uid_t uid = j->uid;
+
 	j->ask.number = ++last;
 	fds_totals.jobs++;
 	fds_totals.waiting++;
 	rn_list_push_back(&waiting, &j->link);
 	run_those_that_may();
+	close_together(uid);
 }
 
 struct fds_job *fds_closing(void) { return calloc(1, sizeof(struct fds_job)); }
@@ -245,7 +282,7 @@ static void tell(struct fds_job *j, struct fds_result *r)
 {
 	if (r->status == -EIO)
 		fds_totals.lost++;
-	if (j->ask.what == FDS_CLOSE)
+	if (j->ask.what == FDS_CLOSE || j->ask.what == FDS_CLOSE_ALL)
 		close_given(r);
 	else
 		take(j->key, r);
@@ -255,7 +292,7 @@ static void tell(struct fds_job *j, struct fds_result *r)
 static void on_answer(struct loop_fd *f, uint32_t events)
 {
 	struct fds_reply reply;
-	int fds[IPC_MAX_FDS], rc;
+	int fds[FDS_TOGETHER], rc;
 	uint32_t n;
 
 	(void)events;

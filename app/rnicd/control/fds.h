@@ -14,7 +14,8 @@
  *
  * A helper that a client blocks is lost until the client stops blocking it. A user can block FDS_PER_USER helpers; then
  * that user's other jobs wait, and no other user's. The fewer helpers are left, the fewer a user may have, so several
- * users together do not hold all of them.
+ * users together do not hold all of them. Sockets that wait to be closed take descriptors of rnicd, and their user can
+ * make more of them: FDS_TOGETHER of them go to a helper that closes them by ending, and is replaced at once.
  *
  * Control thread, but for fds_start().
  */
@@ -30,6 +31,7 @@
 
 #define FDS_HELPERS_MAX 64u
 #define FDS_PER_USER    8u
+#define FDS_TOGETHER    32u /* sockets that wait to be closed for one user, at most */
 
 enum fds_kind {
 	FDS_OTHER, /* useless: the helper has closed it */
@@ -100,21 +102,22 @@ extern struct fds_totals fds_totals;
 
 /* ---- between rnicd and its helpers ---- */
 
-enum fds_what { FDS_RECEIVE, FDS_OPEN, FDS_CLOSE };
+enum fds_what { FDS_RECEIVE, FDS_OPEN, FDS_CLOSE, FDS_CLOSE_ALL };
 
-/* A job, as rnicd sends it to the helpers: with the client's socket, and for OPEN also its /proc/PID. */
+/* A job, as rnicd sends it to the helpers: with the client's socket (CLOSE_ALL: FDS_TOGETHER sockets), and for OPEN
+ * also with the client's /proc/PID. */
 struct fds_ask {
 	uint64_t number; /* of the job */
 	enum fds_what what;
-	uint64_t closing; /* CLOSE: number of CLOSE jobs so far, this one included */
+	uint64_t closing; /* CLOSE, CLOSE_ALL: number of these jobs so far, this one included */
 	struct fds_mapping map;
 };
 
 /*
  * In memory that rnicd and its helpers share. A helper must close the last descriptor of a socket and of a memory file.
- * So it closes its descriptor only after rnicd has closed its own. CLOSE: when `closed`, which rnicd increments, has
- * reached the job's `closing`. A job that has passed memory files on to rnicd: when rnicd has written the job's number
- * into the helper's `taken`.
+ * So it closes its descriptor only after rnicd has closed its own. CLOSE, CLOSE_ALL: when `closed`, which rnicd
+ * increments, has reached the job's `closing`. A job that has passed memory files on to rnicd: when rnicd has written
+ * the job's number into the helper's `taken`.
  */
 struct fds_shared {
 	uint64_t closed;                 /* atomic */
@@ -134,8 +137,8 @@ struct fds_reply {
 
 /* Turns this process into the broker, which makes helpers so that some are always idle. */
 void fds_helper_main(int jobs, int answers, const struct fds_shared *shared) __attribute__((noreturn));
-/* sendmsg() and recvmsg() of one message with up to IPC_MAX_FDS descriptors. 0 or a negative errno; as ipc_recv(). */
+/* sendmsg() and recvmsg() of one message with up to FDS_TOGETHER descriptors. 0 or a negative errno; as ipc_recv(). */
 int fds_send(int sock, const void *p, size_t len, const int *fds, uint32_t n);
-int fds_recv(int sock, void *p, size_t len, int fds[IPC_MAX_FDS], uint32_t *n);
+int fds_recv(int sock, void *p, size_t len, int fds[FDS_TOGETHER], uint32_t *n);
 
 #endif

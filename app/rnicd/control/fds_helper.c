@@ -31,7 +31,7 @@
 
 /* The state of a helper, in memory that the broker and all helpers share. */
 struct place {
-	pid_t pid;       /* written by the broker; 0: free */
+	pid_t pid;       /* atomic: written by the broker, and by a helper that leaves; 0: free */
 	uint64_t number; /* atomic: number of its job, 0: idle */
 	int64_t since;   /* time when the job began, seconds; written before number */
 };
@@ -58,7 +58,7 @@ int fds_send(int sock, const void *p, size_t len, const int *fds, uint32_t n)
 {
 	union {
 		struct cmsghdr align;
-		char buf[CMSG_SPACE(IPC_MAX_FDS * sizeof(int))];
+		char buf[CMSG_SPACE(FDS_TOGETHER * sizeof(int))];
 	} ctl;
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)p, .iov_len = len };
 	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
@@ -80,11 +80,11 @@ int fds_send(int sock, const void *p, size_t len, const int *fds, uint32_t n)
 	return rc < 0 ? -errno : 0;
 }
 
-int fds_recv(int sock, void *p, size_t len, int fds[IPC_MAX_FDS], uint32_t *n)
+int fds_recv(int sock, void *p, size_t len, int fds[FDS_TOGETHER], uint32_t *n)
 {
 	union {
 		struct cmsghdr align;
-		char buf[CMSG_SPACE(IPC_MAX_FDS * sizeof(int))];
+		char buf[CMSG_SPACE(FDS_TOGETHER * sizeof(int))];
 	} ctl;
 	struct iovec iov = { .iov_base = p, .iov_len = len };
 	struct msghdr mh = {
@@ -186,6 +186,25 @@ static void answer(int answers, const struct fds_reply *r, const int *fds, uint3
 		_exit(1);
 }
 
+/*
+ * Closes all sockets by ending: closing them may block for as long as their user likes. Before that, the helper leaves
+ * its place to another helper. The end of a process does not wait for connections that linger.
+ */
+static void close_all(int answers, struct place *mine, const struct fds_ask *ask)
+{
+	const struct fds_reply reply = { .number = ask->number, .ended = true };
+	const uint64_t one = 1;
+
+	wait_for_close(ask->closing);
+	answer(answers, &reply, NULL, 0);
+	while (__atomic_load_n(&mine->pid, __ATOMIC_ACQUIRE) != getpid())
+		usleep(100); /* the broker has made this process, and has not yet written its number */
+	__atomic_store_n(&mine->number, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&mine->pid, 0, __ATOMIC_RELEASE);
+	ssize_t told = write(poke, &one, sizeof(one));
+	_exit(told != sizeof(one));
+}
+
 /* Does a job and sends its result. Useless descriptors are closed before that, and memory files when rnicd has closed
  * them: while closing takes its time, the job is under way and counts for its user. */
 static void work(int answers, struct place *mine, const struct fds_ask *ask, const int *given, uint32_t n_given)
@@ -236,7 +255,7 @@ static bool others_idle(const struct place *mine)
 static void helper(int jobs, int answers, struct place *mine)
 {
 	struct fds_ask ask;
-	int given[IPC_MAX_FDS];
+	int given[FDS_TOGETHER];
 	uint64_t one = 1;
 	uint32_t n;
 
@@ -248,6 +267,8 @@ static void helper(int jobs, int answers, struct place *mine)
 		__atomic_store_n(&mine->number, ask.number, __ATOMIC_RELEASE);
 		if (!others_idle(mine) && write(poke, &one, sizeof(one)) != sizeof(one))
 			_exit(1);
+		if (ask.what == FDS_CLOSE_ALL)
+			close_all(answers, mine, &ask);
 		work(answers, mine, &ask, given, n);
 	}
 }
