@@ -86,7 +86,7 @@ static const struct {
 	MODE(probe),     MODE(lingering), MODE(unread),   MODE(fuse),      MODE(groups),  MODE(hijack),
 	MODE(numbers),   MODE(channels),  MODE(mappings), MODE(listeners), MODE(clients), MODE(setups),
 	MODE(work),      MODE(flushing),  MODE(fuzz),     MODE(tables),    MODE(inside),  MODE(memory),
-	MODE(bystander), MODE(bells),     MODE(ports),    MODE(leaving),   MODE(victim),
+	MODE(bystander), MODE(bells),     MODE(ports),    MODE(leaving),   MODE(victim),  MODE(locked),
 };
 
 int main(int argc, char **argv)

@@ -36,6 +36,7 @@ int attack_fuse_file(bool silent);
 
 /* attack_map.c: memory that rnicd is asked to map */
 int mode_groups(void);
+int mode_locked(void);
 int mode_mappings(void);
 
 /* attack_queue.c: more work for a worker than fits into one turn */

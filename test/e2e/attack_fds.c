@@ -248,7 +248,8 @@ int attack_fuse_file(bool silent)
 	}
 	pid_t pid = fork();
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		/* the parent, which will be user 65534, may not send a signal to root when it ends */
+		raw_must(setuid(65534) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0, "end with the parent");
 		serve(silent);
 		_exit(0);
 	}

@@ -4,8 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "raw_client.h"
@@ -34,6 +37,94 @@ int mode_groups(void)
 	int write = raw_call(&r, &m, -1);
 	EXPECT(write == (rc == 0 ? EACCES : ENXIO), "to write what may only be read: %d (%s)", write, r.text);
 	return bad;
+}
+
+/* ---- a lock that the attacker holds ---- */
+
+static struct {
+	int mem, go[2]; /* /proc/self/mem; a pipe */
+	uint8_t *file;  /* a page of a file whose server does not answer */
+	pid_t reader, writer;
+} lock;
+
+/* The kernel holds the lock of the memory map for reading, for as long as it waits for the page of the file. */
+static void *lock_reader(void *arg)
+{
+	char c;
+
+	(void)arg;
+	__atomic_store_n(&lock.reader, gettid(), __ATOMIC_RELEASE);
+	ssize_t n = pread(lock.mem, &c, 1, (off_t)(uintptr_t)lock.file);
+	(void)n;
+	return NULL;
+}
+
+/* Waits for the lock for writing: all who come later, and only want to read, wait behind it. */
+static void *lock_writer(void *arg)
+{
+	char c;
+
+	(void)arg;
+	__atomic_store_n(&lock.writer, gettid(), __ATOMIC_RELEASE);
+	raw_must(read(lock.go[0], &c, 1) == 1, "wait for the reader");
+	mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return NULL;
+}
+
+/* Waits, without a page fault, until this thread has written its number, and is in one of these states of stat(5). */
+static void until_it_waits(const pid_t *thread, const char *states)
+{
+	static char path[64], stat[512];
+	const char *state = NULL; /* ") S ..." */
+
+	while (__atomic_load_n(thread, __ATOMIC_ACQUIRE) == 0)
+		usleep(1000);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)*thread);
+	while (state == NULL || strchr(states, state[2]) == NULL) {
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t n = read(fd, stat, sizeof(stat) - 1);
+		raw_must(fd >= 0 && n > 0, "the state of a thread");
+		close(fd);
+		stat[n] = '\0';
+		state = strrchr(stat, ')');
+		usleep(1000);
+	}
+}
+
+/*
+ * $MOUNT: as for attack_fuse_file(). Asks for an import while nobody can take the lock of this process' memory map,
+ * which looking for the file of a mapping needs. From then on this process must not touch a new page.
+ */
+int mode_locked(void)
+{
+	int fuse = attack_fuse_file(true), fd = memfd_create("import", MFD_CLOEXEC);
+	pthread_t thread;
+	struct raw r;
+
+	if (fuse < 0)
+		return 0;
+	raw_must(fd >= 0 && ftruncate(fd, PAGE) == 0 && pipe2(lock.go, O_CLOEXEC) == 0, "memfd");
+	uint8_t *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	raw_must(p != MAP_FAILED && mlockall(MCL_CURRENT) == 0, "memory");
+	lock.file = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, fuse, 0);
+	raw_must(lock.file != MAP_FAILED && setgid(65534) == 0 && setuid(65534) == 0 &&
+			 prctl(PR_SET_DUMPABLE, 1) == 0 && raw_open(&r) == 0,
+		 "another user's client");
+	lock.mem = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	raw_must(lock.mem >= 0 && pthread_create(&thread, NULL, lock_writer, NULL) == 0, "a thread");
+	raw_must(pthread_create(&thread, NULL, lock_reader, NULL) == 0, "a thread");
+	until_it_waits(&lock.reader, "SD");
+	raw_must(write(lock.go[1], "", 1) == 1, "let the writer go");
+	until_it_waits(&lock.writer, "D");
+	struct ipc_msg m = { .type = IPC_IMPORT,
+			     .len = IPC_MSG_LEN(import),
+			     .import = { .start = (uintptr_t)p, .end = (uintptr_t)p + PAGE, .len = PAGE } };
+	raw_must(ipc_send(r.sock, &m, NULL, 0) == 0, "send");
+	printf("asked\n");
+	int rc = ipc_recv(r.sock, &m, NULL, NULL);
+	printf("answered %d %d\n", rc, rc == 0 ? m.status : 0);
+	pause();
+	return 0;
 }
 
 /*
