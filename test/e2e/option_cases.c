@@ -262,6 +262,35 @@ static bool no_receive_is_no_bad_request_of_an_adapter(void)
 	return drop(j.cid) && drop(j.sid) && rdma_destroy_id(j.lid) == 0;
 }
 
+/*
+ * The program may use its buffer again as soon as a Send has completed, and the Send may complete while its message
+ * waits for a receive. Where messages do not wait, there is nothing to test.
+ */
+static bool a_message_that_waits_keeps_the_bytes_that_were_sent(void)
+{
+	const uint32_t len = 20000;
+	struct rdma_conn_param p = param(4, 4, NULL, 0);
+	struct ibv_wc wc;
+	struct joined j;
+
+	if (getenv("RNR_WAITS") == NULL)
+		return true;
+	p.rnr_retry_count = 7;
+	CHECK(join_with(&j, 8309, &p, &p));
+	memset(cli.buf, 'a', len);
+	memset(srv.buf, 0, len);
+	CHECK(post_send(&cli, j.cid, 1, len));
+	const bool early = !no_wc(&cli, 300);
+	if (early)
+		memset(cli.buf, 'b', len);
+	CHECK(post_recv(&srv, j.sid, 2, len) && poll_n(&srv, &wc, 1) && wc.status == IBV_WC_SUCCESS &&
+	      wc.byte_len == len);
+	for (uint32_t i = 0; i < len; i++)
+		CHECK(srv.buf[i] == 'a');
+	CHECK(early || (poll_n(&cli, &wc, 1) && wc.status == IBV_WC_SUCCESS));
+	return part(&j);
+}
+
 /* UCX and others read into several buffers with one work request; on the wire each buffer has its own Read Request. */
 static bool a_read_fills_several_sinks_and_completes_once(void)
 {
@@ -371,6 +400,7 @@ static const struct rig_case cases[] = {
 	CASE(a_query_does_not_write_a_state_that_was_not_asked_for),
 	CASE(a_read_fills_several_sinks_and_completes_once),
 	CASE(no_receive_is_no_bad_request_of_an_adapter),
+	CASE(a_message_that_waits_keeps_the_bytes_that_were_sent),
 	CASE(a_queue_pair_has_the_design_that_it_asks_for_or_is_refused),
 };
 

@@ -2,6 +2,7 @@
 /* The connections of a worker: how they are opened, accepted, found and ended. */
 #include <errno.h>
 
+#include "base/rn_seq.h"
 #include "border/expect.h"
 #include "plane/frame.h"
 #include "plane/worker_int.h"
@@ -474,13 +475,44 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 }
 
 /*
- * Describes the payload as slices in the packet's private area; a frame in too many pieces is copied into one. NULL: no
- * buffer.
+ * Whether TCP may keep the packet and acknowledge its bytes: ahead of a hole, and while a message waits for a receive.
+ * After that the program that has sent the bytes may change them, so a frame that refers to them must be copied.
  */
-static struct rte_mbuf *slice(struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p)
+static bool must_own(const struct rte_mbuf *m, const struct flow *f, const struct tcpl_seg *seg)
+{
+	const struct rc_tcp *qc = f != NULL ? &rn_container_of(f, struct conn, flow)->qc : NULL;
+
+	if (rn_likely(qc != NULL && qc->rc.rnr.state == RC_RNR_NONE && rn_seq_le(seg->seq, qc->tcp.rcv_nxt)))
+		return false;
+	return txseg_is_reference(m);
+}
+
+/* Gives a frame that TCP keeps bytes of its own, if it refers to a client's memory. False: no buffer. */
+static bool own_bytes(struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p)
 {
 	struct mbuf_priv *priv = mbuf_priv(m);
-	uint32_t n = frame_iov(m, p->payload_off, p->payload_len, priv->iov, WORKER_MAX_IOV);
+
+	if (!txseg_is_reference(m))
+		return true;
+	struct rte_mbuf *copy = frame_copy(port->pool, m);
+	if (copy == NULL)
+		return false;
+	rte_pktmbuf_free(m->next);
+	m->next = copy;
+	m->nb_segs = 2;
+	priv->iov[0] = (struct rn_iov){ rte_pktmbuf_mtod_offset(copy, uint8_t *, p->payload_off), p->payload_len };
+	priv->pkt.n = 1;
+	return true;
+}
+
+/*
+ * Describes the payload as slices in the packet's private area. A frame in too many pieces is copied into one. own: so
+ * is any other frame. NULL: no buffer.
+ */
+static struct rte_mbuf *slice(struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p, bool own)
+{
+	struct mbuf_priv *priv = mbuf_priv(m);
+	uint32_t n = own ? UINT32_MAX : frame_iov(m, p->payload_off, p->payload_len, priv->iov, WORKER_MAX_IOV);
 
 	if (rn_unlikely(n == UINT32_MAX)) {
 		struct rte_mbuf *copy = frame_copy(port->pool, m);
@@ -504,12 +536,13 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 	if (rn_likely(f != NULL))
 		way_came(&rn_container_of(f, struct conn, flow)->way, m);
 	if (p->payload_len != 0) {
-		if (rn_unlikely(m->nb_segs > WORKER_MAX_IOV)) {
+		const bool own = must_own(m, f, &seg);
+		if (rn_unlikely(own || m->nb_segs > WORKER_MAX_IOV)) {
 			/* slice() may replace the frame by a copy: the pointer to the options must follow */
 			memcpy(opt, p->tcp_opt, p->tcp_opt_len);
 			seg.opt = opt;
 		}
-		m = slice(port, m, p);
+		m = slice(port, m, p, own);
 		if (m == NULL) {
 			port->stats[w->index].no_buffer++;
 			return NULL;
@@ -525,8 +558,13 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 	bool held = rc_tcp_segment(&w->tcp, qc, &seg);
 	if (rn_unlikely(tcpl_get_state(&qc->tcp) == TCPL_S_TIME_WAIT) && was != TCPL_S_TIME_WAIT)
 		time_wait_begin(w, rn_container_of(qc, struct conn, qc));
-	if (held)
+	if (rn_unlikely(held)) {
+		if (!own_bytes(port, m, p)) { /* a message has begun to wait for a receive in this packet */
+			port->stats[w->index].no_buffer++;
+			rc_abort(&w->tcp.rc, &qc->rc);
+		}
 		return NULL;
+	}
 	if (rn_unlikely(anew) && tcpl_get_state(&qc->tcp) == TCPL_S_CLOSED) {
 		/*
 		 * TCPL_NEW_SYN: the connection is freed at the end of this turn, and a listener may answer in the next

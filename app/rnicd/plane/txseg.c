@@ -58,6 +58,14 @@ static void ext_freed(void *addr, void *opaque)
 	__atomic_store_n(n, *n + 1, __ATOMIC_RELEASE);
 }
 
+bool txseg_is_reference(const struct rte_mbuf *m)
+{
+	for (; m != NULL; m = m->next)
+		if (RTE_MBUF_HAS_EXTBUF(m) && m->shinfo->free_cb == ext_freed)
+			return true;
+	return false;
+}
+
 /* Each buffer gets a reference count of its own: a shared 16-bit count could overflow. */
 static void refer(struct conn *c, struct rte_mbuf *m, const struct rn_iov *piece)
 {

@@ -282,6 +282,8 @@ struct txseg_buffers {
 };
 /* Makes one segment into a frame, without the neighbour's MAC if it is not known; NULL: no buffer. */
 struct rte_mbuf *txseg_build(struct rnicd_worker *w, struct conn *c, const struct tcpl_out *o, struct txseg_buffers *b);
+/* Whether a frame of a wire inside this process refers to a client's memory. */
+bool txseg_is_reference(const struct rte_mbuf *m);
 /* Gives back what is left. Call after the last segment. */
 static inline void txseg_end(struct txseg_buffers *b)
 {
