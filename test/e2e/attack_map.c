@@ -110,6 +110,7 @@ int mode_locked(void)
 	raw_must(lock.file != MAP_FAILED && setgid(65534) == 0 && setuid(65534) == 0 &&
 			 prctl(PR_SET_DUMPABLE, 1) == 0 && raw_open(&r) == 0,
 		 "another user's client");
+	printf("begins\n"); /* the buffer of stdout is there from now on */
 	lock.mem = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
 	raw_must(lock.mem >= 0 && pthread_create(&thread, NULL, lock_writer, NULL) == 0, "a thread");
 	raw_must(pthread_create(&thread, NULL, lock_reader, NULL) == 0, "a thread");
