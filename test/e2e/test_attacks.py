@@ -184,7 +184,7 @@ def mount_point(d):
 
 def says(p, text):
     """Waits for this line of an attack that mounts a file system. Where that is not possible, the case is skipped."""
-    rig.until(lambda: text in p.stdout() or "cannot mount" in p.stdout(), f"no line with {text}: {p.tail()}")
+    rig.until(lambda: text in p.stdout() or "cannot mount" in p.stdout(), lambda: f"no line with {text}: {p.tail()}")
     if "cannot mount" in p.stdout():
         raise Skip(p.stdout())
 

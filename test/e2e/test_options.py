@@ -14,9 +14,10 @@ from rig import BUILD, PATIENCE, Daemon, case, cases_of, helper, main, pair_conf
 RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
 A, B = "10.77.0.1", "10.77.0.2"
 SILENT = "a_silent_peer_is_waited_for_no_longer_than_asked"  # needs a wire that goes silent
+WAITING = "a_message_that_waits_keeps_the_bytes_that_were_sent"  # needs devices with rnr = wait
 
-cases_of("option_cases", pair_conf(), without=(SILENT,))
-cases_of("option_cases", pair_conf(both="personality = roce"), "_of_an_adapter", without=(SILENT,))
+cases_of("option_cases", pair_conf(), without=(SILENT, WAITING))
+cases_of("option_cases", pair_conf(both="personality = roce"), "_of_an_adapter", without=(SILENT, WAITING))
 cases_of("option_cases", pair_conf(both="rnr = wait"), "_where_messages_wait", without=(SILENT,), RNR_WAITS="1")
 
 
@@ -26,8 +27,7 @@ def a_long_message_that_waits_for_a_receive_keeps_the_bytes_that_were_sent():
     for mtu, loss in ((9000, 0), (65280, 0), (9000, 20)):
         with Daemon(pair_conf(mtu=mtu, both=f"rnr = wait\nloss = {loss}%\nseed = 7")) as d:
             for _ in range(20 if loss else 1):
-                p = d.run(helper("option_cases"), A, B, "a_message_that_waits_keeps_the_bytes_that_were_sent",
-                          RNR_WAITS="1")
+                p = d.run(helper("option_cases"), A, B, WAITING, RNR_WAITS="1")
                 assert p.wait() == 0, f"mtu {mtu}, loss {loss} %: {p.tail()}"
 
 
