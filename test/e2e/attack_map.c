@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -44,56 +45,81 @@ int mode_groups(void)
 static struct {
 	int mem, go[2]; /* /proc/self/mem; a pipe */
 	uint8_t *file;  /* a page of a file whose server does not answer */
-	pid_t reader, writer;
 } lock;
 
+/* The two threads of the process whose memory map is locked; in memory that its child shares. 0: not yet begun. */
+struct lock_threads {
+	pid_t reader, writer;
+};
+
 /* The kernel holds the lock of the memory map for reading, for as long as it waits for the page of the file. */
-static void *lock_reader(void *arg)
+static void *lock_reader(void *threads)
 {
+	struct lock_threads *t = threads;
 	char c;
 
-	(void)arg;
-	__atomic_store_n(&lock.reader, gettid(), __ATOMIC_RELEASE);
+	__atomic_store_n(&t->reader, gettid(), __ATOMIC_RELEASE);
 	ssize_t n = pread(lock.mem, &c, 1, (off_t)(uintptr_t)lock.file);
 	(void)n;
 	return NULL;
 }
 
 /* Waits for the lock for writing: all who come later, and only want to read, wait behind it. */
-static void *lock_writer(void *arg)
+static void *lock_writer(void *threads)
 {
+	struct lock_threads *t = threads;
 	char c;
 
-	(void)arg;
-	__atomic_store_n(&lock.writer, gettid(), __ATOMIC_RELEASE);
+	__atomic_store_n(&t->writer, gettid(), __ATOMIC_RELEASE);
 	raw_must(read(lock.go[0], &c, 1) == 1, "wait for the reader");
 	mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	return NULL;
 }
 
-/* Waits, without a page fault, until this thread has written its number, and is in one of these states of stat(5). */
+/*
+ * Waits until this thread of the parent process has written its number, and is in one of these states of stat(5) in ten
+ * readings: it may wait for a moment for something else.
+ */
 static void until_it_waits(const pid_t *thread, const char *states)
 {
-	static char path[64], stat[512];
-	const char *state = NULL; /* ") S ..." */
+	char path[64], stat[512];
+	uint32_t seen = 0;
 
 	while (__atomic_load_n(thread, __ATOMIC_ACQUIRE) == 0)
 		usleep(1000);
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)*thread);
-	while (state == NULL || strchr(states, state[2]) == NULL) {
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)getppid(), (int)*thread);
+	while (seen < 10) {
 		int fd = open(path, O_RDONLY | O_CLOEXEC);
 		ssize_t n = read(fd, stat, sizeof(stat) - 1);
 		raw_must(fd >= 0 && n > 0, "the state of a thread");
 		close(fd);
 		stat[n] = '\0';
-		state = strrchr(stat, ')');
+		const char *state = strrchr(stat, ')'); /* ") S ..." */
+		seen = state != NULL && strchr(states, state[2]) != NULL ? seen + 1 : 0;
 		usleep(1000);
 	}
 }
 
+/* Asks for the import of a page of the parent process, over its socket, as soon as the parent's map is locked. */
+static void lock_asker(const struct lock_threads *t, const struct raw *r, const uint8_t *page)
+{
+	raw_must(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0, "an end with the parent");
+	until_it_waits(&t->reader, "SD");
+	raw_must(write(lock.go[1], "", 1) == 1, "let the writer go");
+	until_it_waits(&t->writer, "D");
+	struct ipc_msg m = { .type = IPC_IMPORT,
+			     .len = IPC_MSG_LEN(import),
+			     .import = { .start = (uintptr_t)page, .end = (uintptr_t)page + PAGE, .len = PAGE } };
+	raw_must(ipc_send(r->sock, &m, NULL, 0) == 0, "send");
+	printf("asked\n");
+	int rc = ipc_recv(r->sock, &m, NULL, NULL);
+	printf("answered %d %d\n", rc, rc == 0 ? m.status : 0);
+	pause();
+}
+
 /*
  * $MOUNT: as for attack_fuse_file(). Asks for an import while nobody can take the lock of this process' memory map,
- * which looking for the file of a mapping needs. From then on this process must not touch a new page.
+ * which looking for the file of a mapping needs. A child process asks: a page fault of this process would wait too.
  */
 int mode_locked(void)
 {
@@ -104,26 +130,21 @@ int mode_locked(void)
 	if (fuse < 0)
 		return 0;
 	raw_must(fd >= 0 && ftruncate(fd, PAGE) == 0 && pipe2(lock.go, O_CLOEXEC) == 0, "memfd");
-	uint8_t *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	raw_must(p != MAP_FAILED && mlockall(MCL_CURRENT) == 0, "memory");
+	uint8_t *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct lock_threads *t = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	lock.file = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, fuse, 0);
-	raw_must(lock.file != MAP_FAILED && setgid(65534) == 0 && setuid(65534) == 0 &&
-			 prctl(PR_SET_DUMPABLE, 1) == 0 && raw_open(&r) == 0,
+	raw_must(page != MAP_FAILED && t != MAP_FAILED && lock.file != MAP_FAILED, "memory");
+	raw_must(setgid(65534) == 0 && setuid(65534) == 0 && prctl(PR_SET_DUMPABLE, 1) == 0 && raw_open(&r) == 0,
 		 "another user's client");
-	printf("begins\n"); /* the buffer of stdout is there from now on */
+	pid_t child = fork();
+	raw_must(child >= 0, "fork");
+	if (child == 0)
+		lock_asker(t, &r, page);
 	lock.mem = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-	raw_must(lock.mem >= 0 && pthread_create(&thread, NULL, lock_writer, NULL) == 0, "a thread");
-	raw_must(pthread_create(&thread, NULL, lock_reader, NULL) == 0, "a thread");
-	until_it_waits(&lock.reader, "SD");
-	raw_must(write(lock.go[1], "", 1) == 1, "let the writer go");
-	until_it_waits(&lock.writer, "D");
-	struct ipc_msg m = { .type = IPC_IMPORT,
-			     .len = IPC_MSG_LEN(import),
-			     .import = { .start = (uintptr_t)p, .end = (uintptr_t)p + PAGE, .len = PAGE } };
-	raw_must(ipc_send(r.sock, &m, NULL, 0) == 0, "send");
-	printf("asked\n");
-	int rc = ipc_recv(r.sock, &m, NULL, NULL);
-	printf("answered %d %d\n", rc, rc == 0 ? m.status : 0);
+	raw_must(lock.mem >= 0 && pthread_create(&thread, NULL, lock_writer, t) == 0, "a thread");
+	while (__atomic_load_n(&t->writer, __ATOMIC_ACQUIRE) == 0) /* the start of a thread may need the lock */
+		usleep(1000);
+	raw_must(pthread_create(&thread, NULL, lock_reader, t) == 0, "a thread");
 	pause();
 	return 0;
 }
