@@ -336,6 +336,8 @@ void qp_enter_error(struct qp_ctx *ctx, struct qp *qp)
 	const uint64_t before = ctx->stats.flushed;
 
 	qp_set_state(qp, QP_S_ERR);
+	/* Pairs with the fence in librnic's recv_posted(): this flush finds a receive, or the poster sees ERR. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (qp->msgs != NULL && qp->msgs->work != NULL)
 		qp_flush_work(ctx, qp, qp->msgs->work);
 	ctx->flushed += (uint32_t)(ctx->stats.flushed - before);

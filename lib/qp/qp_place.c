@@ -4,15 +4,30 @@
  * for three reasons: the cached data that they would displace is worth more; streaming stores do not wait for a cache
  * line's memory; and they need not fetch lines from another core, where a client has read the buffer before.
  *
- * A client may watch the last byte of a message and take it for the whole. So after streamed stores the end of a
- * message is held back until a fence: qp_place_settle(). The fence comes when the turn's completions are published; by
- * then the stores have drained, and the fence does not wait.
+ * A client may watch the last byte of a message and take it for the whole. So the last word of a message is stored when
+ * all other bytes have been: memcpy() and rn_copy() keep no order. After streamed stores the end of a message is held
+ * back until a fence: qp_place_settle(). The fence comes when the turn's completions are published; by then the stores
+ * have drained, and the fence does not wait.
  */
 #include "qp/qp_int.h"
 
 #define STREAM_BURST 16u   /* frames: a shorter burst is part of a dialogue, whose data is read at once */
 #define DST_MAX      16u   /* pieces of a region looked up at a time */
 #define STREAM_MIN   2048u /* bytes of a segment in one piece: below, streaming gains nothing */
+#define WORD         8u    /* bytes at the end of a message that are one store */
+
+/* Copies the end of a message: its last word comes behind all bytes that have been copied before. */
+static inline void copy_end(uint8_t *dst, const uint8_t *src, uint32_t len)
+{
+	const uint32_t rest = len - rn_min_u32(len, WORD);
+
+	rn_copy(dst, src, rest);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	if (rn_likely(len >= WORD))
+		memcpy(dst + rest, src + rest, WORD);
+	else
+		memcpy(dst, src, len);
+}
 
 void qp_burst(struct qp_ctx *ctx, uint32_t frames) { ctx->stream.on = frames >= STREAM_BURST; }
 
@@ -22,7 +37,7 @@ void qp_place_fence(struct qp_ctx *ctx)
 
 	rn_stream_fence();
 	for (uint32_t i = 0; i < st->n; i++)
-		memcpy(st->end[i].dst, st->end[i].bytes, st->end[i].len);
+		copy_end(st->end[i].dst, st->end[i].bytes, st->end[i].len);
 	st->n = 0;
 	st->out = false;
 }
@@ -58,6 +73,8 @@ static void put(struct qp_ctx *ctx, uint8_t *dst, const struct rn_iov *src, bool
 		st->copy(dst, src->base, len);
 		st->out = true;
 		ctx->stats.bytes_streamed += len;
+	} else if (last && end == 0) {
+		copy_end(dst, src->base, len);
 	} else {
 		rn_copy(dst, src->base, len);
 	}
@@ -65,15 +82,18 @@ static void put(struct qp_ctx *ctx, uint8_t *dst, const struct rn_iov *src, bool
 		hold(st, dst + len, src->base + len, end);
 }
 
-/* Copies `bytes` bytes from list to list; both have that many. */
-static void copy_iov(const struct rn_iov *dst, const struct rn_iov *src, uint32_t bytes)
+/* Copies `bytes` bytes from list to list; both have that many. last: they end their message. */
+static void copy_iov(const struct rn_iov *dst, const struct rn_iov *src, uint32_t bytes, bool last)
 {
 	uint32_t doff = 0, soff = 0;
 
 	while (bytes > 0) {
 		uint32_t take = rn_min_u32(rn_min_u32(dst->len - doff, src->len - soff), bytes);
 
-		rn_copy(dst->base + doff, src->base + soff, take);
+		if (last && take == bytes)
+			copy_end(dst->base + doff, src->base + soff, take);
+		else
+			rn_copy(dst->base + doff, src->base + soff, take);
 		bytes -= take;
 		doff += take;
 		soff += take;
@@ -102,7 +122,7 @@ static enum qp_mr_verdict place_many(const struct qp_dev *dev, const struct qp_a
 
 		if (rn_iov_cut(src, n, done, got, sub, RN_ARRAY_LEN(sub)) == UINT32_MAX)
 			return QP_MR_TOO_MANY;
-		copy_iov(dst, sub, got);
+		copy_iov(dst, sub, got, false);
 		done += got;
 		part.to = a->to + done;
 		part.len = a->len - done;
@@ -110,7 +130,7 @@ static enum qp_mr_verdict place_many(const struct qp_dev *dev, const struct qp_a
 		if (v == QP_MR_OK) {
 			if (rn_iov_cut(src, n, done, part.len, sub, RN_ARRAY_LEN(sub)) == UINT32_MAX)
 				return QP_MR_TOO_MANY;
-			copy_iov(dst, sub, part.len);
+			copy_iov(dst, sub, part.len, a->last);
 		}
 	}
 	return v;
@@ -128,10 +148,12 @@ enum qp_mr_verdict qp_place(struct qp_ctx *ctx, const struct qp_dev *dev, const 
 		return QP_MR_OK;
 	}
 	qp_place_settle(ctx);
-	if (rn_likely(v == QP_MR_OK && k == 1))
+	if (rn_likely(v == QP_MR_OK && k == 1 && n == 1 && a->last))
+		copy_end(dst[0].base, src[0].base, a->len);
+	else if (rn_likely(v == QP_MR_OK && k == 1 && !a->last))
 		rn_iov_gather(src, n, dst[0].base, a->len);
 	else if (v == QP_MR_OK)
-		copy_iov(dst, src, a->len);
+		copy_iov(dst, src, a->len, a->last);
 	else if (v == QP_MR_TOO_MANY)
 		return place_many(dev, a, src, n, dst, k);
 	return v;

@@ -32,8 +32,8 @@ static uint32_t parts_ahead(const struct rc *c, const struct ddp_hdr *h)
 {
 	uint32_t part = c->in.cut - h->hdr_len;
 
-	if (h->opcode != c->in.cut_op || h->payload_len != part)
-		return 0;
+	if (h->opcode != c->in.cut_op || h->payload_len != part || part == 0)
+		return 0; /* a segment without payload may begin a message, but is no part of its length */
 	uint32_t dist = qp_early(&c->m, h);
 	return dist % part == 0 ? dist / part : 0;
 }

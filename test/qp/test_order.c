@@ -427,6 +427,35 @@ static void a_wrong_guess_stays_in_its_receive(void **state)
 	close_bench();
 }
 
+/*
+ * Behind a segment of a longer message that has no payload comes a hole, and behind it another such segment. A length
+ * of zero is no part in which places ahead of the stream could be counted.
+ */
+static void empty_segments_are_no_parts_of_a_message(void **state)
+{
+	struct qp_sge one;
+
+	(void)state;
+	open_bench(0, NULL);
+	raw_up();
+	one = rig_sge(dev(), 3000, 500);
+	rig_post_recv(dev(), 0, 41, &one, 1);
+	send_send(1, 0, 0, false);
+	rig_run(B.r, RN_NS_PER_MS);
+	B.r->lose = 1;
+	for (uint32_t i = 0; i < 2; i++) { /* the first of these segments is lost */
+		send_send(1, 0, 0, false);
+		rig_run(B.r, RN_NS_PER_US);
+	}
+	rig_run(B.r, 8 * RN_NS_PER_US);
+	assert_int_equal(B.r->dropped, 1);
+	assert_int_equal(dev()->ctx.rc.qp.stats.ooo_placed, 0);
+	send_send(1, 0, 450, true);
+	rig_settle(B.r);
+	completed(41, 450);
+	close_bench();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -443,6 +472,7 @@ int main(void)
 		cmocka_unit_test(nor_behind_a_full_segment_of_its_message),
 		cmocka_unit_test(a_wrong_guess_is_overwritten_in_its_turn),
 		cmocka_unit_test(a_wrong_guess_stays_in_its_receive),
+		cmocka_unit_test(empty_segments_are_no_parts_of_a_message),
 	};
 
 	return cmocka_run_group_tests_name("qp_order", tests, NULL, NULL);

@@ -4,12 +4,17 @@
  * reads them, and the last byte of a message is never visible before the rest.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "qp/qp_int.h"
 #include "rig.h"
 
 #define BIG   20000u /* bytes of a message of three segments */
@@ -249,11 +254,59 @@ static void a_long_burst_completes_when_the_turn_ends(void **state)
 	assert_memory_equal(B->mem, A->mem, BIG);
 }
 
+static uint8_t *page, *end; /* the first page of the target, which a store unprotects; the last byte of the message */
+static size_t page_len;
+static volatile sig_atomic_t early; /* what the last byte was when the first page was stored to; -1: nothing was */
+
+static void first_store(int sig)
+{
+	(void)sig;
+	early = *end;
+	if (mprotect(page, page_len, PROT_READ | PROT_WRITE) != 0)
+		abort();
+}
+
+/*
+ * A store to the beginning of the message is caught, and shows whether the last byte is there already. The addresses
+ * are those of rn_copy() that copies the last block first: the target lies 16 bytes behind the source modulo 4096.
+ */
+static void a_short_burst_stores_the_end_last(void **state)
+{
+	const struct sigaction catch = { .sa_handler = first_store };
+	struct sigaction before;
+
+	(void)state;
+	page_len = (size_t)sysconf(_SC_PAGESIZE);
+	page = (uint8_t *)(((uintptr_t)B->mem + page_len - 1) & ~(uintptr_t)(page_len - 1));
+	uint8_t *src = (uint8_t *)(((uintptr_t)A->mem + page_len - 1) & ~(uintptr_t)(page_len - 1));
+	qp_burst(&B->ctx.rc.qp, 1);
+	for (uint32_t n = 100; n <= 16000; n = n < 4000 ? n + 600 : n + 4096) {
+		const struct rn_iov payload = { src, n };
+		const struct qp_access a = { .pd = RIG_PD,
+					     .stag = B->rkey,
+					     .to = RIG_IOVA(1) + (uint32_t)(page - B->mem) + 16,
+					     .len = n,
+					     .rights = QP_ACC_REMOTE_WRITE,
+					     .last = true };
+		memset(page, BLANK, 5 * 4096);
+		end = page + 16 + n - 1;
+		src[n - 1] = 0x11;
+		early = -1;
+		assert_int_equal(sigaction(SIGSEGV, &catch, &before), 0);
+		assert_int_equal(mprotect(page, page_len, PROT_READ), 0);
+		assert_int_equal(qp_place(&B->ctx.rc.qp, &B->dev, &a, &payload, 1), QP_MR_OK);
+		assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
+		assert_int_equal(early, BLANK);
+		assert_memory_equal(page + 16, src, n);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_end_comes_last, up, down),
 		cmocka_unit_test_setup_teardown(short_bursts_wait_for_nothing, up, down),
+		cmocka_unit_test_setup_teardown(a_short_burst_stores_the_end_last, up, down),
 		cmocka_unit_test_setup_teardown(a_flag_comes_after_the_data, up, down),
 		cmocka_unit_test_setup_teardown(later_writes_win, up, down),
 		cmocka_unit_test_setup_teardown(later_writes_win_in_pieces_too, up, down),

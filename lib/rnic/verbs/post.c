@@ -471,7 +471,9 @@ void rnic_srq_release(struct rnic_srq *srq)
  */
 static inline void recv_posted(struct rnic_qp *qp)
 {
-	if ((qp->rq.asks && rn_unlikely(spsc_prod_asked(&qp->rq.ring) != 0)) ||
+	const bool asked = spsc_prod_asked(&qp->rq.ring) != 0; /* its fence also pairs with that of qp_enter_error() */
+
+	if (rn_unlikely(asked && qp->rq.asks) ||
 	    rn_unlikely(__atomic_load_n(&qp->shm->state, __ATOMIC_ACQUIRE) == STATE_ERR))
 		rnic_doorbell(qp);
 }
