@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rows of gram_table.py: several sockets that share a port, and sockets that lose their port."""
+import array
+import fcntl
 import select
 import socket
+import termios
 
-from gram_rig import bound, libc_disconnect, new, nobody
+from gram_rig import bound, libc_disconnect, new, nobody, wait
 from sock_twice import ADDR, LIMIT, case, code
 
 
@@ -84,3 +87,20 @@ def an_epoll_set_keeps_a_socket_that_gives_its_port_back():
             peer.sendto(b"x", s.getsockname())
             out += [e.poll(LIMIT) == [(s.fileno(), select.EPOLLIN)], s.recv(9).decode(), len(e.poll(0))]
         return out
+
+
+@case
+def a_socket_at_all_addresses_hears_at_the_port_that_it_was_given():
+    a, k, b = bound(), new(), array.array("i", [-1])
+    with new() as s, new() as other:
+        s.bind(("", 0))
+        other.bind(("", 0))
+        port = s.getsockname()[1]
+        a.sendto(b"abc", (ADDR, port))
+        got, who = s.recvfrom(9)
+        s.sendto(b"back", who)
+        out = [port not in (0, other.getsockname()[1]), got.decode(), who == a.getsockname(), a.recv(9).decode()]
+        k.sendto(b"12345", ("127.0.0.1", port))
+        wait(s)
+        fcntl.ioctl(s, termios.FIONREAD, b)
+        return out + [b[0], s.recv(9).decode()]

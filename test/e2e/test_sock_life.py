@@ -123,6 +123,32 @@ def the_first_request_after_a_restart_reaches_the_new_rnicd():
             assert p.ok().splitlines() == ["bound", "EBADF"], p.tail()
 
 
+# Connects to an address that nobody has: at first with a time limit, twice, then until the end, and without blocking.
+NOBODY = """
+import errno, select, socket, struct, sys
+s, t = socket.socket(), socket.socket()
+limit = socket.SOL_SOCKET, socket.SO_SNDTIMEO
+t.setblocking(False)
+def connect(s):
+    print(errno.errorcode[s.connect_ex((sys.argv[1], 80))], flush=True)
+s.setsockopt(*limit, struct.pack("ll", 0, 100_000))
+connect(s)
+connect(s)
+connect(t)
+s.setsockopt(*limit, bytes(16))
+connect(s)
+select.select([], [t], [], 60)
+print(errno.errorcode[t.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)], flush=True)
+"""
+
+
+@case
+def a_host_that_is_not_there_is_unreachable():
+    with Daemon(pair_conf()) as d, nothing_left(d):
+        p = ours(d, *python(NOBODY, "10.77.0.99"))
+        assert p.ok().split() == ["EINPROGRESS", "EALREADY", "EINPROGRESS", "EHOSTUNREACH", "EHOSTUNREACH"], p.tail()
+
+
 # Accepts connections that wait already, between two lines that a trace shows.
 ACCEPTS = """
 import os, socket, sys

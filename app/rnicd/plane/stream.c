@@ -550,6 +550,8 @@ uint32_t stream_timers(struct rnicd_worker *w)
 			stream_iwarp_timer(w, s);
 			continue;
 		}
+		if (stream_has_no_way(w, s))
+			continue;
 		tcpl_timer(&s->qc.tcp, w->now, &ev);
 		stream_take(w, s, &ev, NULL, 0);
 	}

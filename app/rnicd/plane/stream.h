@@ -209,6 +209,8 @@ void stream_ended(const struct stream *s, int error);
 void stream_peer_fin(struct rnicd_worker *w, struct stream *s);
 /* The errno that the program gets when the peer resets the connection. */
 int stream_reset_error(const struct stream *s);
+/* A stream that connects, and whose neighbour has not answered ARP, ends with EHOSTUNREACH, as in Linux. True: so. */
+bool stream_has_no_way(struct rnicd_worker *w, struct stream *s);
 /* Ends the connection at once, with a reset. */
 void stream_abort(struct rnicd_worker *w, struct stream *s);
 /* Puts a stream in the list of those in TIME_WAIT, and evicts the oldest when there are too many. */

@@ -140,6 +140,17 @@ static int end_error(const struct stream *s, const struct tcpl_ev *ev)
 	return 0;
 }
 
+bool stream_has_no_way(struct rnicd_worker *w, struct stream *s)
+{
+	const struct arp_entry *e = s->way.neigh;
+
+	if (s->connected || s->listener != NULL || e == NULL || e->state != ARP_S_FAILED)
+		return false;
+	stream_drain(w, s);
+	stream_over(w, s, EHOSTUNREACH);
+	return true;
+}
+
 /* Whether the program has shut down both directions, so that no one reads received bytes (RFC 1122, 4.2.2.13). */
 static bool is_deaf(const struct stream *s)
 {

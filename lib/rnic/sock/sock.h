@@ -27,6 +27,10 @@
 
 #include "ipc/ipc.h"
 
+struct sock_opt {
+	int level, name, value;
+};
+
 enum sock_kind { SOCK_BOUND, SOCK_LISTENS, SOCK_IS_STREAM, SOCK_IS_GRAM };
 
 struct sock_bells { /* doorbells of a user */
@@ -58,6 +62,8 @@ struct sock {
 	bool rx_shut, tx_shut; /* shutdown() came before the connection; of a connection, mem->fin says this */
 	uint32_t told;         /* value of rx_head when the doorbell was last rung for bytes that were read */
 	struct linger linger;
+	struct sock_opt opt[16]; /* of a TCP socket: options with a value, the first `opts` entries */
+	uint32_t opts;
 	int rcv_ms, snd_ms; /* SO_RCVTIMEO, SO_SNDTIMEO; -1: no limit */
 	/* for datagrams */
 	struct ipc_gram *gram;
@@ -94,6 +100,9 @@ struct sock_libc {
 	ssize_t (*write)(int, const void *, size_t);
 	ssize_t (*writev)(int, const struct iovec *, int);
 	ssize_t (*sendfile)(int, int, off_t *, size_t);
+	ssize_t (*splice)(int, off64_t *, int, off64_t *, size_t, unsigned int);
+	ssize_t (*preadv2)(int, const struct iovec *, int, off_t, int);
+	ssize_t (*pwritev2)(int, const struct iovec *, int, off_t, int);
 	int (*bind)(int, const struct sockaddr *, socklen_t);
 	int (*connect)(int, const struct sockaddr *, socklen_t);
 	int (*listen)(int, int);
@@ -142,7 +151,8 @@ bool sock_libc_is_aside(int fd);
  * A process that confines itself by seccomp, as a sandbox for foreign data, has few system calls left: among them read,
  * write, poll and the clocks. Its streams go on with those calls.
  */
-void sock_libc_confine(void);                       /* call before the process confines itself */
+void sock_libc_confine(void); /* call before the process confines itself */
+bool sock_libc_is_confined(void);
 bool sock_libc_blocks_not(int fd);                  /* whether O_NONBLOCK is set */
 ssize_t sock_libc_take(int fd, void *to, size_t n); /* as recv and send with MSG_DONTWAIT */
 ssize_t sock_libc_put(int fd, const void *from, size_t n);
@@ -254,6 +264,8 @@ bool sock_take(struct sock *s, int fd, const struct sock_seen *seen);
 
 /* ---- sock_io.c ---- */
 size_t sock_bytes(const struct iovec *iov, size_t n);
+uint32_t sock_room(const struct sock *s);   /* bytes that a stream's send ring has room for */
+uint32_t sock_untold(const struct sock *s); /* bytes of a stream that the peer has not acknowledged */
 /*
  * As recv and send with an iovec. Of the flags, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, MSG_TRUNC and MSG_WAITALL have an
  * effect; MSG_OOB fails.
@@ -323,6 +335,16 @@ int sock_pending_error(struct sock *s);
 /* Takes the bytes of readiness from a descriptor. False: rnicd has closed its end. */
 bool sock_empty(int fd);
 bool sock_does_not_block(int fd, int flags);
+/* The waits of one call. */
+struct sock_waits {
+	uint64_t end;   /* when the call's time is over; 0 before the first wait */
+	bool has_bytes; /* the call has moved bytes already: a signal ends the call, and it returns their number */
+};
+/*
+ * Sleeps at a stream's descriptor until one of the events, or for ms at most in all waits of the call. False and errno:
+ * the time is over, or a signal has come.
+ */
+bool sock_sleeps_at(const struct sock *s, int fd, short events, int ms, struct sock_waits *w);
 
 /* ---- sock_look.c ---- */
 uint64_t sock_now(void); /* ns */
@@ -338,6 +360,14 @@ struct sock_looks {
  * for about 50 us, and sleeping costs less.
  */
 bool sock_look_on(struct sock_looks *t);
+
+/* ---- sock_sleep.c ---- */
+uint64_t sock_end_in(int ms); /* the end of a time that begins now; ms -1: UINT64_MAX, never */
+/*
+ * As poll(), until a point in time, for a call that waits at a socket. 0: the time is over, and errno is EAGAIN. -1 and
+ * errno. After a signal handler with SA_RESTART the thread sleeps on, if there is no time limit and `restarts` is set.
+ */
+int sock_sleep(struct pollfd *p, nfds_t n, uint64_t end, bool restarts);
 
 /* ---- sock_rw.c: as recvmsg and sendmsg; streams use no address and no control messages ---- */
 ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags);
@@ -358,6 +388,16 @@ int sock_option(int fd, int which); /* the value of a SOL_SOCKET option; -1: the
 /* Sets *ms from a struct timeval of the program's; *ms -1: no limit. 0, or -1 and errno: the value is invalid. */
 int sock_set_time(int *ms, const void *from, socklen_t len);
 
+/* ---- sock_opt.c, sock_opts.c ---- */
+/* Returns an option's value, cut to *len bytes: as getsockopt. */
+int sock_opt_give(void *to, socklen_t *len, const void *from, size_t size);
+/* Options that rnicd's TCP does not have, as setsockopt and getsockopt. */
+int sock_opts_set(struct sock *s, int level, int name, const void *from, socklen_t len);
+int sock_opts_get(struct sock *s, int level, int name, void *to, socklen_t *len);
+void sock_opts_learn(struct sock *s, int fd); /* takes over the usual options of the kernel's socket fd */
+int sock_other(int domain);                   /* a new socket of the kernel's, for questions; -1: there is none */
+void sock_other_close(int fd);                /* closes that; fd may be -1. errno stays */
+
 /* ---- sock_fds.c ---- */
 void sock_flagged(int fd); /* call when FD_CLOEXEC of the descriptor may have changed */
 
@@ -372,12 +412,16 @@ void sock_below_follows(const struct sock *s);
 
 /* ---- sock_found.c: sockets inherited from the program before exec ---- */
 bool sock_looks_ours(int fd); /* whether rnicd may have made the descriptor */
+/* A message of a UNIX socket has come: sockets of rnicd's among its descriptors become ours. */
+void sock_found_in(const struct msghdr *m);
 
 /* ---- sock_stdio.c ---- */
 /* The descriptor has become a socket of ours: if it belongs to stdin, stdout or stderr, the stream uses the socket. */
 void sock_stdio_follows(int fd);
 
 /* ---- sock_any.c: a listener at all addresses: the kernel's, and rnicd's at all ports ---- */
+/* Whether the kernel's socket fd has no address, or the address of all; *a then has its port, or 0. */
+bool sock_is_at_any(int fd, struct ipc_addr *a);
 /* listen() on the kernel's socket fd. If fd is bound to all addresses and rnicd takes the port, fd becomes ours. */
 int sock_listen_any(int fd, int backlog);
 /* Accepts a connection of the kernel's, with the flags of accept4. -1 and errno; EAGAIN: there is none now. */

@@ -30,7 +30,7 @@ static void any_say(const struct ipc_addr *a, int err)
 		return; /* stderr is closed */
 }
 
-static bool kernels_name(int fd, struct ipc_addr *a)
+bool sock_is_at_any(int fd, struct ipc_addr *a)
 {
 	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
@@ -88,12 +88,12 @@ int sock_listen_any(int fd, int backlog)
 	struct ipc_addr a;
 	int saved = errno, made, rc, err;
 
-	if (!kernels_name(fd, &a) || sock_world() == NULL) {
+	if (!sock_is_at_any(fd, &a) || sock_world() == NULL) {
 		errno = saved;
 		return sock_libc.listen(fd, backlog);
 	}
 	rc = sock_libc.listen(fd, backlog);
-	if (rc != 0 || !kernels_name(fd, &a)) /* asks again: an unbound socket gets its port by listen() */
+	if (rc != 0 || !sock_is_at_any(fd, &a)) /* asks again: an unbound socket gets its port by listen() */
 		return rc;
 	struct sock *s = sock_new(sock_option(fd, SO_DOMAIN));
 	err = s == NULL ? ENOMEM : listen_at_all(s, fd, &a, backlog < 0 ? 4096 : (uint32_t)backlog, &made);

@@ -2,6 +2,7 @@
 /* bind, listen, connect, accept, shutdown and ioctl, in front of libc's. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #include "rnic/sock/sock.h"
 #include "rnic/sock/sock_gram.h"
 
-#define PUBLIC __attribute__((visibility("default")))
+#define PUBLIC            __attribute__((visibility("default")))
+#define IOCTLS_OF_SOCKETS 0x89 /* the upper byte of an ioctl that asks for interfaces and addresses, as SIOCGIFADDR */
 
 /* ---- from the kernel's descriptor to ours ---- */
 
@@ -87,7 +89,7 @@ PUBLIC int listen(int fd, int backlog)
 
 PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 {
-	struct ipc_addr to, from;
+	struct ipc_addr to, from, any;
 
 	sock_ready();
 	struct sock *s = sock_get(fd);
@@ -98,9 +100,11 @@ PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 			return sock_udp_connect(s, sa, len);
 		if (!known || !is_tcp(fd) || !sock_reaches(&to, &from))
 			return sock_libc.connect(fd, sa, len);
+		if (sock_is_at_any(fd, &any)) /* a port that the program has bound the socket to stays */
+			from.port = any.port;
 		s = become(fd, &from);
 		if (s == NULL)
-			return -1;
+			return from.port != 0 && errno == EADDRINUSE ? result(EADDRNOTAVAIL) : -1;
 	}
 	if (s->kind == SOCK_IS_GRAM)
 		return sock_udp_connect(s, sa, len);
@@ -154,14 +158,14 @@ static int accept_one(struct sock *l, int fd, struct accepting *b)
 {
 	struct pollfd p[2] = { { .fd = fd, .events = POLLIN }, { .fd = l->below, .events = POLLIN } };
 	struct sock *s = sock_new(l->domain); /* first: what is taken from the queue must not be lost */
+	const uint64_t end = sock_end_in(l->rcv_ms);
 	int made = -1, err = s != NULL ? accept_now(l, fd, s, &made, b) : ENOMEM;
 
 	while (err == EAGAIN && !sock_does_not_block(fd, 0)) {
-		int ready = sock_libc.poll(p, 2, l->rcv_ms);
-		if (ready < 0)
+		if (sock_sleep(p, 2, end, true) <= 0) {
 			err = errno;
-		if (ready <= 0)
 			break;
+		}
 		err = accept_now(l, fd, s, &made, b);
 	}
 	if (err == 0 && b->fd < 0) {
@@ -171,6 +175,8 @@ static int accept_one(struct sock *l, int fd, struct accepting *b)
 		if ((b->flags & SOCK_NONBLOCK) != 0)
 			sock_libc.fcntl(made, F_SETFL, O_NONBLOCK);
 		sock_addr_out(s, &s->remote, b->sa, b->len);
+		memcpy(s->opt, l->opt, sizeof(s->opt));
+		s->opts = l->opts;
 		sock_set(made, s);
 	}
 	if (s != NULL)
@@ -226,6 +232,34 @@ PUBLIC int shutdown(int fd, int how)
 	return result(err);
 }
 
+/* Bytes that the next read finds, and bytes that have not been sent or not been acknowledged. */
+static int unread_of(const struct sock *s)
+{
+	uint32_t n = s->kind == SOCK_IS_GRAM ? sock_gram_next(s) : sock_unread(s);
+	int below = n == 0 && s->kind == SOCK_IS_GRAM ? sock_gram_below_fd(s) : -1, there = 0;
+
+	return below >= 0 && sock_libc.ioctl(below, FIONREAD, &there) == 0 ? there : (int)n;
+}
+
+static int ioctl_ours(const struct sock *s, int fd, unsigned long what, void *arg)
+{
+	if (what == FIONREAD || what == SIOCOUTQ) {
+		if (s->kind == SOCK_LISTENS)
+			return result(EINVAL);
+		*(int *)arg = what == FIONREAD ? unread_of(s) : (int)sock_untold(s);
+		return 0;
+	}
+	int rc = sock_libc.ioctl(fd, what, arg);
+	if (what == FIOCLEX || what == FIONCLEX)
+		sock_flagged(fd);
+	if (rc < 0 && errno == ENOTTY && what >> 8 == IOCTLS_OF_SOCKETS) {
+		int other = sock_other(s->domain);
+		rc = other < 0 ? -1 : sock_libc.ioctl(other, what, arg);
+		sock_other_close(other);
+	}
+	return rc;
+}
+
 PUBLIC int ioctl(int fd, unsigned long what, ...)
 {
 	va_list ap;
@@ -234,16 +268,14 @@ PUBLIC int ioctl(int fd, unsigned long what, ...)
 	void *arg = va_arg(ap, void *);
 	va_end(ap);
 	sock_ready();
-	struct sock *s = what == FIONREAD ? sock_get(fd) : NULL;
-	if (s == NULL) {
-		int rc = sock_libc.ioctl(fd, what, arg);
-		if (what == FIOCLEX || what == FIONCLEX)
-			sock_flagged(fd);
+	struct sock *s = sock_get(fd);
+	if (s != NULL) {
+		int rc = ioctl_ours(s, fd, what, arg);
+		sock_put(s);
 		return rc;
 	}
-	int err = s->kind == SOCK_LISTENS ? EINVAL : 0;
-	if (err == 0)
-		*(int *)arg = (int)(s->kind == SOCK_IS_GRAM ? sock_gram_next(s) : sock_unread(s));
-	sock_put(s);
-	return result(err);
+	int rc = sock_libc.ioctl(fd, what, arg);
+	if (what == FIOCLEX || what == FIONCLEX)
+		sock_flagged(fd);
+	return rc;
 }

@@ -1,10 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the program ends a connection: shutdown(), SO_LINGER, and what the last close() waits for. */
+/*
+ * The result of connect(), and how the program ends a connection: shutdown(), SO_LINGER, and what the last close()
+ * waits for.
+ */
 #include <errno.h>
 #include <sched.h>
 #include <time.h>
 
 #include "rnic/sock/sock.h"
+
+bool sock_tell_connect(struct sock *s)
+{
+	return (__atomic_fetch_or(&s->mem->fin, IPC_STREAM_TOLD, __ATOMIC_RELAXED) & IPC_STREAM_TOLD) != 0;
+}
+
+int sock_connected(struct sock *s, int fd, bool first)
+{
+	const bool block = !sock_does_not_block(fd, 0);
+	struct sock_waits w = { .end = 0 };
+
+	if (first && !block) {
+		errno = EINPROGRESS; /* as the kernel returns, however soon the peer answers */
+		return -1;
+	}
+	for (;;) {
+		uint32_t state = sock_state(s);
+		if (state & IPC_STREAM_CONNECTED) {
+			errno = EISCONN;
+			return sock_tell_connect(s) ? -1 : 0;
+		}
+		if (state & IPC_STREAM_ENDED) {
+			int err = sock_pending_error(s);
+			(void)sock_tell_connect(s);
+			errno = err != 0 ? err : ECONNABORTED;
+			return -1;
+		}
+		if (!block || !sock_sleeps_at(s, fd, POLLOUT, s->snd_ms, &w)) {
+			if (!block || errno == EAGAIN)
+				errno = EINPROGRESS; /* also when the time of SO_SNDTIMEO is over (socket(7)) */
+			return -1;
+		}
+	}
+}
 
 static bool is_over(const struct sock *s) { return (sock_state(s) & IPC_STREAM_ENDED) != 0; }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sockets that a program inherits by execve() from the program before it. The new program has the sockets' descriptors,
- * and asks rnicd which sockets they are. The settings are in each socket's memory. The kernel's sockets below are
- * inherited, too, and so are epoll sets: the readiness of their members must be kept up to date.
+ * Sockets that a program inherits by execve() from the program before it, or receives over a UNIX socket. The program
+ * has the sockets' descriptors, and asks rnicd which sockets they are. The settings are in each socket's memory. The
+ * kernel's sockets below are inherited, too, but are not received; so are epoll sets: the readiness of their members
+ * must be kept up to date.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -177,6 +178,23 @@ static bool look_at(int fd, void *arg)
 	if (memory >= 0)
 		sock_libc.close(memory);
 	return false;
+}
+
+void sock_found_in(const struct msghdr *m)
+{
+	struct msghdr *all = (struct msghdr *)(uintptr_t)m; /* CMSG_NXTHDR writes nothing */
+	int saved = errno;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(all); c != NULL; c = CMSG_NXTHDR(all, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t at = CMSG_LEN(0); at + sizeof(int) <= c->cmsg_len; at += sizeof(int)) {
+			int fd;
+			memcpy(&fd, (const uint8_t *)c + at, sizeof(fd));
+			look_at(fd, NULL);
+		}
+	}
+	errno = saved;
 }
 
 static bool look_at_set(int fd, void *arg)

@@ -130,15 +130,12 @@ int sock_gram_below_fd(const struct sock *s)
 }
 
 /* Sleeps until the ring may have room (POLLOUT), or the ring or the kernel's socket a datagram. 0 or an errno. */
-static int sleep_for(const struct sock *s, int fd, short events, int ms)
+static int sleep_for(const struct sock *s, int fd, short events, uint64_t end)
 {
 	struct pollfd p[2] = { { .fd = fd, .events = events }, { .fd = sock_gram_below_fd(s), .events = POLLIN } };
-	int n = sock_libc.poll(p, events == POLLIN ? 2 : 1, ms);
 
-	if (n < 0)
+	if (sock_sleep(p, events == POLLIN ? 2 : 1, end, true) <= 0)
 		return errno;
-	if (n == 0)
-		return EAGAIN;
 	return (p[0].revents & (POLLHUP | POLLERR)) != 0 && !gram_shut(s, IPC_GRAM_SHUT_IN) ? ENETDOWN : 0;
 }
 
@@ -295,8 +292,11 @@ static ssize_t take_below(struct sock *s, struct msghdr *m, int flags)
 	return -1;
 }
 
-/* The ring is empty: waits, unless the call must not block. 0: a datagram may be there now; else an errno. */
-static int gram_wait_in(struct sock *s, int fd, int flags)
+/*
+ * The ring is empty: waits, unless the call must not block. *end: when the call's time is over; 0 before its first
+ * wait. 0: a datagram may be there now; else an errno.
+ */
+static int gram_wait_in(struct sock *s, int fd, int flags, uint64_t *end)
 {
 	bool there = true;
 
@@ -307,7 +307,9 @@ static int gram_wait_in(struct sock *s, int fd, int flags)
 	}
 	if (look_a_while(s))
 		return 0;
-	return gram_settle_in(s, fd) ? sleep_for(s, fd, POLLIN, s->rcv_ms) : ENETDOWN;
+	if (*end == 0)
+		*end = sock_end_in(s->rcv_ms);
+	return gram_settle_in(s, fd) ? sleep_for(s, fd, POLLIN, *end) : ENETDOWN;
 }
 
 static ssize_t nothing(struct msghdr *m)
@@ -320,6 +322,7 @@ static ssize_t nothing(struct msghdr *m)
 
 ssize_t sock_gram_recv(struct sock *s, int fd, struct msghdr *m, int flags)
 {
+	uint64_t end = 0;
 	int err = 0;
 
 	if ((flags & MSG_ERRQUEUE) != 0)
@@ -339,7 +342,7 @@ ssize_t sock_gram_recv(struct sock *s, int fd, struct msghdr *m, int flags)
 		else if (gram_shut(s, IPC_GRAM_SHUT_IN) && !sock_does_not_block(fd, flags))
 			return nothing(m); /* a call that must not block gets EAGAIN, as in Linux */
 		else
-			err = gram_wait_in(s, fd, flags);
+			err = gram_wait_in(s, fd, flags, &end);
 	}
 	errno = err;
 	return -1;
@@ -496,6 +499,7 @@ static int send_ours(struct sock *s, int fd, const struct msghdr *m, int flags, 
 {
 	size_t total = sock_bytes(m->msg_iov, m->msg_iovlen);
 	int err = check_length(w, total);
+	uint64_t end = 0;
 
 	while (err == 0) {
 		sock_turn_begin(&s->tx, &s->gram->tx_turn);
@@ -506,12 +510,14 @@ static int send_ours(struct sock *s, int fd, const struct msghdr *m, int flags, 
 			sock_bell(s);
 			return 0;
 		}
+		if (end == 0)
+			end = sock_end_in(s->snd_ms);
 		if (!there)
 			err = ENETDOWN;
 		else if (gram_broken(s))
 			err = EIO;
 		else
-			err = sock_does_not_block(fd, flags) ? EAGAIN : sleep_for(s, fd, POLLOUT, s->snd_ms);
+			err = sock_does_not_block(fd, flags) ? EAGAIN : sleep_for(s, fd, POLLOUT, end);
 	}
 	return err;
 }

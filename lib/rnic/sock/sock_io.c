@@ -51,6 +51,10 @@ uint32_t sock_unread(const struct sock *s)
 	return n == UINT32_MAX ? 0 : n;
 }
 
+uint32_t sock_room(const struct sock *s) { return s->kind == SOCK_IS_STREAM ? room(s) : 0; }
+
+uint32_t sock_untold(const struct sock *s) { return s->kind == SOCK_IS_STREAM ? IPC_STREAM_RING - room(s) : 0; }
+
 static void rx_begin(struct sock *s) { sock_turn_begin(&s->rx, &s->mem->rx_turn); }
 static void rx_end(struct sock *s) { sock_turn_end(&s->rx, &s->mem->rx_turn); }
 static void tx_begin(struct sock *s) { sock_turn_begin(&s->tx, &s->mem->tx_turn); }
@@ -212,14 +216,13 @@ bool sock_readable(const struct sock *s)
 
 bool sock_does_not_block(int fd, int flags) { return (flags & MSG_DONTWAIT) != 0 || sock_libc_blocks_not(fd); }
 
-/* False and errno: the time is over, or a signal has come. */
-static bool wait_for(const struct sock *s, int fd, short events, int ms)
+bool sock_sleeps_at(const struct sock *s, int fd, short events, int ms, struct sock_waits *w)
 {
 	struct pollfd p = { .fd = fd, .events = events };
-	int n = sock_libc.poll(&p, 1, ms);
 
-	if (n == 0)
-		errno = EAGAIN;
+	if (w->end == 0)
+		w->end = sock_end_in(ms);
+	int n = sock_sleep(&p, 1, w->end, !w->has_bytes);
 	if (n > 0 && (p.revents & POLLHUP) != 0)
 		lost(s);
 	return n > 0;
@@ -383,7 +386,7 @@ static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size
  * Waits until there may be bytes, without the lock that the caller holds: other threads go on meanwhile. *number
  * becomes -1 if one of them closes it. False and errno: the call must not wait, or the wait failed.
  */
-static bool wait_in(struct sock *s, int *number, int flags)
+static bool wait_in(struct sock *s, int *number, int flags, struct sock_waits *w)
 {
 	const int fd = *number;
 	bool there;
@@ -401,7 +404,7 @@ static bool wait_in(struct sock *s, int *number, int flags)
 		return true;
 	settle_in(s, fd);
 	rx_end(s);
-	there = wait_for(s, fd, POLLIN, s->rcv_ms);
+	there = sock_sleeps_at(s, fd, POLLIN, s->rcv_ms, w);
 	rx_begin(s);
 	*number = sock_still(s, fd);
 	return there;
@@ -414,7 +417,7 @@ static bool wait_in(struct sock *s, int *number, int flags)
 static void wait_for_all(const struct sock *s, int fd, size_t want, int flags)
 {
 	const struct timespec nap = { .tv_nsec = (long)(200 * RN_NS_PER_US) };
-	uint64_t end = s->rcv_ms < 0 ? UINT64_MAX : sock_now() + (uint64_t)s->rcv_ms * RN_NS_PER_MS;
+	const uint64_t end = sock_end_in(s->rcv_ms);
 
 	if (want > IPC_STREAM_RING)
 		want = IPC_STREAM_RING;
@@ -428,12 +431,13 @@ ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 {
 	bool all = (flags & (MSG_WAITALL | MSG_PEEK)) == MSG_WAITALL;
 	size_t want = sock_bytes(iov, (size_t)n), got = 0;
+	struct sock_waits w = { .end = 0 };
 	ssize_t r = 0;
 
 	if (s->kind == SOCK_BOUND && s->rx_shut)
 		return 0;
-	if (s->kind != SOCK_IS_STREAM || (flags & MSG_OOB) != 0) {
-		errno = s->kind != SOCK_IS_STREAM ? ENOTCONN : EINVAL;
+	if (s->kind != SOCK_IS_STREAM || (flags & (MSG_OOB | MSG_ERRQUEUE)) != 0) {
+		errno = (flags & MSG_ERRQUEUE) != 0 ? EAGAIN : s->kind != SOCK_IS_STREAM ? ENOTCONN : EINVAL;
 		return -1;
 	}
 	if ((flags & (MSG_WAITALL | MSG_PEEK)) == (MSG_WAITALL | MSG_PEEK))
@@ -443,7 +447,8 @@ ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 		r = take(s, fd, iov, n, got, flags);
 		if (r > 0)
 			got += (size_t)r;
-		if (r == 0 || (r > 0 && !all) || (r < 0 && errno != EAGAIN) || (r < 0 && !wait_in(s, &fd, flags)))
+		w.has_bytes = got > 0;
+		if (r == 0 || (r > 0 && !all) || (r < 0 && errno != EAGAIN) || (r < 0 && !wait_in(s, &fd, flags, &w)))
 			break;
 	} while (got < want);
 	if (want == 0 && r < 0 && errno == EAGAIN && !sock_does_not_block(fd, flags))
@@ -494,7 +499,7 @@ static int may_send(struct sock *s)
 }
 
 /* As wait_in, until there is room. */
-static bool wait_out(struct sock *s, int *number, int flags)
+static bool wait_out(struct sock *s, int *number, int flags, struct sock_waits *w)
 {
 	const int fd = *number;
 	bool block = !sock_does_not_block(fd, flags), there = false;
@@ -513,7 +518,7 @@ static bool wait_out(struct sock *s, int *number, int flags)
 	if (!block)
 		return false;
 	tx_end(s);
-	there = wait_for(s, fd, POLLOUT, s->snd_ms);
+	there = sock_sleeps_at(s, fd, POLLOUT, s->snd_ms, w);
 	tx_begin(s);
 	*number = sock_still(s, fd);
 	return there;
@@ -522,6 +527,7 @@ static bool wait_out(struct sock *s, int *number, int flags)
 ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int flags)
 {
 	size_t want = sock_bytes(iov, (size_t)n), put = 0;
+	struct sock_waits w = { .end = 0 };
 	int err = 0;
 
 	if (s->kind != SOCK_IS_STREAM) {
@@ -547,11 +553,12 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 			__atomic_store_n(&s->full, false, __ATOMIC_RELAXED);
 			put += copy_in(s, want - put < may ? (uint32_t)(want - put) : may, iov, n, put);
 			sock_bell(s);
+			w.has_bytes = true;
 			continue;
 		}
 		if (err != EAGAIN)
 			break;
-		if (!wait_out(s, &fd, flags)) {
+		if (!wait_out(s, &fd, flags, &w)) {
 			err = errno;
 			break;
 		}
@@ -564,37 +571,4 @@ ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int fl
 		raise(SIGPIPE);
 	errno = err;
 	return -1;
-}
-
-bool sock_tell_connect(struct sock *s)
-{
-	return (__atomic_fetch_or(&s->mem->fin, IPC_STREAM_TOLD, __ATOMIC_RELAXED) & IPC_STREAM_TOLD) != 0;
-}
-
-int sock_connected(struct sock *s, int fd, bool first)
-{
-	bool block = !sock_does_not_block(fd, 0);
-
-	if (first && !block) {
-		errno = EINPROGRESS; /* as the kernel returns, however soon the peer answers */
-		return -1;
-	}
-	for (;;) {
-		uint32_t state = sock_state(s);
-		if (state & IPC_STREAM_CONNECTED) {
-			errno = EISCONN;
-			return sock_tell_connect(s) ? -1 : 0;
-		}
-		if (state & IPC_STREAM_ENDED) {
-			int err = sock_pending_error(s);
-			(void)sock_tell_connect(s);
-			errno = err != 0 ? err : ECONNABORTED;
-			return -1;
-		}
-		if (!block || !wait_for(s, fd, POLLOUT, s->snd_ms)) {
-			if (!block)
-				errno = EINPROGRESS;
-			return -1;
-		}
-	}
 }

@@ -31,6 +31,9 @@ void sock_libc_find(void)
 		{ "write", (void **)&sock_libc.write },
 		{ "writev", (void **)&sock_libc.writev },
 		{ "sendfile", (void **)&sock_libc.sendfile },
+		{ "splice", (void **)&sock_libc.splice },
+		{ "preadv2", (void **)&sock_libc.preadv2 },
+		{ "pwritev2", (void **)&sock_libc.pwritev2 },
 		{ "bind", (void **)&sock_libc.bind },
 		{ "connect", (void **)&sock_libc.connect },
 		{ "listen", (void **)&sock_libc.listen },
@@ -107,11 +110,11 @@ void sock_libc_confine(void)
 	__atomic_store_n(&confined, true, __ATOMIC_RELEASE);
 }
 
-static bool is_confined(void) { return __builtin_expect(__atomic_load_n(&confined, __ATOMIC_RELAXED), 0); }
+bool sock_libc_is_confined(void) { return __builtin_expect(__atomic_load_n(&confined, __ATOMIC_RELAXED), 0); }
 
 bool sock_libc_blocks_not(int fd)
 {
-	if (is_confined() && (uint32_t)fd < SOCK_FDS)
+	if (sock_libc_is_confined() && (uint32_t)fd < SOCK_FDS)
 		return blocks_not[fd];
 	return (sock_libc.fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
 }
@@ -129,20 +132,20 @@ static bool ready_now(int fd, short events)
 
 ssize_t sock_libc_take(int fd, void *to, size_t n)
 {
-	if (!is_confined())
+	if (!sock_libc_is_confined())
 		return sock_libc.recv(fd, to, n, MSG_DONTWAIT);
 	return ready_now(fd, POLLIN) ? sock_libc.read(fd, to, n) : -1;
 }
 
 ssize_t sock_libc_put(int fd, const void *from, size_t n)
 {
-	if (!is_confined())
+	if (!sock_libc_is_confined())
 		return sock_libc.send(fd, from, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	return ready_now(fd, POLLOUT) ? sock_libc.write(fd, from, n) : -1;
 }
 
 void sock_libc_yield(void)
 {
-	if (!is_confined())
+	if (!sock_libc_is_confined())
 		sched_yield();
 }

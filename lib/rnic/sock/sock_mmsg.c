@@ -55,9 +55,13 @@ PUBLIC int recvmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags, struct
 {
 	sock_ready();
 	struct sock *s = sock_get(fd);
-	if (s == NULL)
-		return sock_libc.recvmmsg(fd, v, n, flags, limit);
 	int rc = -1;
+	if (s == NULL) {
+		rc = sock_libc.recvmmsg(fd, v, n, flags, limit);
+		for (int i = 0; i < rc; i++)
+			sock_found_in(&v[i].msg_hdr);
+		return rc;
+	}
 	if (limit != NULL && (limit->tv_sec < 0 || limit->tv_nsec < 0 || limit->tv_nsec >= (long)RN_NS_PER_S))
 		errno = EINVAL;
 	else

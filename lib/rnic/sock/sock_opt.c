@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Socket names and socket options. An option that rnicd's TCP follows anyway (TCP_NODELAY; keepalive, as the port is
- * configured), or that has no meaning there, can be set without effect. Options of other levels are refused.
+ * configured), or that has no meaning there, can be set without effect (sock_opts.c).
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -50,7 +50,7 @@ PUBLIC int getpeername(int fd, struct sockaddr *sa, socklen_t *len)
 	return connected ? 0 : fail(ENOTCONN);
 }
 
-static int give(void *to, socklen_t *len, const void *from, size_t size)
+int sock_opt_give(void *to, socklen_t *len, const void *from, size_t size)
 {
 	if (*len > size)
 		*len = (socklen_t)size;
@@ -74,8 +74,8 @@ static int get_socket(struct sock *s, int name, void *to, socklen_t *len)
 
 	switch (name) {
 	case SO_RCVTIMEO:
-	case SO_SNDTIMEO: return give(to, len, &tv, sizeof(tv));
-	case SO_LINGER: return give(to, len, &s->linger, sizeof(s->linger));
+	case SO_SNDTIMEO: return sock_opt_give(to, len, &tv, sizeof(tv));
+	case SO_LINGER: return sock_opt_give(to, len, &s->linger, sizeof(s->linger));
 	case SO_ERROR: v = sock_pending_error(s); break;
 	case SO_TYPE: v = SOCK_STREAM; break;
 	case SO_DOMAIN: v = s->domain; break;
@@ -83,13 +83,12 @@ static int get_socket(struct sock *s, int name, void *to, socklen_t *len)
 	case SO_ACCEPTCONN: v = s->kind == SOCK_LISTENS; break;
 	case SO_RCVBUF:
 	case SO_SNDBUF: v = (int)IPC_STREAM_RING; break;
-	case SO_REUSEADDR: v = 1; break;
-	default: break;
+	default: return sock_opts_get(s, SOL_SOCKET, name, to, len);
 	}
-	return give(to, len, &v, sizeof(v));
+	return sock_opt_give(to, len, &v, sizeof(v));
 }
 
-static int get_tcp(const struct sock *s, int name, void *to, socklen_t *len)
+static int get_tcp(struct sock *s, int name, void *to, socklen_t *len)
 {
 	uint32_t state = s->mem != NULL ? sock_state(s) : 0;
 	uint32_t mss = (state & IPC_STREAM_CONNECTED) != 0 ? s->mem->mss : TCP_MSS_DEFAULT;
@@ -100,13 +99,12 @@ static int get_tcp(const struct sock *s, int name, void *to, socklen_t *len)
 	case TCP_INFO:
 		if (s->mem != NULL && (state & IPC_STREAM_ENDED) == 0)
 			info.tcpi_state = (uint8_t)__atomic_load_n(&s->mem->tcp, __ATOMIC_RELAXED);
-		return give(to, len, &info, sizeof(info));
-	case TCP_CONGESTION: return give(to, len, "cubic", sizeof("cubic"));
-	case TCP_NODELAY: v = 1; break;
+		return sock_opt_give(to, len, &info, sizeof(info));
+	case TCP_CONGESTION: return sock_opt_give(to, len, "cubic", sizeof("cubic"));
 	case TCP_MAXSEG: v = (int)mss; break;
-	default: break;
+	default: return sock_opts_get(s, IPPROTO_TCP, name, to, len);
 	}
-	return give(to, len, &v, sizeof(v));
+	return sock_opt_give(to, len, &v, sizeof(v));
 }
 
 PUBLIC int getsockopt(int fd, int level, int name, void *to, socklen_t *len)
@@ -121,7 +119,7 @@ PUBLIC int getsockopt(int fd, int level, int name, void *to, socklen_t *len)
 		 : s->below >= 0         ? sock_libc.getsockopt(s->below, level, name, to, len)
 		 : level == SOL_SOCKET   ? get_socket(s, name, to, len)
 		 : level == IPPROTO_TCP  ? get_tcp(s, name, to, len)
-					 : fail(ENOPROTOOPT);
+					 : sock_opts_get(s, level, name, to, len);
 	sock_put(s);
 	return rc;
 }
@@ -141,9 +139,7 @@ static int set(struct sock *s, int level, int name, const void *from, socklen_t 
 		sock_set_linger(s, l);
 		return 0;
 	}
-	return level == SOL_SOCKET || level == IPPROTO_TCP || level == IPPROTO_IP || level == IPPROTO_IPV6
-		       ? 0
-		       : fail(ENOPROTOOPT);
+	return sock_opts_set(s, level, name, from, len);
 }
 
 PUBLIC int setsockopt(int fd, int level, int name, const void *from, socklen_t len)

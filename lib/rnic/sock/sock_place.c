@@ -79,6 +79,8 @@ int sock_replace(int fd, int made, struct sock *s)
 	s->snd_ms = timeout_of(fd, SO_SNDTIMEO);
 	if (sock_libc.getsockopt(fd, SOL_SOCKET, SO_LINGER, &s->linger, &len) != 0)
 		s->linger = (struct linger){ 0 };
+	if (s->kind != SOCK_IS_GRAM)
+		sock_opts_learn(s, fd);
 	const int err = sock_become(fd, made, O_NONBLOCK, s);
 	sock_libc.close(made);
 	return err;

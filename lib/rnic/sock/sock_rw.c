@@ -105,10 +105,11 @@ PUBLIC ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
 	sock_ready();
 	struct sock *s = sock_get(fd);
-	if (s == NULL)
-		return sock_libc.recvmsg(fd, m, flags);
-	ssize_t rc = sock_recv_msg(s, fd, m, flags);
-	sock_put(s);
+	ssize_t rc = s == NULL ? sock_libc.recvmsg(fd, m, flags) : sock_recv_msg(s, fd, m, flags);
+	if (s != NULL)
+		sock_put(s);
+	else if (rc >= 0 && m->msg_controllen != 0)
+		sock_found_in(m);
 	return rc;
 }
 
@@ -141,6 +142,19 @@ PUBLIC ssize_t send(int fd, const void *p, size_t n, int flags)
 	return s == NULL ? sock_libc.send(fd, p, n, flags) : out(s, fd, &v, 1, flags);
 }
 
+/*
+ * MSG_FASTOPEN on a TCP socket: without a cookie of the peer's it is connect(), and then the data is sent (tcp(7)).
+ * True: connect() comes first. False: the flag has no meaning here.
+ */
+static bool fast_opens(int fd, int flags, const struct sockaddr *sa, socklen_t len)
+{
+	int type = 0;
+	socklen_t size = sizeof(type);
+
+	return (flags & MSG_FASTOPEN) != 0 && sock_may_reach(sa, len) &&
+	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
 PUBLIC ssize_t sendto(int fd, const void *p, size_t n, int flags, const struct sockaddr *sa, socklen_t len)
 {
 	struct iovec v = { (void *)(uintptr_t)p, n };
@@ -149,6 +163,8 @@ PUBLIC ssize_t sendto(int fd, const void *p, size_t n, int flags, const struct s
 	};
 
 	sock_ready();
+	if (fast_opens(fd, flags, sa, len))
+		return connect(fd, sa, len) != 0 ? -1 : send(fd, p, n, flags & ~MSG_FASTOPEN);
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		s = sock_udp_sends(fd, sa, len);
@@ -162,6 +178,11 @@ PUBLIC ssize_t sendto(int fd, const void *p, size_t n, int flags, const struct s
 PUBLIC ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
 	sock_ready();
+	if (fast_opens(fd, flags, m->msg_name, m->msg_namelen)) {
+		if (connect(fd, m->msg_name, m->msg_namelen) != 0)
+			return -1;
+		flags &= ~MSG_FASTOPEN;
+	}
 	struct sock *s = sock_get(fd);
 	if (s == NULL && m->msg_name != NULL)
 		s = sock_udp_sends(fd, m->msg_name, m->msg_namelen);

@@ -16,6 +16,8 @@
 #include "rnic/sock/sock.h"
 #include "rnic/sock/sock_gram.h"
 
+#define CHOICES 32u /* times that another port is chosen for a socket */
+
 static bool is_udp(int fd)
 {
 	return sock_option(fd, SO_PROTOCOL) == IPPROTO_UDP && sock_option(fd, SO_TYPE) == SOCK_DGRAM;
@@ -124,24 +126,46 @@ static int bind_port(int fd, const struct ipc_addr *a)
 	return 0;
 }
 
-/* Binds to all addresses: takes the port at rnicd first, then at the kernel's socket. */
+/* Binds the kernel's socket to this address with the port of s. On failure false and errno, and s is given back. */
+static bool bind_below(int fd, int made, struct sock *s, const struct sockaddr *sa, socklen_t len)
+{
+	union {
+		struct sockaddr_in v4; /* the port is at the same place in both */
+		struct sockaddr_in6 v6;
+	} at = { 0 };
+
+	memcpy(&at, sa, len < sizeof(at) ? len : sizeof(at));
+	at.v4.sin_port = htons(s->local.port);
+	if (sock_libc.bind(fd, (struct sockaddr *)&at, len < sizeof(at) ? len : sizeof(at)) == 0)
+		return true;
+	int err = errno;
+	sock_libc.close(made);
+	sock_put(s);
+	errno = err;
+	return false;
+}
+
+/*
+ * Binds to all addresses: takes the port at rnicd first, then at the kernel's socket. Port 0: rnicd chooses a port,
+ * which a socket of the kernel's may have; then rnicd chooses once more.
+ */
 static int bind_any(int fd, const struct ipc_addr *a, const struct sockaddr *sa, socklen_t len)
 {
+	struct sock *s;
 	int made;
-	struct sock *s = make_new(fd, a, true, &made);
 
-	if (s == NULL) {
-		if (errno == EADDRINUSE)
+	for (uint32_t i = 0;; i++) {
+		s = make_new(fd, a, true, &made);
+		if (s == NULL && errno == EADDRINUSE && a->port != 0)
 			return -1;
-		udp_say(a, errno);
-		return sock_libc.bind(fd, sa, len);
-	}
-	if (sock_libc.bind(fd, sa, len) != 0) {
-		int err = errno;
-		sock_libc.close(made);
-		sock_put(s);
-		errno = err;
-		return -1;
+		if (s == NULL) {
+			udp_say(a, errno);
+			return sock_libc.bind(fd, sa, len);
+		}
+		if (bind_below(fd, made, s, sa, len))
+			break;
+		if (a->port != 0 || errno != EADDRINUSE || i == CHOICES)
+			return -1;
 	}
 	s->below_live = s->named = true;
 	if (!take_place(fd, made, s))
@@ -152,7 +176,7 @@ static int bind_any(int fd, const struct ipc_addr *a, const struct sockaddr *sa,
 
 bool sock_udp_bind(int fd, const struct ipc_addr *a, const struct sockaddr *sa, socklen_t len, int *rc)
 {
-	bool any = sock_addr_is_any(a) && a->port != 0;
+	bool any = sock_addr_is_any(a);
 	int saved = errno;
 
 	if ((!any && !sock_may_reach(sa, len)) || !is_udp(fd)) {
