@@ -109,11 +109,38 @@ static void synchronous_server(void **state)
 	rdma_freeaddrinfo(res);
 }
 
+static void an_end_point_leaves_no_receive_queue_behind(void **state)
+{
+	struct ibv_qp_init_attr qa = { .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
+	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct script script[2] = { { 0 } };
+	struct sockaddr_in dst = addr(1, 5000);
+	struct rdma_cm_id *id;
+	pthread_t t;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+	script[0] = (struct script){ IPC_CM_RESOLVE_ADDR, RDMA_CM_EVENT_ADDR_RESOLVED, 0, &id };
+	pthread_create(&t, NULL, play, script);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&dst, 1000), 0);
+	pthread_join(t, NULL);
+	struct ibv_pd *pd = ibv_alloc_pd(id->verbs);
+	assert_non_null(pd);
+	assert_int_equal(rdma_create_srq(id, pd, &sa), 0);
+	assert_int_equal(rdma_create_qp(id, pd, &qa), 0);
+	const struct fake_srq *srq = &client()->srq[id->srq->handle];
+	assert_true(srq->used);
+	rdma_destroy_ep(id);
+	assert_false(srq->used);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(synchronous_client),
 		cmocka_unit_test(synchronous_server),
+		cmocka_unit_test(an_end_point_leaves_no_receive_queue_behind),
 	};
 
 	return cmocka_run_group_tests(tests, cm_setup, cm_teardown);
