@@ -109,6 +109,30 @@ static void synchronous_server(void **state)
 	rdma_freeaddrinfo(res);
 }
 
+static void a_datagram_server_does_not_wait_for_what_it_has_accepted(void **state)
+{
+	struct ibv_qp_init_attr qa = { .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_UD };
+	struct sockaddr_in src = addr(1, 5000);
+	struct rdma_cm_id *listener, *id = NULL;
+	pthread_t t;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(NULL, &listener, NULL, RDMA_PS_UDP), 0);
+	assert_int_equal(rdma_bind_addr(listener, (struct sockaddr *)&src), 0);
+	struct script script[] = { { IPC_CM_LISTEN, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &listener }, { 0 } };
+	pthread_create(&t, NULL, play, script);
+	assert_int_equal(rdma_listen(listener, 0), 0);
+	assert_int_equal(rdma_get_request(listener, &id), 0);
+	pthread_join(t, NULL);
+	assert_int_equal(rdma_create_qp(id, NULL, &qa), 0);
+	assert_int_equal(rdma_accept(id, NULL), 0);
+	assert_null(id->event);
+	alarm(10);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	alarm(0);
+	rdma_destroy_ep(id);
+}
+
 static void an_end_point_leaves_no_receive_queue_behind(void **state)
 {
 	struct ibv_qp_init_attr qa = { .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
@@ -140,6 +164,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(synchronous_client),
 		cmocka_unit_test(synchronous_server),
+		cmocka_unit_test(a_datagram_server_does_not_wait_for_what_it_has_accepted),
 		cmocka_unit_test(an_end_point_leaves_no_receive_queue_behind),
 	};
 

@@ -109,6 +109,9 @@ static inline int cm_ret(int rc)
  */
 int cm_complete(struct rnic_cm_id *id);
 
+/* Acknowledges the event that a synchronous id has kept, if there is one. */
+void cm_last_done(struct rnic_cm_id *id);
+
 /* Whether rnicrun --inject makes this call fail, or an event report a failure; *ret is then the call's result. */
 bool cm_injected(struct rnic_cm_id *id, enum inject_at at, int *ret);
 

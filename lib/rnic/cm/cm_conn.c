@@ -173,10 +173,15 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 		return cm_ret(EINVAL);
 	const uint32_t qp = m.cm_connect.qp;
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
-	if (rc == 0)
-		timeout_keep(id, qp);
-	/* After rdma_accept() a datagram id gets no more events. */
-	return rc != 0 || rid->ps == RDMA_PS_UDP ? cm_ret(rc) : cm_complete(id);
+	if (rc != 0)
+		return cm_ret(rc);
+	timeout_keep(id, qp);
+	if (rid->ps != RDMA_PS_UDP)
+		return cm_complete(id);
+	/* After rdma_accept() a datagram id gets no more events: the request, which its listener waits for, is done. */
+	if (id->sync)
+		cm_last_done(id);
+	return 0;
 }
 
 int rdma_reject(struct rdma_cm_id *rid, const void *priv, uint8_t len)
@@ -217,10 +222,7 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 
 	if (!id->sync || !id->listening)
 		return cm_ret(EINVAL);
-	if (listen->event != NULL) {
-		rdma_ack_cm_event(listen->event);
-		listen->event = NULL;
-	}
+	cm_last_done(id);
 	if (rdma_get_cm_event(listen->channel, &event) != 0)
 		return -1;
 	if (event->status != 0 || event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {

@@ -399,14 +399,18 @@ bool cm_injected(struct rnic_cm_id *id, enum inject_at at, int *ret)
 	return true;
 }
 
+void cm_last_done(struct rnic_cm_id *id)
+{
+	if (id->id.event != NULL)
+		rdma_ack_cm_event(id->id.event);
+	id->id.event = NULL;
+}
+
 int cm_complete(struct rnic_cm_id *id)
 {
 	if (!id->sync)
 		return 0;
-	if (id->id.event != NULL) {
-		rdma_ack_cm_event(id->id.event);
-		id->id.event = NULL;
-	}
+	cm_last_done(id);
 	if (rdma_get_cm_event(id->id.channel, &id->id.event) != 0)
 		return -1;
 	if (id->id.event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)

@@ -288,8 +288,7 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 	pthread_mutex_unlock(&id->s->id_lock);
 	if (rc != 0)
 		return cm_ret(rc);
-	if (rid->event != NULL)
-		rdma_ack_cm_event(rid->event);
+	cm_last_done(id);
 	pthread_mutex_lock(&id->lock);
 	while (id->events_done != id->events_seen)
 		rnic_ack_wait(&id->cond, &id->lock, "rdma_destroy_id");
@@ -330,10 +329,8 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 		return cm_ret(rc);
 	}
 	/* A synchronous id keeps its last event. It is acknowledged here, as the id leaves the channel it came from. */
-	if (was_sync && rid->event != NULL) {
-		rdma_ack_cm_event(rid->event);
-		rid->event = NULL;
-	}
+	if (was_sync)
+		cm_last_done(id);
 	struct whose whose = { .handle = id->handle };
 	pthread_mutex_lock(&id->s->id_lock); /* event_comes() uses the old channel before this, the new one after it */
 	rnic_evq_drop(&cm_channel(old)->q, event_of, &whose, event_move, &cm_channel(ch)->q);
