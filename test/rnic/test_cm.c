@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -342,6 +343,26 @@ static void addresses(void **state)
 			 -1);
 }
 
+static void the_port_space_of_datagrams_does_not_mean_a_connection(void **state)
+{
+	struct rdma_addrinfo hints = { .ai_port_space = RDMA_PS_UDP }, *res;
+	/* tftp is a service of udp only; the system may know no services. */
+	const char *service = getservbyname("tftp", "udp") != NULL ? "tftp" : "69";
+	const struct sockaddr_in *got;
+
+	(void)state;
+	assert_int_equal(rdma_getaddrinfo("192.0.2.1", service, &hints, &res), 0);
+	assert_int_equal(res->ai_qp_type, IBV_QPT_UD);
+	assert_int_equal(res->ai_port_space, RDMA_PS_UDP);
+	got = (const struct sockaddr_in *)(const void *)res->ai_dst_addr;
+	assert_int_equal(ntohs(got->sin_port), 69);
+	rdma_freeaddrinfo(res);
+	hints = (struct rdma_addrinfo){ .ai_qp_type = IBV_QPT_UD };
+	assert_int_equal(rdma_getaddrinfo("192.0.2.1", service, &hints, &res), 0);
+	assert_int_equal(res->ai_port_space, RDMA_PS_UDP);
+	rdma_freeaddrinfo(res);
+}
+
 static void joined(struct rdma_cm_id *id, uint32_t number, int status)
 {
 	struct ipc_cm_event ev = { .type = RDMA_CM_EVENT_MULTICAST_JOIN,
@@ -464,6 +485,7 @@ int main(void)
 		cmocka_unit_test(a_handle_is_given_out_again),
 		cmocka_unit_test(migrating_takes_events_along),
 		cmocka_unit_test(addresses),
+		cmocka_unit_test(the_port_space_of_datagrams_does_not_mean_a_connection),
 		cmocka_unit_test(the_daemon_dies),
 	};
 

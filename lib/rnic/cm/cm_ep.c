@@ -20,9 +20,11 @@ static int addr_copy(struct sockaddr **to, socklen_t *to_len, const struct socka
 	return 0;
 }
 
-static int lookup(const char *node, const char *service, const struct rdma_addrinfo *hints, struct addrinfo **ai)
+static int lookup(const struct rdma_addrinfo *r, const char *node, const char *service,
+		  const struct rdma_addrinfo *hints, struct addrinfo **ai)
 {
-	struct addrinfo h = { .ai_socktype = SOCK_STREAM };
+	/* The port of a service may depend on the protocol. */
+	struct addrinfo h = { .ai_socktype = r->ai_qp_type == IBV_QPT_UD ? SOCK_DGRAM : SOCK_STREAM };
 	int rc;
 
 	if (hints != NULL) {
@@ -40,11 +42,11 @@ static int lookup(const char *node, const char *service, const struct rdma_addri
 /* Sets the flags, the type of queue pair and the port space from the hints. 0 or an errno. */
 static int kind_set(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints)
 {
+	const int qp_type = hints != NULL ? hints->ai_qp_type : 0, space = hints != NULL ? hints->ai_port_space : 0;
+
 	r->ai_flags = hints != NULL ? hints->ai_flags : 0;
-	r->ai_qp_type = hints != NULL && hints->ai_qp_type != 0 ? hints->ai_qp_type : IBV_QPT_RC;
-	r->ai_port_space = hints != NULL && hints->ai_port_space != 0 ? hints->ai_port_space
-			   : r->ai_qp_type == IBV_QPT_UD              ? RDMA_PS_UDP
-								      : RDMA_PS_TCP;
+	r->ai_qp_type = qp_type != 0 ? qp_type : space == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC;
+	r->ai_port_space = space != 0 ? space : r->ai_qp_type == IBV_QPT_UD ? RDMA_PS_UDP : RDMA_PS_TCP;
 	return r->ai_qp_type == IBV_QPT_RC || r->ai_qp_type == IBV_QPT_UD ? 0 : EOPNOTSUPP;
 }
 
@@ -92,7 +94,7 @@ static int addrs_set(struct rdma_addrinfo *r, const char *node, const char *serv
 							: AF_INET;
 		return rc;
 	}
-	rc = lookup(node, service, hints, &ai);
+	rc = lookup(r, node, service, hints, &ai);
 	if (rc != 0)
 		return rc;
 	r->ai_family = ai->ai_family;
