@@ -80,22 +80,17 @@ int rnic_watch_start(struct rnic_session *s) { return rnic_thread(watch, s); }
 
 /* ---- requests ---- */
 
-int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd)
+/* Sends the request and receives its answer; the session's lock is held. False: the daemon is gone. */
+static bool exchange(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd)
 {
-	uint16_t type = m->type;
+	const uint16_t type = m->type;
+	const uint32_t seq = ++s->seq;
 	unsigned nfds = 0;
-	uint32_t seq;
-	int rc;
 
-	pthread_mutex_lock(&s->lock);
-	if (rnic_dead(s)) {
-		pthread_mutex_unlock(&s->lock);
-		return EIO;
-	}
-	seq = m->seq = ++s->seq;
+	m->seq = seq;
 	m->status = 0;
 	m->rsv = 0;
-	rc = ipc_send(s->sock, m, &fd, fd >= 0 ? 1 : 0);
+	int rc = ipc_send(s->sock, m, &fd, fd >= 0 ? 1 : 0);
 	if (rc == 0)
 		rc = ipc_recv(s->sock, m, NULL, &nfds);
 	/* A socket whose answers do not match the requests cannot carry another request. */
@@ -103,8 +98,19 @@ int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd)
 		rc = -EPROTO;
 	if (rc != 0)
 		shutdown(s->sock, SHUT_RDWR);
+	return rc == 0;
+}
+
+int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd)
+{
+	const uint16_t type = m->type;
+	const int cancel = rnic_cancel_off();
+
+	pthread_mutex_lock(&s->lock);
+	const bool answered = !rnic_dead(s) && exchange(s, m, want, fd);
 	pthread_mutex_unlock(&s->lock);
-	if (rc != 0) {
+	rnic_cancel_back(cancel);
+	if (!answered) {
 		session_died(s);
 		return EIO;
 	}

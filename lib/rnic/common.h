@@ -10,7 +10,8 @@
  *
  * Lock order: id_lock -> memory (mem/arena.h) -> session -> event queue -> ids_lock. Nothing is locked under a
  * spinlock, except for --inject and --sanitize, which under a queue's spinlock lock an event queue, the table of queue
- * pairs, watch.c's lock or later.c's lock. No lock is held while waiting for an event.
+ * pairs, watch.c's lock or later.c's lock. No lock is held while waiting for an event. No thread is cancelled while it
+ * holds a lock (cancel.h).
  */
 #ifndef RNIC_COMMON_H
 #define RNIC_COMMON_H
@@ -26,6 +27,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "rnic/cancel.h"
 #include "rnic/say.h"
 #include "base/rn_base.h"
 #include "base/rn_list.h"
@@ -96,6 +98,16 @@ int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd);
 
 /* As rnic_call() for the types whose argument is a handle and whose answer is empty. */
 int rnic_call_handle(struct rnic_session *s, enum ipc_type type, uint32_t handle);
+
+/* Runs a turn of the worker in this process (ipc_own.turn, which is not NULL). */
+static inline bool rnic_own_turn(const struct rnic_session *s)
+{
+	const int cancel = rnic_cancel_off();
+	const bool all_seen = s->own.turn();
+
+	rnic_cancel_back(cancel);
+	return all_seen;
+}
 
 /* Starts a thread of the library's own, which blocks all signals. 0 or an errno. */
 int rnic_thread(void *(*run)(void *), void *arg);

@@ -17,12 +17,14 @@
 
 static void token_put(struct rnic_evq *q)
 {
+	const int cancel = rnic_cancel_off();
 	uint64_t one = 1;
 	ssize_t n = write(q->fd, &one, sizeof(one));
+	rnic_cancel_back(cancel);
 	(void)n; /* fails only when the eventfd's counter is full, and then there are tokens enough */
 }
 
-/* Takes a token if there is one, whether or not the program has set O_NONBLOCK. */
+/* Takes a token if there is one, whether or not the program has set O_NONBLOCK. Cancellation is off. */
 static bool token_take(struct rnic_evq *q)
 {
 	uint64_t v;
@@ -90,6 +92,8 @@ int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, 
 void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg), void *arg,
 		   void (*take)(const void *slot, void *to), void *to)
 {
+	const int cancel = rnic_cancel_off();
+
 	pthread_mutex_lock(&q->lock);
 	if (!rnic_dead(q->s)) {
 		uint32_t n = 0;
@@ -107,6 +111,7 @@ void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg
 		free(e);
 	}
 	pthread_mutex_unlock(&q->lock);
+	rnic_cancel_back(cancel);
 }
 
 bool rnic_evq_put(struct rnic_evq *q, const void *slot)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rnic/say.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/rn_base.h"
+#include "rnic/cancel.h"
 
 #define COMPLAINTS_MAX 10
 #define LINE_MAX_LEN   512u
@@ -21,7 +21,9 @@ static void print(char line[LINE_MAX_LEN], int len)
 	uint32_t n = rn_min_u32((uint32_t)len, LINE_MAX_LEN - 2);
 
 	line[n] = '\n';
+	const int cancel = rnic_cancel_off();
 	ssize_t done = write(STDERR_FILENO, line, (size_t)n + 1);
+	rnic_cancel_back(cancel);
 	(void)done;
 }
 

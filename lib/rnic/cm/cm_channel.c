@@ -94,6 +94,7 @@ static int devs_open(struct rnic_session *s, struct rnic_dev **list, uint32_t n)
 /* The session's devices, all open. On failure NULL and errno. */
 static struct rnic_cm_dev *devs_get(struct rnic_session *s)
 {
+	const int cancel = rnic_cancel_off();
 	int rc = 0;
 
 	pthread_mutex_lock(&open_lock);
@@ -104,6 +105,7 @@ static struct rnic_cm_dev *devs_get(struct rnic_session *s)
 		free(list);
 	}
 	pthread_mutex_unlock(&open_lock);
+	rnic_cancel_back(cancel);
 	if (rc != 0)
 		errno = rc;
 	return s->cm_devs;

@@ -101,7 +101,7 @@ void *rnic_mem_alloc(struct rnic_mem *m, size_t size)
 	b = calloc(1, sizeof(*b));
 	if (b == NULL)
 		return NULL;
-	pthread_mutex_lock(&m->lock);
+	const int cancel = rnic_mem_lock(m);
 	bool placed = m->own ? own_block(size, b) : place(m, size, b);
 	if (!placed && !m->own) {
 		rnic_arena_sweep(m);
@@ -113,13 +113,13 @@ void *rnic_mem_alloc(struct rnic_mem *m, size_t size)
 			rnic_arena_release(m, b->region, b->off, b->len);
 	}
 	if (b->p == NULL) {
-		pthread_mutex_unlock(&m->lock);
+		rnic_mem_unlock(m, cancel);
 		free(b);
 		errno = ENOMEM;
 		return NULL;
 	}
 	rn_list_push_front(&m->blocks, &b->link);
-	pthread_mutex_unlock(&m->lock);
+	rnic_mem_unlock(m, cancel);
 	return b->p;
 }
 
@@ -127,7 +127,7 @@ bool rnic_mem_free(struct rnic_mem *m, void *p)
 {
 	struct rnic_block *b = NULL;
 
-	pthread_mutex_lock(&m->lock);
+	const int cancel = rnic_mem_lock(m);
 	rn_list_each(struct rnic_block, i, &m->blocks, link) {
 		if (i->p == p)
 			b = i;
@@ -137,7 +137,7 @@ bool rnic_mem_free(struct rnic_mem *m, void *p)
 	/* A block that is still registered keeps its pages until a sweep finds them free. */
 	if (b != NULL && !m->own && !rnic_in_region(m, b->region, b->off, b->len))
 		rnic_arena_release(m, b->region, b->off, b->len);
-	pthread_mutex_unlock(&m->lock);
+	rnic_mem_unlock(m, cancel);
 	if (b == NULL)
 		return false;
 	munmap(b->p, b->len); /* libc's, outside of our lock: a library that watches munmap() (map.h) hears of it */

@@ -77,6 +77,21 @@ struct rnic_mem {
 	int fork_pipe[2];
 };
 
+/* Returns what rnic_mem_unlock() is given. Under the lock cancellation is off. */
+static inline int rnic_mem_lock(struct rnic_mem *m)
+{
+	const int cancel = rnic_cancel_off();
+
+	pthread_mutex_lock(&m->lock);
+	return cancel;
+}
+
+static inline void rnic_mem_unlock(struct rnic_mem *m, int cancel)
+{
+	pthread_mutex_unlock(&m->lock);
+	rnic_cancel_back(cancel);
+}
+
 /* ---- arena.c; the caller holds the lock ---- */
 
 bool rnic_file_is(const struct rnic_file *f, const struct rnic_vma *v);

@@ -72,11 +72,11 @@ int rnic_mem_back(struct rnic_mem *m, uintptr_t addr, uint64_t len, bool write, 
 
 	if (m->own)
 		return rnic_own_pieces(m, addr, len, write, b);
-	pthread_mutex_lock(&m->lock);
+	const int cancel = rnic_mem_lock(m);
 	rc = rnic_mem_pieces(m, addr, len, write, &b->piece, &b->n);
 	if (rc == 0)
 		rn_list_push_front(&m->backings, &b->link);
-	pthread_mutex_unlock(&m->lock);
+	rnic_mem_unlock(m, cancel);
 	return rc;
 }
 
@@ -86,15 +86,15 @@ void rnic_mem_unback(struct rnic_mem *m, struct rnic_backing *b)
 		free(b->piece);
 		return;
 	}
-	pthread_mutex_lock(&m->lock);
+	const int cancel = rnic_mem_lock(m);
 	rn_list_remove(&m->backings, &b->link);
 	rnic_pieces_free(m, b->piece, b->n);
-	pthread_mutex_unlock(&m->lock);
+	rnic_mem_unlock(m, cancel);
 }
 
 void rnic_mem_back_swap(struct rnic_mem *m, struct rnic_backing *b, struct rnic_backing *by)
 {
-	pthread_mutex_lock(&m->lock);
+	const int cancel = rnic_mem_lock(m);
 	if (m->own) {
 		free(b->piece);
 	} else {
@@ -105,5 +105,5 @@ void rnic_mem_back_swap(struct rnic_mem *m, struct rnic_backing *b, struct rnic_
 	b->n = by->n;
 	by->piece = NULL;
 	by->n = 0;
-	pthread_mutex_unlock(&m->lock);
+	rnic_mem_unlock(m, cancel);
 }

@@ -60,7 +60,7 @@ void rnic_cq_idle(struct rnic_cq *cq)
 
 	__atomic_store_n(&cq->empty, n, __ATOMIC_RELAXED);
 	if (cq->s->own.turn != NULL)
-		(void)cq->s->own.turn();
+		(void)rnic_own_turn(cq->s);
 	if (n < EMPTY_BEFORE_YIELD)
 		return;
 	if (cq->s->yield || __atomic_load_n(&cq->s->ctrl->oversubscribed, __ATOMIC_RELAXED) != 0)

@@ -42,8 +42,10 @@ static void wake(const struct rnic_session *s, struct ipc_doorbell *db)
 	 */
 	if (rn_unlikely(__atomic_load_n(&db->need_wakeup, __ATOMIC_RELAXED) != 0) &&
 	    __atomic_exchange_n(&db->need_wakeup, 0, __ATOMIC_RELAXED) != 0) {
+		const int cancel = rnic_cancel_off();
 		uint64_t one = 1;
 		ssize_t n = write(s->wake_fd, &one, sizeof(one));
+		rnic_cancel_back(cancel);
 		(void)n; /* a full counter wakes the worker as well */
 	}
 }
@@ -60,7 +62,7 @@ void rnic_doorbell(struct rnic_qp *qp)
 		__atomic_fetch_or(&db->summary, UINT64_C(1) << (qp->db_word % 64), __ATOMIC_RELEASE);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
-	if (qp->s->own.turn != NULL && qp->s->own.turn())
+	if (qp->s->own.turn != NULL && rnic_own_turn(qp->s))
 		return;
 	wake(qp->s, db);
 }

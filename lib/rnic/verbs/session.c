@@ -282,11 +282,15 @@ fail:
 
 /* ---- fork ---- */
 
+static int fork_cancel; /* whether the thread that forks may be cancelled; under make_lock */
+
 static void fork_prepare(void)
 {
+	const int cancel = rnic_cancel_off();
 	struct rnic_mem *m;
 
 	pthread_mutex_lock(&make_lock);
+	fork_cancel = cancel;
 	m = rnic_mem_last();
 	if (m != NULL)
 		rnic_mem_fork_prepare(m);
@@ -307,7 +311,9 @@ static void fork_parent(void)
 		pthread_mutex_unlock(&current->lock);
 	if (m != NULL)
 		rnic_mem_fork_parent(m);
+	const int cancel = fork_cancel;
 	pthread_mutex_unlock(&make_lock);
+	rnic_cancel_back(cancel);
 }
 
 /*
@@ -341,12 +347,14 @@ static void fork_child(void)
 		current = NULL;
 	}
 	pthread_mutex_init(&make_lock, NULL);
+	rnic_cancel_back(fork_cancel);
 }
 
 static void fork_hooks(void) { pthread_atfork(fork_prepare, fork_parent, fork_child); }
 
 struct rnic_session *rnic_session_get(void)
 {
+	const int cancel = rnic_cancel_off();
 	struct rnic_session *s;
 
 	pthread_once(&fork_once, fork_hooks);
@@ -368,6 +376,7 @@ struct rnic_session *rnic_session_get(void)
 	}
 	s = current;
 	pthread_mutex_unlock(&make_lock);
+	rnic_cancel_back(cancel);
 	return s;
 }
 
