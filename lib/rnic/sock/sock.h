@@ -197,9 +197,13 @@ void sock_tab_child(void);
 /* ---- sock_turn.c ---- */
 pid_t sock_pid(void);     /* this process's number */
 void sock_pid_fork(void); /* called after fork: the number may be another one */
+/* For a mutex under which calls of libc are made: the thread that holds the mutex is not cancelled. */
+void sock_lock(pthread_mutex_t *m);
+void sock_unlock(pthread_mutex_t *m);
 /*
  * One thread of one process is between the two calls: m orders the threads of this process, and word, which lies in the
- * socket's memory, the processes. word is the number of the process whose turn is, or 0.
+ * socket's memory, the processes. word is the number of the process whose turn is, or 0. Between the calls the thread
+ * is not cancelled, so a turn must not wait for a peer.
  */
 void sock_turn_begin(pthread_mutex_t *m, uint32_t *word);
 void sock_turn_end(pthread_mutex_t *m, uint32_t *word);

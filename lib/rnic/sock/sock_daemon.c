@@ -365,9 +365,9 @@ bool sock_begin(void)
 {
 	int saved = errno;
 
-	pthread_mutex_lock(&lock);
+	sock_lock(&lock);
 	bool ok = begun() || has_joined();
-	pthread_mutex_unlock(&lock);
+	sock_unlock(&lock);
 	errno = saved;
 	return ok;
 }
@@ -376,16 +376,16 @@ bool sock_begin(void)
 void sock_daemon_fork(bool over)
 {
 	if (over)
-		pthread_mutex_unlock(&lock);
+		sock_unlock(&lock);
 	else
-		pthread_mutex_lock(&lock);
+		sock_lock(&lock);
 }
 
 const struct ipc_sock_join_ok *sock_world(void)
 {
-	pthread_mutex_lock(&lock);
+	sock_lock(&lock);
 	bool there = begun_quietly() && sock_known()->version == IPC_VERSION;
-	pthread_mutex_unlock(&lock);
+	sock_unlock(&lock);
 	return there ? sock_known() : NULL;
 }
 
@@ -399,12 +399,12 @@ const char *sock_rnicd(void) { return rnicd.sun_path; }
  */
 static int request(struct ipc_msg *m, uint16_t len, struct along *with, int fds[FDS])
 {
-	pthread_mutex_lock(&lock);
+	sock_lock(&lock);
 	const bool earlier = session >= 0 && owner == getpid();
 	int err = earlier || begun() ? ask(m, len, with, fds) : ENETDOWN;
 	if (err == EIO && earlier && !with->said)
 		err = begun() ? ask(m, len, with, fds) : ENETDOWN;
-	pthread_mutex_unlock(&lock);
+	sock_unlock(&lock);
 	return err;
 }
 
@@ -414,10 +414,10 @@ int sock_show(int fd, struct ipc_sock_found *f, int *memory, struct sock_bells *
 	struct along with = { .shown = fd, .listener = -1 };
 	int fds[FDS] = { -1, -1, -1 };
 
-	pthread_mutex_lock(&lock);
+	sock_lock(&lock);
 	int err = begun_quietly() ? ask(&m, IPC_MSG_HDR, &with, fds) : ENETDOWN;
 	*u = counted(user_of(fds[0], fds[1]));
-	pthread_mutex_unlock(&lock);
+	sock_unlock(&lock);
 	*memory = fds[2];
 	if (err == 0 && *u == NULL)
 		err = ENOMEM;
@@ -464,9 +464,9 @@ void sock_learn(struct sock *s, const struct ipc_sock_ok *ok)
 	s->bit = ok->bit % IPC_MAX_SOCKS;
 	if (s->bells != NULL)
 		return;
-	pthread_mutex_lock(&lock);
+	sock_lock(&lock);
 	s->bells = counted(bells);
-	pthread_mutex_unlock(&lock);
+	sock_unlock(&lock);
 }
 
 static int take_memory(struct sock *s, int fd)
