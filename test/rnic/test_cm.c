@@ -173,6 +173,7 @@ static void passive_side(void **state)
 	assert_memory_equal(ev->param.conn.private_data, "hello", 5);
 	assert_int_equal(ev->param.conn.responder_resources, 7);
 	assert_int_equal(ev->param.conn.initiator_depth, 3);
+	assert_int_equal(ev->param.conn.rnr_retry_count, 0); /* iWARP has no such count */
 	assert_int_equal(ntohs(rdma_get_dst_port(ev->id)), 4000);
 	struct rdma_cm_id *child = ev->id;
 	rdma_ack_cm_event(ev);

@@ -117,9 +117,19 @@ static int own_request_fill(struct rnic_cm_event *e)
 	return 0;
 }
 
+/*
+ * A channel adapter's request carries the requester's retry counts, which programs pass on to rdma_accept(). TCP does
+ * not carry them, so they are the largest.
+ */
 static int request(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 {
-	return ev->id == ev->listen_id ? own_request_fill(e) : request_fill(e, ev);
+	const int rc = ev->id == ev->listen_id ? own_request_fill(e) : request_fill(e, ev);
+
+	if (rc == 0 && cm_adapter(cm_id(e->ev.id))) {
+		e->ev.param.conn.retry_count = RETRIES_MOST;
+		e->ev.param.conn.rnr_retry_count = RNR_FOR_GOOD;
+	}
+	return rc;
 }
 
 /* With RNIC_VERBOSE, prints an event that reports a failure, with the peer's address. */
