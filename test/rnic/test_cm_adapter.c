@@ -46,10 +46,38 @@ static void a_request_asks_for_retries(void **state)
 	assert_int_equal(rdma_destroy_id(l), 0);
 }
 
+static int access_of(struct rdma_cm_id *id)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT };
+	int mask;
+
+	assert_int_equal(rdma_init_qp_attr(id, &a, &mask), 0);
+	assert_true((mask & IBV_QP_ACCESS_FLAGS) != 0);
+	return a.qp_access_flags;
+}
+
+static void a_queue_pairs_attributes_permit_what_the_device_can(void **state)
+{
+	const int iwarp = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	struct sockaddr_in dst = addr(1, 5000);
+	struct rdma_cm_id *l = listener_on(1), *id;
+
+	(void)state;
+	assert_int_equal(access_of(l), iwarp | IBV_ACCESS_REMOTE_ATOMIC);
+	assert_int_equal(rdma_destroy_id(l), 0);
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&dst, 2000), 0);
+	raise_event(RDMA_CM_EVENT_ADDR_RESOLVED, id, 0); /* device 1 */
+	rdma_ack_cm_event(next(RDMA_CM_EVENT_ADDR_RESOLVED));
+	assert_int_equal(access_of(id), iwarp);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_request_asks_for_retries),
+		cmocka_unit_test(a_queue_pairs_attributes_permit_what_the_device_can),
 	};
 
 	return cmocka_run_group_tests(tests, adapter_setup, cm_teardown);

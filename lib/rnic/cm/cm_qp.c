@@ -190,7 +190,8 @@ int rdma_init_qp_attr(struct rdma_cm_id *rid, struct ibv_qp_attr *a, int *mask)
 	} else if (to == IBV_QPS_INIT) {
 		*mask |= IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 		a->port_num = rid->port_num;
-		a->qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+		a->qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				     (cm_adapter(cm_id(rid)) ? IBV_ACCESS_REMOTE_ATOMIC : 0);
 	} else if (to == IBV_QPS_RTS && cm_id(rid)->opt.ack_timeout != 0) {
 		*mask |= IBV_QP_TIMEOUT;
 		a->timeout = cm_id(rid)->opt.ack_timeout;
