@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 #include <rdma/rdma_cma.h>
@@ -87,9 +88,35 @@ static void more_private_data_than_a_connection_carries(void **state)
 	assert_int_equal(rdma_connect(id, NULL), -1);
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(client()->requests, before);
+	struct rdma_conn_param p = { .private_data = "question", .private_data_len = 8 };
+	cm_id(id)->connect_len = IPC_PRIV_MAX - 7;
+	assert_int_equal(rdma_connect(id, &p), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(client()->requests, before);
 	cm_id(id)->connect_len = IPC_PRIV_MAX;
 	assert_int_equal(rdma_connect(id, NULL), 0);
 	assert_int_equal(client()->last.cm_connect.param.priv_len, IPC_PRIV_MAX);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+/* ai_connect comes first. It is sent once: the next connection of the id has the program's private data only. */
+static void private_data_does_not_displace_that_of_the_address(void **state)
+{
+	struct rdma_conn_param p = { .private_data = "question", .private_data_len = 8 };
+	const struct ipc_conn_param *sent = &client()->last.cm_connect.param;
+	struct rdma_cm_id *id = resolved(ROUTED);
+
+	(void)state;
+	assert_int_equal(rdma_resolve_route(id, 2000), 0);
+	rdma_ack_cm_event(next(RDMA_CM_EVENT_ROUTE_RESOLVED));
+	cm_id(id)->connect_len = 5;
+	cm_id(id)->connect_data = (uint8_t *)strdup("route");
+	assert_int_equal(rdma_connect(id, &p), 0);
+	assert_int_equal(sent->priv_len, 13);
+	assert_memory_equal(sent->priv, "routequestion", 13);
+	assert_int_equal(rdma_connect(id, &p), 0);
+	assert_int_equal(sent->priv_len, 8);
+	assert_memory_equal(sent->priv, "question", 8);
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
@@ -313,6 +340,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(devices_that_cannot_all_be_opened_are_closed_again),
 		cmocka_unit_test(more_private_data_than_a_connection_carries),
+		cmocka_unit_test(private_data_does_not_displace_that_of_the_address),
 		cmocka_unit_test(one_request_makes_the_id_and_finds_its_device_and_route),
 		cmocka_unit_test(a_route_that_is_not_known_is_asked_for),
 		cmocka_unit_test(a_route_is_resolved_once_and_before_connect),

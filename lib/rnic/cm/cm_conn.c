@@ -94,6 +94,31 @@ static void timeout_keep(const struct rnic_cm_id *id, uint32_t qp_handle)
 		rnic_qp_timeout(id->s, qp_handle, id->opt.ack_timeout);
 }
 
+/* Puts ai_connect before the program's private data. False: a connection does not carry so much. */
+static bool connect_data_put(const struct rnic_cm_id *id, struct ipc_conn_param *to)
+{
+	if (id->connect_len == 0)
+		return true;
+	if (id->connect_len + to->priv_len > IPC_PRIV_MAX) {
+		rnic_complain("rnic: rdma_connect: ai_connect has %zu bytes, the private data %u, and a connection "
+			      "carries %u",
+			      id->connect_len, to->priv_len, IPC_PRIV_MAX);
+		return false;
+	}
+	memmove(to->priv + id->connect_len, to->priv, to->priv_len);
+	memcpy(to->priv, id->connect_data, id->connect_len);
+	to->priv_len = (uint16_t)(to->priv_len + id->connect_len);
+	return true;
+}
+
+/* The connection has been asked for: another rdma_connect() of the id sends no ai_connect. */
+static void connect_data_free(struct rnic_cm_id *id)
+{
+	free(id->connect_data);
+	id->connect_data = NULL;
+	id->connect_len = 0;
+}
+
 int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 {
 	struct rnic_cm_id *id = cm_id(rid);
@@ -124,22 +149,15 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	id->rnr_retry = p.rnr_retry_count;
 	id->retry_cnt = p.retry_count;
 	param_send(&m.cm_connect.param, id, &p);
-	if (p.private_data == NULL && id->connect_len > 0) {
-		if (id->connect_len > IPC_PRIV_MAX) {
-			rnic_complain("rnic: rdma_connect: ai_connect has %zu bytes, and a connection carries %u",
-				      (size_t)id->connect_len, IPC_PRIV_MAX);
-			return cm_ret(EINVAL);
-		}
-		m.cm_connect.param.priv_len = (uint16_t)id->connect_len;
-		memcpy(m.cm_connect.param.priv, id->connect_data, id->connect_len);
-	}
-	if (!priv_fits(id, "rdma_connect", m.cm_connect.param.priv_len, CM_PRIV_CONNECT))
+	if (!connect_data_put(id, &m.cm_connect.param) ||
+	    !priv_fits(id, "rdma_connect", m.cm_connect.param.priv_len, CM_PRIV_CONNECT))
 		return cm_ret(EINVAL);
 	id->active = true;
 	const uint32_t qp = m.cm_connect.qp;
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	if (rc != 0)
 		return cm_ret(rc);
+	connect_data_free(id);
 	timeout_keep(id, qp);
 	return cm_complete(id);
 }
