@@ -442,7 +442,7 @@ static uint32_t flows_send(struct rnicd_worker *w, struct rd_port *r)
 		pairs_go_on(r, p);
 		uint64_t due = rn_min_u64(udpr_tx_timer(&p->tx, w->now), udpr_rx_due(&p->rx, ACK_DELAY));
 
-		if (!more || p->tx.state == UDPR_LOST)
+		if (!more || p->tx.state == UDPR_LOST || (due == RN_NEVER && !rn_slist_empty(&p->full)))
 			due = w->now;
 		if (due == RN_NEVER && (due = idle_due(p)) <= w->now) {
 			r->drops.idle++;

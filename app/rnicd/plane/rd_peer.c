@@ -40,9 +40,13 @@ uint32_t rd_peer_numbers(struct rd_port *r, const struct pkt_addr *addr)
 
 void rd_peer_set_numbers(struct rd_port *r, const struct pkt_addr *addr, uint32_t numbers)
 {
-	for (struct rd_peer *p = *chain_of(r, addr); p != NULL; p = p->next)
-		if (pkt_addr_eq(&p->addr, addr))
-			p->numbers = (uint16_t)numbers;
+	for (struct rd_peer *p = *chain_of(r, addr); p != NULL; p = p->next) {
+		if (!pkt_addr_eq(&p->addr, addr) || p->numbers == numbers)
+			continue;
+		p->numbers = (uint16_t)numbers;
+		while (rd_unpark(&r->d, &p->full)) /* the pair may belong to another of the device's workers */
+			;
+	}
 	rd_fold_set_numbers(r, addr, numbers);
 }
 
@@ -56,7 +60,8 @@ void rd_peer_touch(struct rd_port *r, struct rd_peer *p)
 
 static bool peer_rests(const struct rd_peer *p, uint64_t now)
 {
-	return p->used && !p->touched && !udpr_tx_busy(&p->tx) && (!p->rx.open || now - p->rx.heard > PEER_REST_NS);
+	return p->used && !p->touched && !udpr_tx_busy(&p->tx) && rn_slist_empty(&p->full) &&
+	       (!p->rx.open || now - p->rx.heard > PEER_REST_NS);
 }
 
 void rd_peer_drop(struct rd_port *r, struct rd_peer *p)

@@ -22,7 +22,7 @@ struct rd_peer *rd_peer_find(struct rd_port *r, const struct pkt_addr *addr, uin
 struct rd_peer *rd_peer_take(struct rd_port *r, const struct pkt_addr *addr, uint32_t number, uint64_t now);
 /* Finds or makes this peer; NULL: all places are in use. */
 struct rd_peer *rd_peer_get(struct rd_port *r, const struct pkt_addr *addr, uint32_t number, uint64_t now);
-/* Forgets a peer, which has no packets on the way. */
+/* Forgets a peer, which has no packets on the way, and at which no pair waits. */
 void rd_peer_drop(struct rd_port *r, struct rd_peer *p);
 /*
  * Gives the flows to and from the peer memory for windows of more than RD_RING packets while they can use it, and takes
@@ -34,7 +34,10 @@ void rd_peer_touch(struct rd_port *r, struct rd_peer *p);
 
 /* How many workers the device at addr has, as its last COOKIE said; 0: not known. */
 uint32_t rd_peer_numbers(struct rd_port *r, const struct pkt_addr *addr);
-/* Notes how many workers the device at addr has; 0: forgets it. */
+/*
+ * Notes how many workers the device at addr has; 0: forgets it. If the number changes, all pairs that wait at peers of
+ * the device go on: each then finds the peer of its worker.
+ */
 void rd_peer_set_numbers(struct rd_port *r, const struct pkt_addr *addr, uint32_t numbers);
 
 /* How many more packets of pairs the peer's flow takes. Few packets wait in a flow; one place is left for an answer. */

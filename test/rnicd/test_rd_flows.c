@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pairs of reliable datagrams and the flows of a worker (plane/rd.c): pairs that wait for room in a flow go on. The
+ * peer is a device with two workers, which the test plays. The peer has the device's own address, so that frames to it
+ * lie in the worker's loop.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "control/rd_memory.h"
+#include "crc32c/crc32c.h"
+#include "eal.h"
+#include "plane/rd_peer.h"
+#include "rig.h"
+
+#define FRAMES    1024u
+#define PAIRS     64u
+#define WORKERS   2u /* of the peer */
+#define UD_PORT   4793u
+#define QKEY      0x1234u
+#define TURN      (10 * RN_NS_PER_US)
+#define ACK_DELAY (50 * RN_NS_PER_US)
+
+static struct rnicd_port port;
+static struct rnicd_port_cfg port_cfg;
+static struct rnicd_worker worker;
+static struct rig *rig;
+static struct rd_side side;
+static struct rd_port *rd;
+static struct udpr_rx flow[WORKERS]; /* the peer's ends */
+static bool came[WORKERS * PAIRS];   /* by the QPN of the peer: a segment has come */
+static const uint64_t peer_key[2] = { 1, 2 };
+
+static struct qp *qp(void) { return &rig->n[0].q[0].qp; }
+
+static int setup(void **state)
+{
+	struct rig_cfg c;
+
+	(void)state;
+	memset(&worker, 0, sizeof(worker));
+	memset(&port, 0, sizeof(port));
+	memset(flow, 0, sizeof(flow));
+	memset(came, 0, sizeof(came));
+	port_cfg = (struct rnicd_port_cfg){ .ip = pkt_addr_ip4(0x0a000002), .prefix_len = 24, .vlan = PKT_NO_VLAN };
+	port_cfg.ud_port = UD_PORT;
+	port.cfg = &port_cfg;
+	port.mtu = 1500;
+	port.pool = pool_for_test("frames", FRAMES - 1, 1536);
+	rnicd.port[0] = &port;
+	rnicd.n_ports = rnicd.n_workers = rnicd.cfg.n_workers = 1;
+	rnicd.cfg.user_share = 100;
+	rnicd.cfg.rd_idle_ns = 0;
+	worker.tx[0] = (struct port_tx){ .port = &port, .st = &port.stats[0], .wake = RN_NEVER };
+	worker.now = 100 * RN_NS_PER_S;
+	rig_defaults(&c);
+	rig = rig_new(&c);
+	rd = rd_memory(0, 0);
+	if (port.pool == NULL || rd == NULL)
+		return -1;
+	rd_port_join(&worker, rd);
+	rd->d.qp = &rig->n[0].ctx.rc.qp;
+	struct qp_attr a = rig_attr(&rig->n[0], 0);
+	a.many = true;
+	rc_destroy(&rig->n[0].ctx.rc, qp());
+	if (qp_init(qp(), &a) != QP_OK || rd_attach(qp(), &side, (struct rd_manner){ 0 }) != QP_OK)
+		return -1;
+	qp_set(qp(), &(struct qp_tune){ .access = QP_ACC_ALL, .qkey = QKEY, .rnr_ns = RN_NEVER });
+	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
+		if (rd_modify(&rd->d, qp(), (enum qp_state)s) != QP_OK)
+			return -1;
+	return 0;
+}
+
+/* All packets and pairs come back; the next case has the same memory (rd_memory). */
+static int teardown(void **state)
+{
+	(void)state;
+	rd_destroy(&rd->d, qp());
+	rig_free(rig);
+	while (worker.loop_head != worker.loop_tail)
+		rte_pktmbuf_free(worker.loop[worker.loop_head++ % WORKER_LOOP]);
+	for (uint32_t i = 0; i < rd_peers_ever(rd); i++)
+		if (rd->peer[i].used)
+			rd_peer_drop(rd, &rd->peer[i]);
+	uint32_t left = rte_mempool_in_use_count(port.pool);
+	rte_mempool_free(port.pool);
+	return left == 0 ? 0 : -1;
+}
+
+/* Posts a Send to this QPN of the peer. */
+static void post(uint32_t qpn)
+{
+	struct {
+		struct qp_wqe w;
+		struct qp_wqe_dest to;
+	} slots = { .w = { .wr_id = qpn, .op = QP_WR_SEND, .num_sge = 1, .slots = 2 },
+		    .to = { .qpn = qpn, .qkey = QKEY } };
+
+	memcpy(slots.to.addr, port_cfg.ip.b, sizeof(slots.to.addr));
+	slots.w.sge[0] = rig_sge(&rig->n[0], 0, 100);
+	spsc_prod_copy(&rig->n[0].q[0].sq, 0, &slots, sizeof(slots));
+	spsc_prod_publish(&rig->n[0].q[0].sq, 2);
+	rd_doorbell(&rd->d, qp());
+}
+
+/* Passes a header from the peer to the worker, as a frame. */
+static void answer(const struct udpr_hdr *h)
+{
+	struct pkt_flow f = { .l2 = { .vlan = PKT_NO_VLAN }, .src = port_cfg.ip, .dst = port_cfg.ip };
+	struct rte_mbuf *m = rte_pktmbuf_alloc(port.pool);
+	struct pkt p;
+
+	assert_non_null(m);
+	f.sport = f.dport = UD_PORT;
+	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *), *b = frame + ud_headers_len(&port);
+	uint32_t len = udpr_build(b, h);
+	udpl_crc_put(b, len, crc32c(0, b, len));
+	len += UDPL_CRC_LEN;
+	pkt_udp_build(frame, &f, len, pkt_sum(b, len), PKT_CSUM_FULL);
+	m->pkt_len = m->data_len = (uint16_t)(ud_headers_len(&port) + len);
+	assert_int_equal(pkt_parse(frame, m->data_len, m->pkt_len, &p), PKT_OK);
+	rd_port_input(&worker, &port, m, &p);
+}
+
+static void data_at_peer(const uint8_t *b, const struct udpr_hdr *h)
+{
+	struct udpr_rx *rx = &flow[h->dst_worker];
+	struct rd_hdr rh;
+
+	assert_int_equal(udpr_rx_open(rx, peer_key, "peer", 4, h, worker.now), UDPR_OK);
+	assert_int_equal(udpr_rx_data(rx, h, worker.now), UDPR_OK);
+	assert_true(rd_parse(b + h->body, h->body_len, &rh));
+	assert_int_equal(rd_number(rh.dst_qpn, WORKERS), h->dst_worker);
+	came[rh.dst_qpn] = true;
+}
+
+/* The peer gets what the worker has sent, and answers. */
+static void peer_turn(void)
+{
+	struct udpr_hdr h, out;
+	struct pkt p;
+
+	while (worker.loop_head != worker.loop_tail) {
+		struct rte_mbuf *m = worker.loop[worker.loop_head++ % WORKER_LOOP];
+		const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
+
+		assert_int_equal(pkt_parse(frame, m->data_len, m->pkt_len, &p), PKT_OK);
+		assert_int_equal(udpr_parse(frame + p.payload_off, p.payload_len, &h), UDPR_OK);
+		if (h.kind == UDPR_HELLO) {
+			udpr_cookie_make(peer_key, "peer", 4, &h, worker.now, &out);
+			out.number = WORKERS;
+			answer(&out);
+		} else {
+			assert_int_equal(h.kind, UDPR_DATA);
+			data_at_peer(frame + p.payload_off, &h);
+		}
+		rte_pktmbuf_free(m);
+	}
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		if (udpr_rx_due(&flow[i], ACK_DELAY) > worker.now)
+			continue;
+		udpr_rx_ack(&flow[i], worker.now, &out);
+		answer(&out);
+	}
+}
+
+static void turns(uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		(void)rd_port_turn(&worker);
+		peer_turn();
+		worker.now += TURN;
+		rd->d.qp->now = worker.now;
+	}
+}
+
+static void pairs_do_not_stay_with_the_first_worker_of_a_device_that_has_more(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < PAIRS; i++)
+		post(2 * i + 1); /* all for worker 1 */
+	turns(1000);
+	for (uint32_t i = 0; i < PAIRS; i++)
+		assert_true(came[2 * i + 1]);
+}
+
+static void peer_at_which_pairs_wait_is_not_forgotten(void **state)
+{
+	struct rd_pair *x;
+
+	(void)state;
+	rnicd.cfg.rd_idle_ns = RN_NS_PER_S;
+	struct rd_peer *p = rd_peer_get(rd, &port_cfg.ip, 0, worker.now);
+	assert_non_null(p);
+	for (uint32_t i = 0; i < PAIRS; i++)
+		post(2 * i);
+	while ((x = rd_pop(&rd->d)) != NULL)
+		rd_park(x, &p->full);
+	const uint32_t n_peers = rd->n_peers;
+	rd->n_peers = RD_PEERS; /* there is no place for another peer */
+	assert_null(rd_peer_get(rd, &port_cfg.ip, 1, worker.now));
+	rd->n_peers = n_peers;
+	assert_true(p->used);
+	const uint32_t packets = rd->packets_free;
+	rd->packets_free = 1; /* the pairs that go on find no packet */
+	rd_peer_touch(rd, p);
+	turns(2);
+	assert_true(p->used);
+	rd->packets_free = packets;
+	turns(1000);
+	for (uint32_t i = 0; i < PAIRS; i++)
+		assert_true(came[2 * i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(pairs_do_not_stay_with_the_first_worker_of_a_device_that_has_more,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(peer_at_which_pairs_wait_is_not_forgotten, setup, teardown),
+	};
+
+	if (!eal_for_test())
+		return 77;
+	return cmocka_run_group_tests_name("rd_flows", tests, NULL, NULL);
+}
