@@ -293,26 +293,35 @@ static bool posted(struct qp *qp)
 	       spsc_cons_avail(&qp->rq, qp->rq_done + 1) > qp->rq_done;
 }
 
-/* Flushes a portion; lists the queue pair while there is more. */
-static void flush_portion(struct qp_ctx *ctx, struct qp *qp)
+/* Flushes a portion, and adds its work requests to *count; lists the queue pair while there is more. */
+static void flush_portion(struct qp_ctx *ctx, struct qp *qp, uint32_t *count)
 {
 	const uint64_t before = ctx->stats.flushed;
 
 	flush_sq(ctx, qp, FLUSH_PORTION, QP_WC_WR_FLUSH_ERR);
 	flush_rq(ctx, qp, FLUSH_PORTION);
-	ctx->flushed += (uint32_t)(ctx->stats.flushed - before);
+	*count += (uint32_t)(ctx->stats.flushed - before);
 	if (posted(qp))
 		rn_list_push_back(&ctx->flushing, &qp->flush_link);
+}
+
+/* The counts begin anew with each turn. In a turn, qp_flush() may be called often. */
+static void look_turn(struct qp_ctx *ctx)
+{
+	if (ctx->flush_turn == ctx->now)
+		return;
+	ctx->flush_turn = ctx->now;
+	ctx->flushed = ctx->flushed_late = 0;
 }
 
 void qp_flush_on(struct qp_ctx *ctx)
 {
 	struct qp *qp;
 
-	ctx->flushed = 0;
-	while (ctx->flushed < FLUSH_TURN && (qp = rn_list_pop(&ctx->flushing, struct qp, flush_link)) != NULL)
-		flush_portion(ctx, qp);
-	ctx->flushed = 0;
+	look_turn(ctx);
+	while (ctx->flushed_late < FLUSH_TURN && !qp_ctx_full(ctx) &&
+	       (qp = rn_list_pop(&ctx->flushing, struct qp, flush_link)) != NULL)
+		flush_portion(ctx, qp, &ctx->flushed_late);
 }
 
 void qp_target_clear(struct qp_ctx *ctx, struct qp *qp)
@@ -335,6 +344,7 @@ void qp_enter_error(struct qp_ctx *ctx, struct qp *qp)
 {
 	const uint64_t before = ctx->stats.flushed;
 
+	look_turn(ctx);
 	qp_set_state(qp, QP_S_ERR);
 	/* Pairs with the fence in librnic's recv_posted(): this flush finds a receive, or the poster sees ERR. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -343,7 +353,7 @@ void qp_enter_error(struct qp_ctx *ctx, struct qp *qp)
 	ctx->flushed += (uint32_t)(ctx->stats.flushed - before);
 	if (!rn_link_linked(&qp->flush_link)) { /* a listed QP is flushed in qp_flush_on() */
 		if (ctx->flushed < FLUSH_TURN)
-			flush_portion(ctx, qp);
+			flush_portion(ctx, qp, &ctx->flushed);
 		else
 			rn_list_push_back(&ctx->flushing, &qp->flush_link);
 	}

@@ -10,7 +10,8 @@
  *	the carriers' turns: received segments, doorbells, timers, segments to send
  *	qp_flush(ctx)			completions become visible, notifications are decided
  *	take ctx->fx[0..n_fx), then qp_drained(ctx)
- * Whenever qp_ctx_full(ctx) between two calls: the last line first.
+ *	once more if qp_flush_left(ctx)
+ * Whenever qp_ctx_full(ctx) between two calls: the last three lines first.
  *
  * Threads: a ctx belongs to one worker; so does a QP while the worker knows it. Functions marked "control thread" may
  * run elsewhere on objects that no worker knows yet (or any more).
@@ -240,8 +241,11 @@ void qp_burst(struct qp_ctx *ctx, uint32_t frames);
  */
 void qp_flush_received(struct qp_ctx *ctx);
 
-/* Publishes completions, releases queue slots, raises QP_FX_CQ_NOTIFY. */
+/* Publishes completions, releases queue slots, raises QP_FX_CQ_NOTIFY as far as there is room for effects. */
 void qp_flush(struct qp_ctx *ctx);
+
+/* Whether a QP_FX_CQ_NOTIFY found no room: once the effects have been taken, the next qp_flush raises the effect. */
+static inline bool qp_flush_left(const struct qp_ctx *ctx);
 
 /* Call after the effects have been taken. */
 static inline void qp_drained(struct qp_ctx *ctx);
@@ -326,17 +330,20 @@ struct qp_stream {
 struct qp_ctx {
 	uint64_t now;    /* written by the worker */
 	uint32_t worker; /* the worker's number, < QP_MAX_WORKERS: which ring of each CQ is its own */
-	uint32_t n_fx, n_dirty_cq, n_dirty_qp;
+	uint32_t n_fx, n_dirty_qp;
 	struct qp_stats stats;
 	struct qp_fx fx[QP_FX_MAX];
-	struct qp_cq *dirty_cq[QP_DIRTY_MAX];
+	struct rn_list dirty_cq; /* struct qp_cq_ring, by link: CQs to publish, or whose client is to be notified */
 	struct qp *dirty_qp[QP_DIRTY_MAX];
 	struct rn_list flushing; /* QPs in ERR with more to flush in a later portion, by flush_link */
-	uint32_t flushed;        /* work requests flushed in this turn as soon as they failed */
+	uint64_t flush_turn;     /* `now` of the turn of which the next two count work requests that were flushed ... */
+	uint32_t flushed;        /* ... as soon as they failed */
+	uint32_t flushed_late;   /* ... in qp_flush_on() */
 	struct rn_list targets;  /* XRC targets here that still use a shared receive queue or a PD, by xrc_link */
 	struct qp_stream stream;
 };
 
+static inline bool qp_flush_left(const struct qp_ctx *ctx) { return !rn_list_empty(&ctx->dirty_cq); }
 static inline void qp_drained(struct qp_ctx *ctx) { ctx->n_fx = 0; }
 static inline bool qp_ctx_full(const struct qp_ctx *ctx) { return ctx->n_fx + QP_FX_PER_CALL > QP_FX_MAX; }
 static inline enum qp_state qp_get_state(const struct qp *qp)

@@ -49,23 +49,24 @@ void qp_cq_fail(struct qp_ctx *ctx, struct qp_cq *cq)
 void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq)
 {
 	struct qp_cq_ring *r = &cq->ring[ctx->worker];
-	bool solicited = r->solicited;
 
-	r->dirty = false;
-	if (r->pending == 0)
-		return;
 	qp_place_settle(ctx);
 	spsc_prod_publish(&r->prod, r->pending);
 	r->pending = 0;
-	r->solicited = false;
 	/*
 	 * Full fence: the client arms, then looks once more at the ring; we publish, then look whether the CQ is armed.
 	 */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	uint32_t armed = __atomic_load_n(&cq->shm->armed, __ATOMIC_RELAXED);
-	if (rn_likely(armed == QP_CQ_UNARMED) || (armed == QP_CQ_ARM_SOLICITED && !solicited))
+	const bool tell = rn_unlikely(armed != QP_CQ_UNARMED) && (armed != QP_CQ_ARM_SOLICITED || r->solicited);
+
+	if (tell && ctx->n_fx == QP_FX_MAX) { /* the CQ stays armed: nothing but the effect wakes the client */
+		qp_cq_list(ctx, r);
 		return;
-	if (__atomic_exchange_n(&cq->shm->armed, QP_CQ_UNARMED, __ATOMIC_ACQ_REL) != QP_CQ_UNARMED)
+	}
+	rn_list_remove(&ctx->dirty_cq, &r->link);
+	r->solicited = false;
+	if (tell && __atomic_exchange_n(&cq->shm->armed, QP_CQ_UNARMED, __ATOMIC_ACQ_REL) != QP_CQ_UNARMED)
 		qp_fx_add(ctx, QP_FX_CQ_NOTIFY, cq->owner);
 }
 
@@ -97,3 +98,5 @@ void qp_cq_change(struct qp_ctx *ctx, struct qp_cq *cq, const struct spsc_prod r
 	spsc_prod_publish(&to, left - r->pending);
 	r->prod = to;
 }
+
+void qp_cq_leave(struct qp_ctx *ctx, struct qp_cq *cq) { rn_list_remove(&ctx->dirty_cq, &cq->ring[ctx->worker].link); }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/rn_list.h"
 #include "wqe/qp_wqe.h"
 #include "ring/spsc.h"
 
@@ -19,9 +20,9 @@
 
 struct qp_cq_ring {
 	struct spsc_prod prod RN_ALIGNED(RN_CACHE_LINE);
-	uint32_t pending; /* entries written and not yet published */
-	bool solicited;   /* one of the pending entries is solicited */
-	bool dirty;       /* on the worker's list of CQs to publish */
+	uint32_t pending;    /* entries written and not yet published */
+	bool solicited;      /* an entry that is pending, or that the client is not notified of yet, is solicited */
+	struct rn_link link; /* in the worker's list of CQs to publish */
 };
 
 struct qp_cq {
@@ -58,5 +59,11 @@ RN_NODISCARD enum spsc_verdict qp_cq_init(struct qp_cq *cq, const struct qp_cq_a
 struct qp_ctx;
 RN_NODISCARD enum spsc_verdict qp_cq_rings(const struct qp_cq_attr *a, struct spsc_prod ring[QP_MAX_WORKERS]);
 void qp_cq_change(struct qp_ctx *ctx, struct qp_cq *cq, const struct spsc_prod ring[QP_MAX_WORKERS]);
+
+/*
+ * Takes the CQ off the worker's list; what is not published is lost. Needed before the memory of the CQ is used anew
+ * unless qp_flush() has run, and qp_flush_left() is false, since the CQ's last entry.
+ */
+void qp_cq_leave(struct qp_ctx *ctx, struct qp_cq *cq);
 
 #endif

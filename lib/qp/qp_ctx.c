@@ -38,6 +38,12 @@ void qp_list_qp(struct qp_ctx *ctx, struct qp *qp)
 	ctx->dirty_qp[ctx->n_dirty_qp++] = qp;
 }
 
+static void publish_cqs(struct qp_ctx *ctx)
+{
+	rn_list_each(struct qp_cq_ring, r, &ctx->dirty_cq, link)
+		qp_cq_publish(ctx, rn_container_of(r - ctx->worker, struct qp_cq, ring[0]));
+}
+
 static void publish(struct qp_ctx *ctx)
 {
 	/* Slots are released before completions: a client that has seen a completion finds room to post. */
@@ -46,9 +52,7 @@ static void publish(struct qp_ctx *ctx)
 		qp_release(ctx->dirty_qp[i]);
 	}
 	ctx->n_dirty_qp = 0;
-	for (uint32_t i = 0; i < ctx->n_dirty_cq; i++)
-		qp_cq_publish(ctx, ctx->dirty_cq[i]);
-	ctx->n_dirty_cq = 0;
+	publish_cqs(ctx);
 }
 
 void qp_flush_received(struct qp_ctx *ctx)
@@ -60,7 +64,7 @@ void qp_flush_received(struct qp_ctx *ctx)
 void qp_flush(struct qp_ctx *ctx)
 {
 	qp_place_settle(ctx);
-	if (rn_unlikely(ctx->flushed != 0 || !rn_list_empty(&ctx->flushing)))
+	if (rn_unlikely(!rn_list_empty(&ctx->flushing)))
 		qp_flush_on(ctx);
 	publish(ctx);
 }

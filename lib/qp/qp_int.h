@@ -83,7 +83,18 @@ void qp_list_qp(struct qp_ctx *ctx, struct qp *qp);
 /* qp_cq.c */
 /* The ring of this worker is full or corrupt: the CQ takes no more entries. */
 RN_COLD void qp_cq_fail(struct qp_ctx *ctx, struct qp_cq *cq);
+/*
+ * Publishes the CQ's completions, and decides whether to notify the client. If there is no room for the effect, the CQ
+ * stays on the worker's list.
+ */
 void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq);
+
+/* The next qp_flush() shall publish this worker's ring of a CQ. */
+static inline void qp_cq_list(struct qp_ctx *ctx, struct qp_cq_ring *r)
+{
+	if (rn_unlikely(!rn_link_linked(&r->link)))
+		rn_list_push_back(&ctx->dirty_cq, &r->link);
+}
 
 #define QP_CQE_AHEAD 4u /* completions: the cache line behind the next one is fetched while an entry is written */
 
@@ -126,19 +137,12 @@ static inline __attribute__((always_inline)) bool qp_cq_push(struct qp_ctx *ctx,
 	r->pending++;
 	r->solicited |= cqe->solicited != 0;
 	ctx->stats.cqes++;
-	if (rn_likely(r->dirty))
-		return true;
-	if (rn_unlikely(ctx->n_dirty_cq == QP_DIRTY_MAX)) {
-		qp_cq_publish(ctx, cq);
-		return true;
-	}
-	r->dirty = true;
-	ctx->dirty_cq[ctx->n_dirty_cq++] = cq;
+	qp_cq_list(ctx, r);
 	return true;
 }
 
 /* qp.c */
-/* Goes on flushing the listed queue pairs, as much as one turn may. */
+/* Goes on flushing the listed queue pairs, as much as one turn may, and as far as there is room for effects. */
 void qp_flush_on(struct qp_ctx *ctx);
 void qp_flush_work(struct qp_ctx *ctx, struct qp *qp, struct qp_work *k);
 void qp_release(struct qp *qp);

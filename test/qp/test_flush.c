@@ -30,6 +30,7 @@ static struct {
 	struct qp qp[QPS];
 	uint64_t sq_off;
 	struct spsc_cons client; /* the client's end of the CQ */
+	struct qp_cq own[QPS];   /* own_queues(): a small CQ for each queue pair */
 } t;
 
 static uint64_t round_up(uint64_t n) { return (n + 4095) & ~UINT64_C(4095); }
@@ -103,6 +104,7 @@ static uint64_t turn(void)
 {
 	uint64_t before = t.ctx.stats.flushed;
 
+	t.ctx.now++;
 	qp_flush(&t.ctx);
 	return t.ctx.stats.flushed - before;
 }
@@ -193,6 +195,128 @@ static void who_leaves_is_on_no_list(void **state)
 	assert_int_equal(turn(), 0);
 }
 
+static void flushing_often_in_one_turn_flushes_no_more(void **state)
+{
+	(void)state;
+	post(SLOTS);
+	const uint64_t before = t.ctx.stats.flushed;
+	t.ctx.now++;
+	for (uint32_t i = 0; i < QPS; i++) {
+		qp_enter_error(&t.ctx, &t.qp[i]);
+		qp_flush(&t.ctx); /* as a worker whose list of effects is full */
+	}
+	assert_in_range(t.ctx.stats.flushed - before, 1, TURN + 512);
+	assert_int_not_equal(turn(), 0);
+}
+
+/* ---- effects that find no room ---- */
+
+#define OWN_CQE   4u
+#define OWN_OWNER 1000u
+
+/* Gives each queue pair, which is in ERR then, a completion queue of its own. */
+static void own_queues(void)
+{
+	const uint64_t size = round_up(4096 + spsc_size(OWN_CQE, QP_CQE_SIZE)), at = REGION - QPS * size;
+
+	for (uint32_t i = 0; i < QPS; i++) {
+		const struct qp_cq_attr c = { .owner = OWN_OWNER + i,
+					      .region = t.region,
+					      .region_size = REGION,
+					      .shm_off = at + i * size,
+					      .ring_off = at + i * size + 4096,
+					      .ring_stride = spsc_size(OWN_CQE, QP_CQE_SIZE),
+					      .workers = 1,
+					      .cqe = OWN_CQE };
+		assert_int_equal(qp_cq_init(&t.own[i], &c), SPSC_OK);
+		t.qp[i].scq = t.qp[i].rcq = &t.own[i];
+	}
+}
+
+/* Takes all effects. Marks the owners of those with this type, each of which must have one. Returns their number. */
+static uint32_t take(enum qp_fx_type type, bool seen[QPS])
+{
+	uint32_t n = 0;
+
+	assert_true(t.ctx.n_fx <= QP_FX_MAX);
+	for (uint32_t i = 0; i < t.ctx.n_fx; i++) {
+		if (t.ctx.fx[i].type != type)
+			continue;
+		assert_in_range(t.ctx.fx[i].owner, OWN_OWNER, OWN_OWNER + QPS - 1);
+		assert_false(seen[t.ctx.fx[i].owner - OWN_OWNER]);
+		seen[t.ctx.fx[i].owner - OWN_OWNER] = true;
+		n++;
+	}
+	qp_drained(&t.ctx);
+	return n;
+}
+
+/* As many effects as there may be before a call. They are of no queue. */
+static void fill_effects(void)
+{
+	t.ctx.n_fx = QP_FX_MAX - QP_FX_PER_CALL;
+	assert_false(qp_ctx_full(&t.ctx));
+	memset(t.ctx.fx, 0, sizeof(t.ctx.fx));
+}
+
+static void armed_queue_is_notified_though_effects_have_no_room(void **state)
+{
+	bool seen[QPS] = { false };
+	uint32_t told = 0;
+
+	(void)state;
+	own_queues();
+	for (uint32_t i = 0; i < QPS; i++)
+		t.own[i].shm->armed = i % 2 != 0 ? QP_CQ_ARM_ANY : QP_CQ_ARM_SOLICITED;
+	post(1);
+	t.ctx.now++;
+	fill_effects();
+	for (uint32_t i = 0; i < QPS; i++)
+		qp_enter_error(&t.ctx, &t.qp[i]);
+	qp_flush(&t.ctx);
+	for (uint32_t i = 0; i < QPS; i++) /* all completions can be seen */
+		assert_int_equal(((struct spsc_hdr *)(void *)t.own[i].ring[0].prod.hdr)->prod, 1);
+	for (uint32_t calls = 0; calls < 10; calls++) {
+		told += take(QP_FX_CQ_NOTIFY, seen);
+		if (!qp_flush_left(&t.ctx))
+			break;
+		qp_flush(&t.ctx);
+	}
+	assert_int_equal(told, QPS);
+	assert_false(qp_flush_left(&t.ctx));
+}
+
+static void late_flush_waits_for_room_for_its_effects(void **state)
+{
+	static struct qp_wr wr[TURN / 2];
+	static struct qp_work k;
+	static struct qp_msgs m;
+	bool seen[QPS] = { false };
+	uint32_t told = 0;
+
+	(void)state;
+	own_queues();
+	t.qp[0].scq = &t.cq;
+	memset(wr, 0, sizeof(wr));
+	k = (struct qp_work){ .wr = wr, .wr_mask = TURN / 2 - 1, .wr_tail = TURN / 2 };
+	m = (struct qp_msgs){ .qp = &t.qp[0], .work = &k };
+	t.ctx.now++;
+	t.qp[0].msgs = &m;
+	qp_enter_error(&t.ctx, &t.qp[0]); /* the turn flushes no more at once */
+	t.qp[0].msgs = NULL;
+	post(OWN_CQE + 1); /* more than the CQs take */
+	for (uint32_t i = 0; i < QPS; i++)
+		qp_enter_error(&t.ctx, &t.qp[i]);
+	fill_effects();
+	for (uint32_t turns = 0; turns < 2 * QPS; turns++) {
+		(void)turn();
+		told += take(QP_FX_CQ_ERROR, seen);
+		fill_effects();
+	}
+	assert_int_equal(told, QPS - 1);
+	assert_true(rn_list_empty(&t.ctx.flushing));
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, make, unmake)
@@ -201,6 +325,9 @@ int main(void)
 		T(work_under_way_counts_in_the_turn),
 		T(what_is_flushed_late_comes_in_order_and_whole),
 		T(who_leaves_is_on_no_list),
+		T(flushing_often_in_one_turn_flushes_no_more),
+		T(armed_queue_is_notified_though_effects_have_no_room),
+		T(late_flush_waits_for_room_for_its_effects),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,7 +69,8 @@ static bool tell_all(struct rnicd_worker *w)
 	return true;
 }
 
-bool worker_effects(struct rnicd_worker *w)
+/* Flushes, and carries out the effects. False: the control thread's queue is full. */
+static bool flush_once(struct rnicd_worker *w)
 {
 	struct rc_tcp_ctx *ctx = &w->tcp;
 
@@ -87,4 +88,14 @@ bool worker_effects(struct rnicd_worker *w)
 		rte_pktmbuf_free(mbuf_of_ref(ctx->refs[i]));
 	rc_tcp_drained(ctx);
 	return true;
+}
+
+bool worker_effects(struct rnicd_worker *w)
+{
+	bool room;
+
+	do
+		room = flush_once(w);
+	while (room && qp_flush_left(&w->tcp.rc.qp)); /* commands end CQs, so none may be left on the list then */
+	return room;
 }

@@ -327,6 +327,7 @@ void stream_iwarp_free(struct rnicd_worker *w, struct stream *s)
 		rn_list_remove(&x->touched, &s->touched);
 	if (i->ready) {
 		rc_destroy(&x->tcp.rc, &i->qp);
+		qp_cq_leave(&x->tcp.rc.qp, &i->handle);
 		(void)qp_mr_dereg(&x->dev, i->stag);
 		(void)qp_mr_dereg(&x->dev, i->window);
 	}

@@ -71,7 +71,8 @@ static bool tell_all(void)
 	return true;
 }
 
-bool ks_effects(void)
+/* Flushes, and carries out the effects. False: the control thread's queue is full. */
+static bool ks_flush_once(void)
 {
 	struct rc_ctx *ctx = &ks.rc;
 
@@ -87,6 +88,16 @@ bool ks_effects(void)
 	}
 	rc_drained(ctx);
 	return true;
+}
+
+bool ks_effects(void)
+{
+	bool room;
+
+	do
+		room = ks_flush_once();
+	while (room && qp_flush_left(&ks.rc.qp)); /* commands end CQs, so none may be left on the list then */
+	return room;
 }
 
 void ks_conn_requested(struct ks_conn *c)
