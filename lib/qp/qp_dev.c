@@ -41,7 +41,7 @@ void qp_dev_stir(struct qp_dev *dev, uint64_t random) { rn_rng_seed(&dev->rng, r
 
 static bool attr_good(const struct qp_mr_attr *a)
 {
-	uint64_t sum = 0;
+	uint64_t end = 0;
 
 	if (a->npieces == 0) /* a null region */
 		return a->iova == 0 && a->len == UINT64_MAX && a->rights == QP_ACC_LOCAL_WRITE;
@@ -50,11 +50,11 @@ static bool attr_good(const struct qp_mr_attr *a)
 	if (a->iova > UINT64_MAX - (a->len - 1))
 		return false;
 	for (uint32_t i = 0; i < a->npieces; i++) {
-		if (a->pieces[i].len == 0 || a->pieces[i].len > a->len - sum)
+		if (a->pieces[i].end <= end)
 			return false;
-		sum += a->pieces[i].len;
+		end = a->pieces[i].end;
 	}
-	return sum == a->len;
+	return end == a->len;
 }
 
 /* A worker that read the old word must not take new fields for old ones: the generation moves first. */
@@ -300,9 +300,25 @@ static enum qp_mr_verdict null_slices(const struct qp_piece two[2], const struct
 	for (uint32_t left = a->len; left > 0; left -= out[*n - 1].len) {
 		if (*n == max)
 			return QP_MR_TOO_MANY;
-		out[(*n)++] = (struct rn_iov){ .base = p->base, .len = (uint32_t)rn_min_u64(left, p->len) };
+		out[(*n)++] = (struct rn_iov){ .base = p->base, .len = (uint32_t)rn_min_u64(left, p->end) };
 	}
 	return QP_MR_OK;
+}
+
+/* The piece of a region's list in which the byte at `off` lies. */
+static uint32_t piece_at(const struct entry *e, uint64_t off)
+{
+	uint32_t from = 0, upto = e->npieces - 1;
+
+	while (from < upto) {
+		const uint32_t mid = from + (upto - from) / 2;
+
+		if (e->pieces[mid].end > off)
+			upto = mid;
+		else
+			from = mid + 1;
+	}
+	return from;
 }
 
 /* The slices of an access that begins `off` bytes into a region. */
@@ -320,19 +336,16 @@ static inline enum qp_mr_verdict entry_slices(const struct entry *e, uint64_t of
 	}
 	if (e->npieces == 0)
 		return null_slices(e->pieces, a, out, max, n);
-	for (uint32_t i = 0; len > 0 && i < e->npieces; i++) {
+	for (uint32_t i = piece_at(e, off); len > 0 && i < e->npieces; i++) {
 		const struct qp_piece *p = &e->pieces[i];
+		const uint64_t begin = i > 0 ? p[-1].end : 0;
 
-		if (off >= p->len) {
-			off -= p->len;
-			continue;
-		}
 		if (*n == max)
 			return QP_MR_TOO_MANY;
-		uint32_t take = (uint32_t)rn_min_u64(p->len - off, len);
-		out[(*n)++] = (struct rn_iov){ .base = p->base + off, .len = take };
+		uint32_t take = (uint32_t)rn_min_u64(p->end - off, len);
+		out[(*n)++] = (struct rn_iov){ .base = p->base + (off - begin), .len = take };
 		len -= take;
-		off = 0;
+		off += take;
 	}
 	return QP_MR_OK;
 }

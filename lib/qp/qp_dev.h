@@ -42,10 +42,14 @@ enum qp_mr_verdict {
 	QP_MR_BAD_ATTR    /* register: pieces do not add up, wrong rights, range wraps; bind: not with this window */
 };
 
-/* A run of bytes in this process. */
+/*
+ * A run of bytes in this process: the part of a region between the end of the piece before, or the region's begin, and
+ * `end`. So an access finds its first piece in a list by bisection.
+ */
 struct qp_piece {
 	uint8_t *base;
-	uint64_t len; /* bytes */
+	uint64_t
+		end; /* bytes of the region up to the last one of this piece, inclusive; of a single piece: its length */
 };
 
 enum qp_entry_kind { QP_ENTRY_FREE = 0, QP_ENTRY_MR, QP_ENTRY_MW_1, QP_ENTRY_MW_2 };
@@ -94,14 +98,14 @@ struct qp_mr_attr {
 	uint32_t pd;
 	uint32_t rights;
 	uint64_t iova;
-	uint64_t len;                  /* bytes; the sum of the pieces */
+	uint64_t len;                  /* bytes; the end of the last piece */
 	const struct qp_piece *pieces; /* a single piece is copied; a list stays the caller's until after qp_mr_dereg */
 	uint32_t npieces;
 };
 
 /*
  * A null region has npieces 0, but two pieces of the caller's: where its bytes are read from (zeros) and where they are
- * written to. Every tagged offset lies in it. It has no remote rights.
+ * written to, each with its length as `end`. Every tagged offset lies in it. It has no remote rights.
  */
 #define QP_NULL_MR(domain, two) \
 	((struct qp_mr_attr){ .pd = (domain), .rights = QP_ACC_LOCAL_WRITE, .len = UINT64_MAX, .pieces = (two) })

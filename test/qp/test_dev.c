@@ -22,8 +22,7 @@ static uint32_t reg(uint64_t iova, const struct qp_piece *p, uint32_t n, uint32_
 	struct qp_mr_attr a = { .pd = 1, .rights = rights, .iova = iova, .pieces = p, .npieces = n };
 	uint32_t stag = 0;
 
-	for (uint32_t i = 0; i < n; i++)
-		a.len += p[i].len;
+	a.len = p[n - 1].end;
 	assert_int_equal(qp_mr_reg(&dev, &a, &stag), QP_MR_OK);
 	return stag;
 }
@@ -90,7 +89,7 @@ static void last_offset(void **state)
 
 static void pieces(void **state)
 {
-	const struct qp_piece p[] = { { mem + 4000, 10 }, { mem, 1 }, { mem + 100, 500 }, { mem + 2000, 3 } };
+	const struct qp_piece p[] = { { mem + 4000, 10 }, { mem, 11 }, { mem + 100, 511 }, { mem + 2000, 514 } };
 	uint32_t s = reg(1000, p, 4, QP_ACC_ALL), n;
 	struct qp_access a = { .pd = 1, .stag = s, .to = 1005, .len = 20 };
 	struct rn_iov out[4];
@@ -114,6 +113,35 @@ static void pieces(void **state)
 	assert_int_equal(qp_mr_slices(&dev, &a, out, 4, &n), QP_MR_BAD_BOUNDS);
 }
 
+/* A client may have many pieces of a page, and post accesses to the last one: no access reads the whole list. */
+static void a_long_list_of_pieces_is_not_walked(void **state)
+{
+	const uint32_t n = 65536;
+	struct qp_piece *p = mmap(NULL, n * sizeof(*p), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct qp_access a = { .pd = 1, .len = 2 };
+	struct rn_iov out[2];
+	uint32_t k;
+
+	(void)state;
+	assert_ptr_not_equal(p, MAP_FAILED);
+	for (uint32_t i = 0; i < n; i++)
+		p[i] = (struct qp_piece){ mem + i % 4096, i + 1 };
+	a.stag = reg(0, p, n, QP_ACC_ALL);
+	for (uint32_t i = 0; i < n - 1; i += 97) {
+		a.to = i;
+		assert_int_equal(qp_mr_slices(&dev, &a, out, 2, &k), QP_MR_OK);
+		assert_int_equal(k, 2);
+		assert_ptr_equal(out[0].base, mem + i % 4096);
+		assert_ptr_equal(out[1].base, mem + (i + 1) % 4096);
+	}
+	/* the search for the last bytes must not read the first quarter */
+	assert_int_equal(mprotect(p, n / 4 * sizeof(*p), PROT_NONE), 0);
+	a.to = n - 2;
+	assert_int_equal(qp_mr_slices(&dev, &a, out, 2, &k), QP_MR_OK);
+	assert_ptr_equal(out[1].base, mem + (n - 1) % 4096);
+	munmap(p, n * sizeof(*p));
+}
+
 static void rights_and_domains(void **state)
 {
 	const struct qp_piece p = { mem, 64 };
@@ -132,7 +160,7 @@ static void rights_and_domains(void **state)
 
 static void bad_registrations(void **state)
 {
-	const struct qp_piece p[] = { { mem, 64 }, { mem, 64 } }, none = { mem, 0 };
+	const struct qp_piece p[] = { { mem, 64 }, { mem, 128 } }, none = { mem, 0 };
 	const struct qp_piece huge[] = { { mem, UINT64_MAX }, { mem, 2 } };
 	struct qp_mr_attr a = { .pd = 1, .len = 128, .pieces = p, .npieces = 2 };
 	uint32_t s;
@@ -146,7 +174,7 @@ static void bad_registrations(void **state)
 	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
 	a = (struct qp_mr_attr){ .pieces = p, .npieces = 0 };
 	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
-	a = (struct qp_mr_attr){ .len = 1, .pieces = huge, .npieces = 2 }; /* the sum of the lengths wraps to 1 */
+	a = (struct qp_mr_attr){ .len = 1, .pieces = huge, .npieces = 2 }; /* the second piece ends before the first */
 	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
 	a = (struct qp_mr_attr){ .len = 64, .pieces = p, .npieces = 1, .rights = QP_ACC_ZERO_BASED };
 	assert_int_equal(qp_mr_reg(&dev, &a, &s), QP_MR_BAD_ATTR);
@@ -335,7 +363,7 @@ static uint8_t region[65536] RN_ALIGNED(64);
 
 static void a_region_is_changed_under_its_stag(void **state)
 {
-	const struct qp_piece p = { mem, 4096 }, q[2] = { { mem, 1024 }, { mem + 4096, 1024 } };
+	const struct qp_piece p = { mem, 4096 }, q[2] = { { mem, 1024 }, { mem + 4096, 2048 } };
 	struct qp_mr_attr a = {
 		.pd = 1, .rights = QP_ACC_REMOTE_WRITE, .iova = 0x20000, .len = 2048, .pieces = q, .npieces = 2
 	};
@@ -483,6 +511,7 @@ int main(void)
 		cmocka_unit_test_setup(bounds, make),
 		cmocka_unit_test_setup(last_offset, make),
 		cmocka_unit_test_setup(pieces, make),
+		cmocka_unit_test_setup(a_long_list_of_pieces_is_not_walked, make),
 		cmocka_unit_test_setup(rights_and_domains, make),
 		cmocka_unit_test_setup(bad_registrations, make),
 		cmocka_unit_test_setup(a_stale_stag_names_nothing, make),

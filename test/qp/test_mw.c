@@ -20,7 +20,7 @@ static uint8_t mem[8192];
 
 static uint32_t reg(uint32_t rights)
 {
-	const struct qp_piece p[] = { { mem, 4096 }, { mem + 4096, 4096 } };
+	const struct qp_piece p[] = { { mem, 4096 }, { mem + 4096, 8192 } };
 	const struct qp_mr_attr a = {
 		.pd = PD, .rights = rights, .iova = 0x10000, .len = 8192, .pieces = p, .npieces = 2
 	};

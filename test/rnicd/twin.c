@@ -150,7 +150,7 @@ static bool make(struct twin *t, uint32_t port)
 	if (t->queues == MAP_FAILED || t->arena == MAP_FAILED)
 		return false;
 	qp_dev_init(&t->dev, t->mr, RN_ARRAY_LEN(t->mr), 1234);
-	struct qp_piece piece = { .base = t->arena, .len = TWIN_ARENA };
+	struct qp_piece piece = { .base = t->arena, .end = TWIN_ARENA };
 	struct qp_mr_attr mr = { .pd = PD, .rights = QP_ACC_ALL, .len = TWIN_ARENA, .pieces = &piece, .npieces = 1 };
 	struct qp_cq_attr cq = { .region = t->queues,
 				 .region_size = QUEUES,

@@ -13,6 +13,7 @@
 #define PIECES_MAX  65536u
 #define PAGE        UINT64_C(4096)
 #define PORTION_MAX (UINT64_C(4) << 20) /* bytes touched in one turn */
+#define PORTION_N   256u                /* pieces touched in one turn: each takes a system call */
 
 /* The memory behind null regions (ibv_alloc_null_mr): reads come from zeros, writes go to sink. All workers write into
  * sink at the same time, and nobody reads it. */
@@ -208,18 +209,24 @@ static void register_now(struct client *c)
 	}
 }
 
+static uint64_t piece_len(const struct client_mr_job *j, uint32_t i)
+{
+	return j->piece[i].end - (i > 0 ? j->piece[i - 1].end : 0);
+}
+
 static void client_mr_go_on(struct loop_timer *t)
 {
 	struct client *c = rn_container_of(t, struct client, timer);
 	struct client_mr_job *j = c->job;
 	uint64_t left = PORTION_MAX;
+	const uint32_t upto = rn_min_u32(j->npieces, j->at + PORTION_N);
 
 	if (c->state == CLIENT_DYING) {
 		client_mr_refuse(c, 0, "");
 		return;
 	}
-	while (j->at < j->npieces && left > 0) {
-		uint64_t n = rn_min_u64(left, j->piece[j->at].len - j->at_off);
+	while (j->at < upto && left > 0) {
+		const uint64_t len = piece_len(j, j->at), n = rn_min_u64(left, len - j->at_off);
 		int rc = ipc_region_prefault(j->piece[j->at].base + j->at_off, n);
 		if (rc != 0) {
 			client_mr_refuse(
@@ -230,7 +237,7 @@ static void client_mr_go_on(struct loop_timer *t)
 		}
 		left -= n;
 		j->at_off += n;
-		if (j->at_off == j->piece[j->at].len) {
+		if (j->at_off == len) {
 			j->at++;
 			j->at_off = 0;
 		}
@@ -281,7 +288,7 @@ static uint64_t page_bytes(const struct client_mr_job *j)
 	for (uint32_t i = 0; i < j->npieces; i++) {
 		const uintptr_t first = (uintptr_t)j->piece[i].base / PAGE;
 		const uintptr_t before = last;
-		last = ((uintptr_t)j->piece[i].base + j->piece[i].len - 1) / PAGE;
+		last = ((uintptr_t)j->piece[i].base + piece_len(j, i) - 1) / PAGE;
 		sum += last - first + (first != before);
 	}
 	return sum * PAGE;
@@ -312,8 +319,8 @@ static const char *take_pieces(const struct client *c, const struct ipc_reg_mr *
 		struct ipc_piece p;
 		memcpy(&p, q->base + r->pieces_off + i * sizeof(p), sizeof(p));
 		if (p.region == IPC_REGION_OWN && c->pid == getpid() && p.len > 0 && p.len <= r->len - sum) {
-			j->piece[i] = (struct qp_piece){ .base = (uint8_t *)(uintptr_t)p.off, .len = p.len };
 			sum += p.len;
+			j->piece[i] = (struct qp_piece){ .base = (uint8_t *)(uintptr_t)p.off, .end = sum };
 			continue;
 		}
 		struct client_import *im = client_import_get(c, p.region);
@@ -326,7 +333,7 @@ static const char *take_pieces(const struct client *c, const struct ipc_reg_mr *
 		if (p.len > r->len - sum)
 			return "the pieces are longer than the region";
 		sum += p.len;
-		j->piece[i] = (struct qp_piece){ .base = base + p.off, .len = p.len };
+		j->piece[i] = (struct qp_piece){ .base = base + p.off, .end = sum };
 		const char *no = im != NULL ? import_add(c, im, j) : NULL;
 		if (no != NULL)
 			return no;
@@ -347,6 +354,9 @@ static const char *mr_refusal(const struct client *c, const struct ipc_reg_mr *r
 		return NULL; /* a null region */
 	if (r->len == 0 || r->len > DEV_MAX_MR_SIZE || r->npieces == 0 || r->npieces > PIECES_MAX)
 		return "the length or the number of pieces is not possible";
+	/* a piece ends where a mapping of the program ends, so all but the first and the last one are whole pages */
+	if (r->npieces > r->len / PAGE + 2)
+		return "the pieces are smaller than pages";
 	if ((r->access & ~(uint32_t)QP_ACC_ALL) != 0)
 		return "there are unknown access flags";
 	if (!rn_in_range(r->pieces_off, (uint64_t)r->npieces * sizeof(struct ipc_piece),

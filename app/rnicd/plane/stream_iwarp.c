@@ -125,8 +125,8 @@ static bool iw_queues(struct stream_iwarp *i)
 /* Registers the memory region for work requests: struct stream_iwarp at offset 0, and then the program's memory. */
 static bool iw_region(struct stream_iwarp_ctx *x, struct stream_iwarp *i, struct ipc_stream *mem, uint32_t pd)
 {
-	i->piece[0] = (struct qp_piece){ .base = (uint8_t *)i, .len = sizeof(*i) };
-	i->piece[1] = (struct qp_piece){ .base = (uint8_t *)mem, .len = IPC_STREAM_SIZE };
+	i->piece[0] = (struct qp_piece){ .base = (uint8_t *)i, .end = sizeof(*i) };
+	i->piece[1] = (struct qp_piece){ .base = (uint8_t *)mem, .end = sizeof(*i) + IPC_STREAM_SIZE };
 	const struct qp_mr_attr a = { .pd = pd,
 				      .rights = QP_ACC_LOCAL_WRITE,
 				      .len = sizeof(*i) + IPC_STREAM_SIZE,
@@ -139,9 +139,9 @@ static bool iw_region(struct stream_iwarp_ctx *x, struct stream_iwarp *i, struct
 /* Registers the window's memory region. The peer may not write to it until stream_iwarp_lend() has set the window. */
 static bool iw_window(struct stream_iwarp_ctx *x, struct stream_iwarp *i, struct ipc_stream *mem, uint32_t pd)
 {
-	const struct qp_piece ring = { .base = (uint8_t *)mem + IPC_STREAM_RX_OFF, .len = IPC_STREAM_RING };
+	const struct qp_piece ring = { .base = (uint8_t *)mem + IPC_STREAM_RX_OFF, .end = IPC_STREAM_RING };
 	const struct qp_mr_attr a = {
-		.pd = pd, .rights = QP_ACC_LOCAL_WRITE, .len = ring.len, .pieces = &ring, .npieces = 1
+		.pd = pd, .rights = QP_ACC_LOCAL_WRITE, .len = IPC_STREAM_RING, .pieces = &ring, .npieces = 1
 	};
 
 	return qp_mr_reg(&x->dev, &a, &i->window) == QP_MR_OK;
@@ -160,10 +160,10 @@ void stream_iwarp_lend(struct rnicd_worker *w, struct stream *s)
 				.pieces = i->lent,
 				.npieces = n > first ? 2 : 1 };
 
-	i->lent[0] = (struct qp_piece){ .base = ring + at, .len = first };
-	i->lent[1] = (struct qp_piece){ .base = ring, .len = n - first };
+	i->lent[0] = (struct qp_piece){ .base = ring + at, .end = first };
+	i->lent[1] = (struct qp_piece){ .base = ring, .end = n };
 	if (n == 0) { /* a region must have at least one octet: the peer gets no right to write to it */
-		i->lent[0] = (struct qp_piece){ .base = ring, .len = 1 };
+		i->lent[0] = (struct qp_piece){ .base = ring, .end = 1 };
 		a.rights = QP_ACC_LOCAL_WRITE;
 		a.len = 1;
 	}
