@@ -251,6 +251,13 @@ void tcpl_shutdown(struct tcpl_conn *c, uint64_t now)
 		tcpl_set_state(c, TCPL_S_LAST_ACK);
 }
 
+void tcpl_leave(struct tcpl_conn *c, uint64_t now)
+{
+	c->flags |= F_LEFT;
+	if (c->state >= TCPL_S_ESTABLISHED && c->state != TCPL_S_TIME_WAIT)
+		tcpl_rearm_idle(c, now);
+}
+
 void tcpl_abort(struct tcpl_conn *c)
 {
 	if (c->state == TCPL_S_CLOSED) /* a RST may not have gone out yet */

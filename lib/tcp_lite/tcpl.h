@@ -52,7 +52,7 @@ enum tcpl_state {
 	TCPL_S_SYN_RCVD,    /* waits for the ACK of our SYN */
 	TCPL_S_ESTABLISHED, /* data both ways; tcpl_shutdown or the peer's FIN moves it on */
 	TCPL_S_FIN_WAIT_1,  /* FIN asked for or sent, waits for its ACK or the peer's FIN */
-	TCPL_S_FIN_WAIT_2,  /* our FIN is acknowledged, waits for the peer's FIN; in silence at most cfg.fin_wait_ns */
+	TCPL_S_FIN_WAIT_2,  /* our FIN is acknowledged, waits for the peer's FIN; cfg.fin_wait_ns may limit that */
 	TCPL_S_CLOSE_WAIT,  /* the peer's FIN has come, waits for tcpl_shutdown */
 	TCPL_S_CLOSING,     /* both FINs crossed, waits for the ACK of ours */
 	TCPL_S_LAST_ACK,    /* as CLOSING, but the peer closed first: its ACK ends the connection */
@@ -211,8 +211,13 @@ struct tcpl_cfg {
 	uint64_t keep_idle_ns;   /* silence before the first keepalive probe; 0: no keepalive (default) */
 	uint64_t keep_intvl_ns;  /* between probes. 1 s */
 	uint64_t time_wait_ns;   /* 2 MSL; RFC 9293 says 4 min, LAN default 1 s */
-	uint64_t fin_wait_ns;    /* FIN_WAIT_2 without a FIN; 0: for ever. 60 s */
-	uint32_t exid;           /* of an experiment (RFC 6994) that both ends may take part in; 0: none (default) */
+	/*
+	 * FIN_WAIT_2 in silence; 0: for ever. 60 s. With left_ns: FIN_WAIT_2 after tcpl_leave, whatever the peer sends;
+	 * an owner that is there may receive for ever (RFC 9293, 3.6).
+	 */
+	uint64_t fin_wait_ns;
+	uint64_t left_ns; /* the owner calls tcpl_leave when it leaves; 0: it does not (default) */
+	uint32_t exid;    /* of an experiment (RFC 6994) that both ends may take part in; 0: none (default) */
 	/*
 	 * Segments may go by several paths, for which tcpl_mem has tracks. Without timestamps then: PAWS (RFC 7323,
 	 * 5.3) would drop a segment of a slower path once a segment that was sent later has closed a hole. Default
@@ -546,6 +551,12 @@ bool tcpl_tx_drop(struct tcpl_conn *c, uint64_t *ref);
 
 /* FIN after what is queued; the other direction stays open (half-close). Idempotent. */
 void tcpl_shutdown(struct tcpl_conn *c, uint64_t now);
+
+/*
+ * Only with cfg->left_ns: no one reads received bytes or waits for the end any more. What is queued still goes out, and
+ * the peer's FIN is waited for, both for a limited time. Once.
+ */
+void tcpl_leave(struct tcpl_conn *c, uint64_t now);
 
 /* CLOSED at once; the RST, if the state asks for one, comes out of tcpl_out. No event follows. Idempotent. */
 void tcpl_abort(struct tcpl_conn *c);

@@ -105,12 +105,19 @@ void tcpl_rearm(struct tcpl_conn *c, uint64_t now)
 		wait_for_pace(c);
 }
 
+/* FIN_WAIT_2 has a limit: its owner has left, or does not tell when it leaves. */
+static bool limits_fin_wait(const struct tcpl_conn *c)
+{
+	return c->state == TCPL_S_FIN_WAIT_2 && c->cfg->fin_wait_ns != 0 &&
+	       (c->cfg->left_ns == 0 || (c->flags & F_LEFT));
+}
+
 void tcpl_rearm_idle(struct tcpl_conn *c, uint64_t now)
 {
 	const struct tcpl_cfg *cfg = c->cfg;
 
 	c->t_idle = RN_NEVER;
-	if (c->state == TCPL_S_FIN_WAIT_2 && cfg->fin_wait_ns != 0)
+	if (limits_fin_wait(c))
 		c->t_idle = now + cfg->fin_wait_ns;
 	else if (cfg->keep_idle_ns != 0)
 		c->t_idle = now + cfg->keep_idle_ns;
@@ -243,11 +250,13 @@ static void on_idle(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 	if (c->state == TCPL_S_TIME_WAIT) {
 		tcpl_finish(c);
 		ev->bits |= TCPL_EV_CLOSED;
-	} else if (c->state == TCPL_S_FIN_WAIT_2 && c->cfg->fin_wait_ns != 0) {
-		if (now - c->last_in >= c->cfg->fin_wait_ns)
+	} else if (limits_fin_wait(c)) {
+		/* the FIN's ACK was the last progress */
+		const uint64_t from = c->flags & F_LEFT ? c->tlp_base : c->last_in;
+		if (now - from >= c->cfg->fin_wait_ns)
 			give_up(c, ev);
 		else
-			c->t_idle = c->last_in + c->cfg->fin_wait_ns;
+			c->t_idle = from + c->cfg->fin_wait_ns;
 	} else if (c->cfg->keep_idle_ns != 0) {
 		on_keepalive(c, now, ev);
 	} else {

@@ -12,15 +12,17 @@
 #include "plane/stream.h"
 
 #define STREAMS  2u
-#define PEER_ISS 999u /* the peer's first byte has the sequence number PEER_ISS + 1 */
+#define OPENED   STREAMS /* the stream that a test opens by a command */
+#define PEER_ISS 999u    /* the peer's first byte has the sequence number PEER_ISS + 1 */
 #define LEN      1000u
 
 static struct rnicd_port port;
 static struct rnicd_worker w;
-static struct stream at[STREAMS];
-static struct ipc_stream *mem[STREAMS];
-static uint32_t iss[STREAMS]; /* of this end */
+static struct stream at[STREAMS + 1];
+static struct ipc_stream *mem[STREAMS + 1];
+static uint32_t iss[STREAMS + 1]; /* of this end */
 static struct tcpl_cfg cfg;
+static const struct rnicd_port_cfg port_cfg;
 
 /* Passes a segment to a stream as a burst does, which frees the frame later. Returns the frame. */
 static struct rte_mbuf *segment(uint32_t i, uint32_t seq, uint32_t acked, uint32_t len, uint8_t flags)
@@ -73,6 +75,12 @@ static int setup(void **state)
 	(void)state;
 	memset(&w, 0, sizeof(w));
 	memset(&port, 0, sizeof(port));
+	memset(&at[OPENED], 0, sizeof(at[OPENED]));
+	port.cfg = &port_cfg;
+	rnicd.port[0] = &port;
+	w.streams.at = at;
+	w.streams.n = STREAMS + 1;
+	w.streams.used = OPENED;
 	port.pool = pool_for_test("frames", 63, 1500);
 	w.tx[0] = (struct port_tx){ .port = &port, .st = &port.stats[0] };
 	w.now = RN_NS_PER_S;
@@ -93,6 +101,8 @@ static int teardown(void **state)
 {
 	(void)state;
 	stream_settle(&w);
+	free(mem[OPENED]);
+	mem[OPENED] = NULL;
 	for (uint32_t i = 0; i < STREAMS; i++) {
 		if (at[i].state != STREAM_OVER)
 			stream_let_go_held(&w, &at[i]);
@@ -207,6 +217,72 @@ static void a_frame_is_kept_only_behind_a_hole(void **state)
 	assert_int_equal(mem[1]->rx_tail, 2 * LEN);
 }
 
+/* ---- the end ---- */
+
+/* Opens a stream by a command, has it connected, and lets the segments that are due leave. */
+static struct stream *open_one(void)
+{
+	static struct stream_user user;
+	struct stream *s = &at[OPENED];
+	struct tcpl_out o;
+
+	mem[OPENED] = calloc(1, IPC_STREAM_SIZE);
+	assert_non_null(mem[OPENED]);
+	stream_tcp_init(0, &cfg);
+	struct cmd c = { .type = CMD_STREAM_OPEN,
+			 .stream = { .key = 9, .addr.lport = 9, .mem = mem[OPENED], .user = &user } };
+	command_stream(&w, &c);
+	assert_int_equal(c.stream.verdict, CONN_OK);
+	assert_ptr_equal(c.stream.stream, s);
+	assert_true(tcpl_out(&s->qc.tcp, w.now, &o));
+	iss[OPENED] = o.seq;
+	rte_pktmbuf_free(segment(OPENED, PEER_ISS, 0, 0, TCPL_SYN | TCPL_ACK));
+	assert_true(tcpl_out(&s->qc.tcp, w.now, &o));
+	assert_int_equal(tcpl_get_state(&s->qc.tcp), TCPL_S_ESTABLISHED);
+	return s;
+}
+
+/* The program closes the socket. The timers run until the stream is over; returns how long that takes, in seconds. */
+static uint64_t leave_and_wait(struct stream *s)
+{
+	const uint64_t from = w.now;
+	struct cmd c = { .type = CMD_STREAM_CLOSE, .stream = { .stream = s, .key = s->key } };
+
+	command_stream(&w, &c);
+	while (s->state != STREAM_OVER && w.now - from < 3600 * RN_NS_PER_S) {
+		struct tcpl_out o;
+		stream_look(&w, s);
+		while (tcpl_out(&s->qc.tcp, w.now, &o)) {
+			/* the peer does not answer, or only with what it has said before */
+		}
+		w.now += RN_NS_PER_S;
+		stream_timers(&w);
+		rn_wheel_arm(&w.streams.wheel, &s->timer, tcpl_next_wake(&s->qc.tcp));
+	}
+	return (w.now - from) / RN_NS_PER_S;
+}
+
+static void a_half_closed_stream_is_given_up_only_when_its_program_has_left(void **state)
+{
+	struct stream *s = open_one();
+	struct tcpl_out o;
+
+	(void)state;
+	mem[OPENED]->fin = IPC_STREAM_FIN;
+	stream_look(&w, s);
+	assert_true(tcpl_out(&s->qc.tcp, w.now, &o));
+	assert_int_equal(o.flags & TCPL_FIN, TCPL_FIN);
+	rte_pktmbuf_free(segment(OPENED, PEER_ISS + 1, 1, 0, TCPL_ACK));
+	assert_int_equal(tcpl_get_state(&s->qc.tcp), TCPL_S_FIN_WAIT_2);
+	assert_int_equal(tcpl_next_wake(&s->qc.tcp), RN_NEVER);
+	w.now += 600 * RN_NS_PER_S;
+	rte_pktmbuf_free(segment(OPENED, PEER_ISS + 1, 1, LEN, TCPL_ACK));
+	stream_settle(&w);
+	assert_int_equal(mem[OPENED]->rx_tail, LEN);
+	mem[OPENED]->rx_head = LEN;
+	assert_in_range(leave_and_wait(s), 60, 61);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -216,6 +292,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(an_end_comes_behind_the_last_bytes, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_frame_is_kept_only_behind_a_hole, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_half_closed_stream_is_given_up_only_when_its_program_has_left, setup,
+						teardown),
 	};
 
 	if (!eal_for_test())

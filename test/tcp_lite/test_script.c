@@ -4,7 +4,7 @@
  *
  *	set NAME VALUE ...	before the first timed line: mss wscale sack ts ack_psh init_cwnd rcv_space hold recs
  *				exid chunks ahead delack min_rto init_rto max_rto peer_delack keep_idle keep_intvl
- *				keep_probes retries syn_retries patience time_wait fin_wait challenge cwnd_max
+ *				keep_probes retries syn_retries patience time_wait fin_wait left challenge cwnd_max
  *				(times as below), cc newreno|cubic
  *	+TIME COMMAND		the clock moves on by TIME (0, 5us, 10ms, 2s, 3d), due timers run, then:
  *	  connect | listen	active open | the next SYN is accepted
@@ -14,7 +14,7 @@
  *	  send N [N...]		chunks are queued; refused N: it must not be taken
  *	  too_big SEQ N		ICMP: the segment at SEQ was too large, N bytes of payload and options are not
  *	  stall TIME | behind 0|1	the owner has not run for the last TIME | has not looked at all it received
- *	  shutdown | abort | ack_now | space N | place SEQ
+ *	  shutdown | leave | abort | ack_now | space N | place SEQ
  *	  state S | event E...	state now | the events since the last such line ("event none")
  *	  verdict V		of the last segment in
  *	  agreed 0|1		whether both ends take part in exid
@@ -225,6 +225,7 @@ static void set(struct run *r, char *p)
 			{ "keep_intvl", NULL, NULL, NULL, &c->keep_intvl_ns },
 			{ "time_wait", NULL, NULL, NULL, &c->time_wait_ns },
 			{ "fin_wait", NULL, NULL, NULL, &c->fin_wait_ns },
+			{ "left", NULL, NULL, NULL, &c->left_ns },
 			{ "patience", NULL, NULL, NULL, &r->patience },
 		};
 		uint32_t i = 0;
@@ -392,6 +393,8 @@ static void act(struct run *r, const char *cmd, char *p)
 		r->turns.behind = atoi(script_word(&p)) != 0;
 	} else if (strcmp(cmd, "shutdown") == 0) {
 		tcpl_shutdown(&r->c, r->now);
+	} else if (strcmp(cmd, "leave") == 0) {
+		tcpl_leave(&r->c, r->now);
 	} else if (strcmp(cmd, "abort") == 0) {
 		tcpl_abort(&r->c);
 	} else if (strcmp(cmd, "ack_now") == 0) {

@@ -15,6 +15,8 @@
  */
 #define MIN_RTO_NS  (50 * RN_NS_PER_MS)
 #define PEER_DELACK (40 * RN_NS_PER_MS)
+/* Linux gives up a connection of a closed socket about so long after the last progress, with its usual settings. */
+#define LEFT_NS (200 * RN_NS_PER_S)
 /* half-open connections that a listener may have beyond its backlog: a SYN alone may have a forged source address */
 #define BACKLOG_MORE 64u
 #define HALF_MOST    256u /* a larger backlog counts as this: a flood of SYNs leaves room for other listeners */
@@ -38,6 +40,7 @@ void stream_tcp_init(uint32_t port, const struct tcpl_cfg *of_port)
 	cfg->rcv_space = IPC_STREAM_RING;
 	cfg->min_rto_ns = rn_max_u64(cfg->min_rto_ns, MIN_RTO_NS);
 	cfg->peer_delack_ns = PEER_DELACK;
+	cfg->left_ns = LEFT_NS;
 	if (cfg->cc == &tcpl_bbr) /* BBR keeps delivery rates in memory that streams do not have */
 		cfg->cc = &tcpl_cubic;
 	cfg[STREAM_TCP_WAITS] = cfg[STREAM_TCP_IWARP] = cfg[STREAM_TCP_PLAIN];
@@ -285,6 +288,8 @@ static void leave(struct rnicd_worker *w, struct cmd_stream *c)
 		stream_abort(w, s);
 	claim(s);
 	stream_set_state(s, STREAM_LEFT);
+	tcpl_leave(&s->qc.tcp, w->now);
+	rn_wheel_arm(&w->streams.wheel, &s->timer, w->now); /* sets the timer anew: TCP's deadline is earlier */
 	stream_ready(w, s);
 }
 
