@@ -49,13 +49,17 @@ void tcpl_rtt_sample(struct tcpl_conn *c, uint64_t rtt)
 	c->rto = rn_min_u64(c->rto, c->cfg->max_rto_ns);
 }
 
-/* RFC 9293, 3.10.7.4: newer segments decide; of equally old ones the larger window. */
+/*
+ * RFC 9293, 3.10.7.4: newer segments decide. Of equally old ones the larger window: an ACK that was overtaken may have
+ * the same numbers. But a peer without memory drops what is in its window and says so by a window of 0 (RFC 7323, 2.4).
+ * If such an ACK was overtaken, a window probe finds out.
+ */
 void tcpl_window_in(struct tcpl_conn *c, const struct tcpl_seg *s, struct tcpl_ev *ev)
 {
 	uint32_t wnd = (uint32_t)s->wnd << c->snd_wscale;
 
 	if (!rn_seq_gt(s->ack, c->snd_una) && !rn_seq_gt(s->seq, c->snd_wl1) &&
-	    !(s->seq == c->snd_wl1 && s->ack == c->snd_una && wnd > c->snd_wnd))
+	    !(s->seq == c->snd_wl1 && s->ack == c->snd_una && (wnd > c->snd_wnd || wnd == 0)))
 		return;
 	if (s->ack + wnd - c->snd_una > c->snd_wnd)
 		ev->bits |= TCPL_EV_SPACE;
