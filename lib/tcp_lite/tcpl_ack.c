@@ -30,7 +30,7 @@ static inline void acked_begin(struct acked *a, uint32_t bytes)
 
 /*
  * RFC 6298, 2; alpha 1/8, beta 1/4. min_rto_ns bounds the variance term, not the whole RTO: on a path of steady RTT a
- * delayed ACK would else look like a loss.
+ * delayed ACK would else look like a loss. A sample ends the backoff (section 5).
  */
 void tcpl_rtt_sample(struct tcpl_conn *c, uint64_t rtt)
 {
@@ -47,6 +47,7 @@ void tcpl_rtt_sample(struct tcpl_conn *c, uint64_t rtt)
 	c->min_rtt = rn_min_u64(c->min_rtt, rtt);
 	c->rto = rn_max_u64(c->srtt, tcpl_slowest(c)) + rn_max_u64(4 * c->rttvar, c->cfg->min_rto_ns);
 	c->rto = rn_min_u64(c->rto, c->cfg->max_rto_ns);
+	c->backoff = 0;
 }
 
 /*
@@ -199,13 +200,19 @@ static void grow_cwnd(struct tcpl_conn *c, uint64_t now, uint32_t bytes)
 	c->cwnd = rn_min_u32(c->cwnd, c->cfg->cwnd_max);
 }
 
-/* The ACK moved snd_una: timers, RTT and events that both paths share. */
+/*
+ * The ACK moved snd_una: timers, RTT and events that both paths share. The backoff outlasts the first ACK after a
+ * timeout if the ACK brings no sample (RFC 6298, 5): where RTO is shorter than the path's RTT, each segment is sent
+ * again before its ACK comes, and only a longer RTO leads to a sample. A second such ACK in a row speaks of a flight,
+ * whose recovery goes on without backoff.
+ */
 static void progress(struct tcpl_conn *c, uint64_t now, const struct acked *a, struct tcpl_ev *ev)
 {
 	if (a->rtt != RN_NEVER)
 		tcpl_rtt_sample(c, a->rtt);
-	c->backoff = c->tries = 0;
-	c->probes = 0;
+	else if (c->tries == 0)
+		c->backoff = 0;
+	c->tries = c->probes = 0;
 	c->rto_base = c->tlp_base = now;
 	if (rn_unlikely(c->mtu != TCPL_MTU_FULL || c->mss_hint != 0))
 		tcpl_mtu_progress(c);

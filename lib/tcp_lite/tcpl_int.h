@@ -40,6 +40,7 @@ enum {
 	F_MTU_END = 1u << 28,   /* mtu_end is valid */
 	F_EXID = 1u << 29,      /* both ends take part in cfg->exid */
 	F_LEFT = 1u << 30,      /* tcpl_leave() */
+	F_PROBED = 1u << 31,    /* backoff counts window probes */
 	/* any of these: an ACK takes the long way, where numbers that lie ahead are compared and then forgotten */
 	F_AHEAD = F_TLP_ON | F_UNDO | F_REO_ROUND | F_RECOVER | F_PIECE | F_MTU_END,
 };

@@ -86,6 +86,7 @@ void tcpl_mtu_progress(struct tcpl_conn *c)
 	case TCPL_MTU_LOW: return;
 	case TCPL_MTU_TRIED:
 		c->mtu = TCPL_MTU_AGAIN;
+		c->backoff = 0; /* the timeouts were due to the size, it seems */
 		c->mss_low = c->mss;
 		c->mss = c->mss_full;
 		c->mtu_end = c->snd_nxt + PROOF * c->mss;

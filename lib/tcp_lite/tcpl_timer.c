@@ -40,7 +40,6 @@ static void rearm_empty(struct tcpl_conn *c, uint64_t now)
 		c->t_rtx = RN_NEVER;
 	} else if (c->rtx_mode != TCPL_RTX_PERSIST) {
 		c->rtx_mode = TCPL_RTX_PERSIST;
-		c->backoff = 0;
 		c->t_rtx = now + c->rto;
 	}
 }
@@ -85,8 +84,10 @@ void tcpl_rearm(struct tcpl_conn *c, uint64_t now)
 			rearm_empty(c, now);
 		return;
 	}
-	if (c->rtx_mode == TCPL_RTX_PERSIST)
+	if (rn_unlikely(c->flags & F_PROBED)) {
+		c->flags &= ~(uint32_t)F_PROBED;
 		c->backoff = 0;
+	}
 	c->rtx_mode = TCPL_RTX_RTO;
 	c->t_rtx = c->rto_base + tcpl_backed_off(c);
 	if (rn_unlikely(tcpl_untold(c))) /* a path without an RTT so far: as for a SYN */
@@ -167,9 +168,11 @@ static void on_persist(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 		return;
 	}
 	c->probes++;
+	if (!(c->flags & F_PROBED))
+		c->backoff = 0;
 	if (c->backoff < BACKOFF_MAX)
 		c->backoff++;
-	c->flags |= F_WIN_PROBE;
+	c->flags |= F_WIN_PROBE | F_PROBED;
 	c->t_rtx = in_time(c, now + tcpl_backed_off(c));
 }
 
