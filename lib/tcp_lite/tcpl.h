@@ -387,7 +387,7 @@ struct tcpl_conn {
 	uint32_t undo_cwnd, undo_ssthresh, undo_ts;
 	uint32_t undo_una;      /* SND.UNA when the loss was found: no DSACK below speaks of its retransmissions */
 	uint32_t undo_end;      /* after recovery: a DSACK that comes behind the ACK of this is too late */
-	uint32_t undo_rexmits;  /* retransmissions of this recovery that no DSACK has reported */
+	uint32_t undo_rexmits;  /* retransmissions of recovery, and a probe before, that no DSACK reported */
 	uint32_t prr_flight;    /* RFC 9937: bytes in flight when recovery began */
 	uint32_t prr_delivered; /* bytes delivered since then */
 	uint32_t tlp_end;

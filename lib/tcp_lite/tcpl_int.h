@@ -24,7 +24,7 @@ enum {
 	F_KEEP_PROBE = 1u << 12,
 	F_TLP_NOW = 1u << 13,
 	F_TLP_ON = 1u << 14,     /* a tail loss probe is out, tlp_end is valid */
-	F_TLP_REXMIT = 1u << 15, /* and the probe was a retransmission */
+	F_TLP_REXMIT = 1u << 15, /* and the probe was a retransmission. Alone: a timeout came behind it */
 	F_FORCE = 1u << 16,      /* one retransmission without asking cwnd (RFC 6675, 5 (4.3)) */
 	F_REORDERING = 1u << 17, /* RACK.reordering_seen */
 	F_UNDO = 1u << 18,       /* undo_* are valid, undo_ts too once F_UNDO_TS is set */

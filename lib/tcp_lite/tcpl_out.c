@@ -132,6 +132,10 @@ static void resent(struct tcpl_conn *c, uint64_t now, uint32_t idx)
 	if ((c->flags & F_UNDO) && c->recovery != TCPL_R_OPEN && c->undo_rexmits++ == 0) {
 		c->undo_ts = tcpl_tsval(c, now);
 		c->flags |= F_UNDO_TS;
+		if (c->flags & F_TLP_REXMIT) /* the probe before it may be reported as a duplicate, too */
+			c->undo_rexmits++;
+		if (!(c->flags & F_TLP_ON))
+			c->flags &= ~(uint32_t)F_TLP_REXMIT;
 	}
 }
 
@@ -316,8 +320,8 @@ static bool out_tlp(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 		const struct tcpl_txrec *r = tcpl_rec(c, c->r_tail - 1);
 		if ((r->flags & R_SACKED) || r->end - r->seq > c->mss) /* the timeout sends pieces */
 			return false;
-		c->flags |= F_TLP_REXMIT;
 		resend(c, now, c->r_tail - 1, o);
+		c->flags |= F_TLP_REXMIT;
 	}
 	c->flags |= F_TLP_ON;
 	c->tlp_end = c->snd_nxt;

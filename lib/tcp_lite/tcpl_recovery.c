@@ -92,6 +92,8 @@ void tcpl_enter_loss(struct tcpl_conn *c, uint64_t now)
 	if (c->recovery == TCPL_R_OPEN) {
 		save_undo(c);
 		c->ssthresh = c->cfg->cc->ssthresh(c, now);
+	} else {
+		c->flags &= ~(uint32_t)F_TLP_REXMIT; /* the probe is counted in undo_rexmits */
 	}
 	for (uint32_t i = c->r_head; i != c->r_tail; i++) {
 		struct tcpl_txrec *r = tcpl_rec(c, i);
@@ -109,7 +111,7 @@ void tcpl_enter_loss(struct tcpl_conn *c, uint64_t now)
 	c->dup_acks = 0;
 	c->reo_at = 0;
 	/* F_PACE_WAIT: the retransmission goes now, since the timer has waited already */
-	c->flags &= ~(uint32_t)(F_TLP_ON | F_TLP_REXMIT | F_TLP_NOW | F_PACE_WAIT | F_RECOVER | F_PIECE);
+	c->flags &= ~(uint32_t)(F_TLP_ON | F_TLP_NOW | F_PACE_WAIT | F_RECOVER | F_PIECE);
 }
 
 /*
