@@ -211,13 +211,9 @@ struct tcpl_cfg {
 	uint64_t keep_idle_ns;   /* silence before the first keepalive probe; 0: no keepalive (default) */
 	uint64_t keep_intvl_ns;  /* between probes. 1 s */
 	uint64_t time_wait_ns;   /* 2 MSL; RFC 9293 says 4 min, LAN default 1 s */
-	/*
-	 * FIN_WAIT_2 in silence; 0: for ever. 60 s. With left_ns: FIN_WAIT_2 after tcpl_leave, whatever the peer sends;
-	 * an owner that is there may receive for ever (RFC 9293, 3.6).
-	 */
-	uint64_t fin_wait_ns;
-	uint64_t left_ns; /* the owner calls tcpl_leave when it leaves; 0: it does not (default) */
-	uint32_t exid;    /* of an experiment (RFC 6994) that both ends may take part in; 0: none (default) */
+	uint64_t fin_wait_ns;    /* FIN_WAIT_2 in silence; with left_ns, after tcpl_leave. 0: for ever. 60 s */
+	uint64_t left_ns;        /* after tcpl_leave without progress. 0: tcpl_leave is never called (default) */
+	uint32_t exid;           /* of an experiment (RFC 6994) that both ends may take part in; 0: none (default) */
 	/*
 	 * Segments may go by several paths, for which tcpl_mem has tracks. Without timestamps then: PAWS (RFC 7323,
 	 * 5.3) would drop a segment of a slower path once a segment that was sent later has closed a hole. Default
@@ -553,8 +549,8 @@ bool tcpl_tx_drop(struct tcpl_conn *c, uint64_t *ref);
 void tcpl_shutdown(struct tcpl_conn *c, uint64_t now);
 
 /*
- * Only with cfg->left_ns: no one reads received bytes or waits for the end any more. What is queued still goes out, and
- * the peer's FIN is waited for, both for a limited time. Once.
+ * Only with cfg->left_ns, once: no one reads received bytes any more. What is queued still goes out, and the peer's FIN
+ * is waited for; without progress both end with TIMEOUT, even if the peer answers window probes (RFC 6429).
  */
 void tcpl_leave(struct tcpl_conn *c, uint64_t now);
 

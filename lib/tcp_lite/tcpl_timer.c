@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Three deadlines. t_rtx is one of: SYN, retransmission (RFC 6298), tail loss probe and reordering (RFC 8985), window
- * probe, the next turn of a paced connection. t_ack: delayed ACK. t_idle: keepalive, FIN_WAIT_2, TIME_WAIT.
+ * probe, the next turn of a paced connection. t_ack: delayed ACK. t_idle: keepalive, FIN_WAIT_2, TIME_WAIT, and in
+ * place of keepalive the end of a connection whose owner has left.
  */
 #include "tcpl_int.h"
 
@@ -106,11 +107,16 @@ void tcpl_rearm(struct tcpl_conn *c, uint64_t now)
 		wait_for_pace(c);
 }
 
-/* FIN_WAIT_2 has a limit: its owner has left, or does not tell when it leaves. */
-static bool limits_fin_wait(const struct tcpl_conn *c)
+/* FIN_WAIT_2 in silence has a limit, since the owner does not tell when it leaves. */
+static bool limits_silence(const struct tcpl_conn *c)
 {
-	return c->state == TCPL_S_FIN_WAIT_2 && c->cfg->fin_wait_ns != 0 &&
-	       (c->cfg->left_ns == 0 || (c->flags & F_LEFT));
+	return c->state == TCPL_S_FIN_WAIT_2 && c->cfg->fin_wait_ns != 0 && c->cfg->left_ns == 0;
+}
+
+/* The owner has left: how long the connection may go on without progress. */
+static uint64_t left_for(const struct tcpl_conn *c)
+{
+	return c->state == TCPL_S_FIN_WAIT_2 && c->cfg->fin_wait_ns != 0 ? c->cfg->fin_wait_ns : c->cfg->left_ns;
 }
 
 void tcpl_rearm_idle(struct tcpl_conn *c, uint64_t now)
@@ -118,7 +124,9 @@ void tcpl_rearm_idle(struct tcpl_conn *c, uint64_t now)
 	const struct tcpl_cfg *cfg = c->cfg;
 
 	c->t_idle = RN_NEVER;
-	if (limits_fin_wait(c))
+	if (c->flags & F_LEFT)
+		c->t_idle = now + left_for(c);
+	else if (limits_silence(c))
 		c->t_idle = now + cfg->fin_wait_ns;
 	else if (cfg->keep_idle_ns != 0)
 		c->t_idle = now + cfg->keep_idle_ns;
@@ -248,18 +256,24 @@ static void on_keepalive(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 	}
 }
 
+/* The wait that began at `from` ends after ns. */
+static void wait_since(struct tcpl_conn *c, uint64_t now, uint64_t from, uint64_t ns, struct tcpl_ev *ev)
+{
+	if (now - from >= ns)
+		give_up(c, ev);
+	else
+		c->t_idle = from + ns;
+}
+
 static void on_idle(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 {
 	if (c->state == TCPL_S_TIME_WAIT) {
 		tcpl_finish(c);
 		ev->bits |= TCPL_EV_CLOSED;
-	} else if (limits_fin_wait(c)) {
-		/* the FIN's ACK was the last progress */
-		const uint64_t from = c->flags & F_LEFT ? c->tlp_base : c->last_in;
-		if (now - from >= c->cfg->fin_wait_ns)
-			give_up(c, ev);
-		else
-			c->t_idle = from + c->cfg->fin_wait_ns;
+	} else if (c->flags & F_LEFT) {
+		wait_since(c, now, c->tlp_base, left_for(c), ev);
+	} else if (limits_silence(c)) {
+		wait_since(c, now, c->last_in, c->cfg->fin_wait_ns, ev);
 	} else if (c->cfg->keep_idle_ns != 0) {
 		on_keepalive(c, now, ev);
 	} else {

@@ -21,6 +21,7 @@ static struct rnicd_worker w;
 static struct stream at[STREAMS + 1];
 static struct ipc_stream *mem[STREAMS + 1];
 static uint32_t iss[STREAMS + 1]; /* of this end */
+static uint16_t peer_wnd;         /* the window that the peer announces */
 static struct tcpl_cfg cfg;
 static const struct rnicd_port_cfg port_cfg;
 
@@ -33,7 +34,7 @@ static struct rte_mbuf *segment(uint32_t i, uint32_t seq, uint32_t acked, uint32
 	assert_non_null(m);
 	assert_int_equal(pkt_parse(rte_pktmbuf_mtod(m, const uint8_t *), m->data_len, m->pkt_len, &p), PKT_OK);
 	p.tcp_ack = iss[i] + 1 + acked;
-	p.tcp_wnd = UINT16_MAX;
+	p.tcp_wnd = peer_wnd;
 	p.tcp_flags = flags;
 	stream_segment(&w, &at[i], m, &p);
 	return m;
@@ -75,6 +76,7 @@ static int setup(void **state)
 	(void)state;
 	memset(&w, 0, sizeof(w));
 	memset(&port, 0, sizeof(port));
+	peer_wnd = UINT16_MAX;
 	memset(&at[OPENED], 0, sizeof(at[OPENED]));
 	port.cfg = &port_cfg;
 	rnicd.port[0] = &port;
@@ -242,7 +244,10 @@ static struct stream *open_one(void)
 	return s;
 }
 
-/* The program closes the socket. The timers run until the stream is over; returns how long that takes, in seconds. */
+/*
+ * The program closes the socket. The timers run until the stream is over; returns how long that takes, in seconds. The
+ * peer answers what it gets by an ACK of what it has acknowledged before.
+ */
 static uint64_t leave_and_wait(struct stream *s)
 {
 	const uint64_t from = w.now;
@@ -252,9 +257,9 @@ static uint64_t leave_and_wait(struct stream *s)
 	while (s->state != STREAM_OVER && w.now - from < 3600 * RN_NS_PER_S) {
 		struct tcpl_out o;
 		stream_look(&w, s);
-		while (tcpl_out(&s->qc.tcp, w.now, &o)) {
-			/* the peer does not answer, or only with what it has said before */
-		}
+		while (tcpl_out(&s->qc.tcp, w.now, &o))
+			rte_pktmbuf_free(
+				segment(OPENED, s->qc.tcp.rcv_nxt, s->qc.tcp.snd_una - iss[OPENED] - 1, 0, TCPL_ACK));
 		w.now += RN_NS_PER_S;
 		stream_timers(&w);
 		rn_wheel_arm(&w.streams.wheel, &s->timer, tcpl_next_wake(&s->qc.tcp));
@@ -283,6 +288,18 @@ static void a_half_closed_stream_is_given_up_only_when_its_program_has_left(void
 	assert_in_range(leave_and_wait(s), 60, 61);
 }
 
+static void a_closed_stream_does_not_last_while_its_peer_answers_window_probes(void **state)
+{
+	struct stream *s = open_one();
+
+	(void)state;
+	peer_wnd = 0;
+	rte_pktmbuf_free(segment(OPENED, PEER_ISS + 1, 0, 0, TCPL_ACK));
+	mem[OPENED]->tx_tail = LEN;
+	assert_in_range(leave_and_wait(s), 200, 201);
+	assert_true(s->qc.tcp.stats.win_probes > 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -294,6 +311,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_frame_is_kept_only_behind_a_hole, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_half_closed_stream_is_given_up_only_when_its_program_has_left, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(a_closed_stream_does_not_last_while_its_peer_answers_window_probes,
+						setup, teardown),
 	};
 
 	if (!eal_for_test())
