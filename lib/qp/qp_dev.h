@@ -48,8 +48,7 @@ enum qp_mr_verdict {
  */
 struct qp_piece {
 	uint8_t *base;
-	uint64_t
-		end; /* bytes of the region up to the last one of this piece, inclusive; of a single piece: its length */
+	uint64_t end; /* bytes of the region up to its last one, inclusive; of a single piece: its length */
 };
 
 enum qp_entry_kind { QP_ENTRY_FREE = 0, QP_ENTRY_MR, QP_ENTRY_MW_1, QP_ENTRY_MW_2 };

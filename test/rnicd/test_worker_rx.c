@@ -338,6 +338,37 @@ static void datagrams_follow_their_neighbours(void **state)
 	arp_destroy(worker.arp[0]);
 }
 
+#define APART 4096u /* ports that are equal in the lower bits */
+
+static void sockets_of_ports_that_lie_apart_do_not_lie_in_one_chain(void **state)
+{
+	static struct stream_user user;
+	static struct gram g[65536 / APART];
+	uint32_t longest = 0;
+
+	(void)state;
+	worker.streams.users = &user;
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(g); i++) {
+		struct cmd c = { .type = CMD_GRAM_OPEN, .gram.gram = &g[i] };
+		g[i] = (struct gram){ .lport = (uint16_t)(5 + i * APART), .user = &user, .bit = i };
+		command_gram(&worker, &c);
+	}
+	for (uint32_t i = 0; i < GRAM_HASH; i++) {
+		uint32_t n = 0;
+		for (const struct gram *at = worker.grams.slot[i]; at != NULL; at = at->next)
+			n++;
+		longest = rn_max_u32(longest, n);
+	}
+	assert_in_range(longest, 1, RN_ARRAY_LEN(g) / 4);
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(g); i++) {
+		struct cmd c = { .type = CMD_GRAM_CLOSE, .gram = { .gram = &g[i], .give_up = true } };
+		command_gram(&worker, &c);
+		assert_null(user.gram[i]);
+	}
+	for (uint32_t i = 0; i < GRAM_HASH; i++)
+		assert_null(worker.grams.slot[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -350,6 +381,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(frame_that_the_control_thread_has_no_room_for_is_not_lost_uncounted,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(datagrams_follow_their_neighbours, setup, teardown),
+		cmocka_unit_test_setup_teardown(sockets_of_ports_that_lie_apart_do_not_lie_in_one_chain, setup,
+						teardown),
 	};
 
 	if (!eal_for_test())

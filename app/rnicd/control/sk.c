@@ -20,8 +20,8 @@
 #define LEFT_NS (60 * RN_NS_PER_S) /* time after which a closed socket gives up unsent data, as in Linux */
 
 static struct rn_list users;
-static struct table all;     /* of struct sk */
-static struct rn_list bound; /* struct sk that have a port reserved */
+static struct table all;                     /* of struct sk */
+static struct rn_list bound[UINT16_MAX + 1]; /* by port: struct sk that have the port reserved */
 /* sockets to free at the end of the turn, when none of their events is being handled; by link */
 static struct rn_list dead;
 
@@ -126,16 +126,29 @@ struct sk *sk_new(struct user *u, struct sk_user *su, uint64_t key)
 
 const struct sk *sk_next(uint32_t *number) { return table_next(&all, number); }
 
-/* Another socket that has the same port as s by SO_REUSEPORT. NULL: there is none. */
-static struct sk *sharer(const struct sk *s)
+/* Whether o, another socket with the port of s, has the port together with s by SO_REUSEPORT. */
+static bool sk_shares(const struct sk *s, const struct sk *o)
 {
-	if (!s->balance)
-		return NULL;
-	rn_list_each(struct sk, o, &bound, bound)
-		if (o != s && o->balance && o->user == s->user && o->dev == s->dev && o->families == s->families &&
-		    o->local.port == s->local.port)
-			return o;
-	return NULL;
+	return o != s && s->balance && o->balance && o->user == s->user && o->dev == s->dev &&
+	       o->families == s->families;
+}
+
+static bool is_shared(const struct sk *s)
+{
+	rn_list_each(struct sk, o, &bound[s->local.port], bound)
+		if (sk_shares(s, o))
+			return true;
+	return false;
+}
+
+/* Whether so many open sockets share the port with s that s must not. */
+static bool is_crowded(const struct sk *s)
+{
+	uint32_t n = 0;
+
+	rn_list_each(struct sk, o, &bound[s->local.port], bound)
+		n += sk_shares(s, o) && !o->gone;
+	return n >= SK_SHARE_MAX;
 }
 
 static void give_port(struct sk *s)
@@ -147,8 +160,8 @@ static void give_port(struct sk *s)
 		sk_gram_give_port(s);
 		return;
 	}
-	rn_list_remove(&bound, &s->bound);
-	if (sharer(s) == NULL)
+	rn_list_remove(&bound[s->local.port], &s->bound);
+	if (!is_shared(s))
 		cm_port_give(s->dev, s->families, s->local.port);
 }
 
@@ -206,15 +219,15 @@ static void on_hup(struct loop_fd *f, uint32_t events)
  * this yet: as in a kernel, a port is free as soon as its socket is closed or its program has ended. */
 static void look_for_end(const struct sk *wants)
 {
-	rn_list_each(struct sk, s, &bound, bound) {
+	rn_list_each(struct sk, s, &bound[wants->local.port], bound) {
 		struct pollfd p = { .fd = s->src.fd };
-		if ((s->dev == wants->dev || s->dev == CM_NO_DEV || wants->dev == CM_NO_DEV) &&
-		    s->local.port == wants->local.port && p.fd >= 0 && poll(&p, 1, 0) == 1)
+		if ((s->dev == wants->dev || s->dev == CM_NO_DEV || wants->dev == CM_NO_DEV) && p.fd >= 0 &&
+		    poll(&p, 1, 0) == 1)
 			on_hup(&s->src, EPOLLHUP);
 	}
 }
 
-bool sk_take_port(struct sk *s)
+enum sk_port sk_take_port(struct sk *s)
 {
 	if (s->local.port == 0) {
 		s->local.port = cm_port_any(s->dev, s->families);
@@ -223,12 +236,15 @@ bool sk_take_port(struct sk *s)
 		s->has_port = cm_port_take(s->dev, s->families, s->local.port);
 		if (!s->has_port) {
 			look_for_end(s);
-			s->has_port = sharer(s) != NULL || cm_port_take(s->dev, s->families, s->local.port);
+			if (is_crowded(s))
+				return SK_PORT_CROWDED;
+			s->has_port = is_shared(s) || cm_port_take(s->dev, s->families, s->local.port);
 		}
 	}
-	if (s->has_port)
-		rn_list_push_front(&bound, &s->bound);
-	return s->has_port;
+	if (!s->has_port)
+		return SK_PORT_TAKEN;
+	rn_list_push_front(&bound[s->local.port], &s->bound);
+	return SK_PORT_OK;
 }
 
 /* Enters the program's end of the socket pair, by which sk_find.c finds the socket. */

@@ -53,7 +53,7 @@ struct sk {
 	uint32_t dev;     /* CM_NO_DEV: a listener on all devices */
 	uint8_t families; /* CM_IP4, CM_IP6: families in which a stream's port is reserved */
 	struct ipc_addr local, remote;
-	bool has_port; /* local.port is reserved for it, and it is on the list `bound` */
+	bool has_port; /* local.port is reserved for it, and it is on a list by port */
 	struct rn_link bound;
 	bool counted; /* rnicd's end of the socket pair is counted in the user's share of descriptors */
 	bool gone;    /* no process has the descriptor open */
@@ -86,6 +86,18 @@ struct sk {
 	struct gram *gram; /* the worker's part, while there is one */
 };
 
+/* Sockets that share a port of a device, at most: looking for a socket of the port takes that many steps. */
+#define SK_SHARE_MAX 256u
+#define SK_PORT_USED "port %u is in use"
+#define SK_PORT_FULL "port %u: 256 sockets share it, as many as rnicd allows"
+_Static_assert(SK_SHARE_MAX == 256, "SK_PORT_FULL and doc/security.md say so");
+
+enum sk_port {
+	SK_PORT_OK,
+	SK_PORT_TAKEN,   /* a socket whose descriptor is open, or a queue pair, has the port */
+	SK_PORT_CROWDED, /* SK_SHARE_MAX sockets share the port */
+};
+
 /* Handles a client's request IPC_SOCK_*; answers now or later (sk_request.c, sk_gram.c). */
 void sk_request(struct client *c);
 
@@ -99,8 +111,8 @@ void sk_set_state(struct sk *s, enum sk_state to);
 struct sk_user *sk_user_get(struct client *c);
 /* Makes a socket without a descriptor. key: its owner number; 0: a new one. NULL: no memory. */
 struct sk *sk_new(struct user *u, struct sk_user *su, uint64_t key);
-/* Reserves local.port of dev for the socket; port 0: any free one. False: a socket whose descriptor is open has it. */
-bool sk_take_port(struct sk *s);
+/* Reserves local.port of dev for the socket; port 0: any free one. */
+enum sk_port sk_take_port(struct sk *s);
 /* Makes the socket's descriptor, which is not writable yet. False: no free descriptor, or the user has too many. */
 bool sk_open(struct sk *s);
 /* Makes the socket's memory, and takes a doorbell bit and a place in the worker's table of connections. False with a

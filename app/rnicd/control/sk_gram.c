@@ -10,13 +10,12 @@
 #include "control/dev.h"
 #include "control/sk.h"
 
-#define BUCKETS   1024u
 #define FIRST     32768u /* first dynamic port, as in cm_port.c */
 #define LAST      60999u
 #define LAST_TURN 64u /* turns of the worker in which a closed socket may still send queued datagrams */
 
-/* Datagram sockets by hash of the UDP port. A socket may have the port on all addresses. */
-static struct rn_list ports[BUCKETS];
+/* Datagram sockets by UDP port. A socket may have the port on all addresses. */
+static struct rn_list ports[UINT16_MAX + 1];
 
 /* ---- UDP ports ---- */
 
@@ -41,21 +40,45 @@ static bool may_share(const struct sk *s, const struct sk *o)
 
 bool sk_gram_has_port(uint32_t dev, uint16_t port)
 {
-	rn_list_each(struct sk, o, &ports[port % BUCKETS], bound)
-		if (o->local.port == port && same_address(o, dev) && !has_ended(o))
+	rn_list_each(struct sk, o, &ports[port], bound)
+		if (same_address(o, dev) && !has_ended(o))
 			return true;
 	return false;
 }
 
-static bool is_free(const struct sk *s, uint16_t port)
+/*
+ * Whether the port has room for one more of the sockets that share it with s, on each device of s. A worker looks at
+ * all of them for each datagram.
+ */
+static bool has_room(const struct sk *s, uint16_t port)
 {
+	uint32_t n[RNICD_MAX_PORTS] = { 0 };
+
+	rn_list_each(struct sk, o, &ports[port], bound) {
+		if (!same_address(o, s->dev) || has_ended(o))
+			continue;
+		for (uint32_t d = 0; d < rnicd.n_ports; d++)
+			if (same_address(o, d) && same_address(s, d) && ++n[d] == SK_SHARE_MAX)
+				return false;
+	}
+	return true;
+}
+
+static enum sk_port is_free(const struct sk *s, uint16_t port)
+{
+	uint32_t n = 0;
+
 	for (uint32_t d = 0; d < rnicd.n_ports; d++)
 		if (same_address(s, d) && port_has_qp(rnicd.port[d], port))
-			return false;
-	rn_list_each(struct sk, o, &ports[port % BUCKETS], bound)
-		if (o->local.port == port && same_address(o, s->dev) && !may_share(s, o) && !has_ended(o))
-			return false;
-	return true;
+			return SK_PORT_TAKEN;
+	rn_list_each(struct sk, o, &ports[port], bound) {
+		if (!same_address(o, s->dev))
+			continue;
+		if (!may_share(s, o) && !has_ended(o))
+			return SK_PORT_TAKEN;
+		n++;
+	}
+	return n < SK_SHARE_MAX || has_room(s, port) ? SK_PORT_OK : SK_PORT_CROWDED;
 }
 
 static uint16_t gram_port_any(const struct sk *s)
@@ -66,25 +89,28 @@ static uint16_t gram_port_any(const struct sk *s)
 		at = 1;
 	for (uint32_t i = FIRST; i <= LAST; i++) {
 		uint16_t port = (uint16_t)(FIRST + ++at % (LAST - FIRST + 1));
-		if (is_free(s, port) && sk_gram_refusal(NULL, s->dev, port) == NULL)
+		if (is_free(s, port) == SK_PORT_OK && sk_gram_refusal(NULL, s->dev, port) == NULL)
 			return port;
 	}
 	return 0;
 }
 
-static bool gram_take_port(struct sk *s)
+static enum sk_port gram_take_port(struct sk *s)
 {
+	enum sk_port got = SK_PORT_OK;
+
 	if (s->local.port == 0)
 		s->local.port = gram_port_any(s);
-	else if (!is_free(s, s->local.port))
-		return false;
-	s->has_port = s->local.port != 0;
-	if (s->has_port)
-		rn_list_push_front(&ports[s->local.port % BUCKETS], &s->bound);
-	return s->has_port;
+	else
+		got = is_free(s, s->local.port);
+	if (got != SK_PORT_OK || s->local.port == 0)
+		return got != SK_PORT_OK ? got : SK_PORT_TAKEN;
+	s->has_port = true;
+	rn_list_push_front(&ports[s->local.port], &s->bound);
+	return SK_PORT_OK;
 }
 
-void sk_gram_give_port(struct sk *s) { rn_list_remove(&ports[s->local.port % BUCKETS], &s->bound); }
+void sk_gram_give_port(struct sk *s) { rn_list_remove(&ports[s->local.port], &s->bound); }
 
 const char *sk_gram_refusal(const struct client *c, uint32_t dev, uint16_t port)
 {
@@ -170,8 +196,9 @@ static void sk_gram_new(struct client *c)
 	s->local = r.local;
 	s->reuse = (r.flags & IPC_GRAM_REUSE) != 0;
 	s->balance = (r.flags & IPC_GRAM_BALANCE) != 0;
-	if (!gram_take_port(s)) {
-		client_error(c, EADDRINUSE, "port %u is in use", r.local.port);
+	const enum sk_port got = gram_take_port(s);
+	if (got != SK_PORT_OK) {
+		client_error(c, EADDRINUSE, got == SK_PORT_CROWDED ? SK_PORT_FULL : SK_PORT_USED, r.local.port);
 		sk_settle(s);
 		return;
 	}

@@ -125,8 +125,9 @@ static void sk_bind(struct client *c)
 	s->families = families;
 	s->local = r.addr;
 	s->balance = (r.flags & IPC_SOCK_REUSE) != 0;
-	if (!sk_take_port(s)) {
-		client_error(c, EADDRINUSE, "port %u is in use", r.addr.port);
+	const enum sk_port got = sk_take_port(s);
+	if (got != SK_PORT_OK) {
+		client_error(c, EADDRINUSE, got == SK_PORT_CROWDED ? SK_PORT_FULL : SK_PORT_USED, r.addr.port);
 		sk_settle(s);
 		return;
 	}

@@ -13,7 +13,7 @@ void gram_ring(struct rnicd_worker *w, struct gram *g)
 
 static void gram_open(struct rnicd_worker *w, struct gram *g)
 {
-	struct gram **at = &w->grams.slot[g->lport % GRAM_HASH];
+	struct gram **at = &w->grams.slot[gram_slot(g->lport)];
 
 	g->next = *at;
 	*at = g;
@@ -23,7 +23,7 @@ static void gram_open(struct rnicd_worker *w, struct gram *g)
 
 static void gram_close(struct rnicd_worker *w, struct cmd_gram *c)
 {
-	struct gram *g = c->gram, **at = &w->grams.slot[g->lport % GRAM_HASH];
+	struct gram *g = c->gram, **at = &w->grams.slot[gram_slot(g->lport)];
 	uint32_t count = 0;
 
 	/* datagrams that the program sent before it ended still leave */

@@ -18,6 +18,7 @@
 #include <rte_mbuf.h>
 
 #include "border/cmd.h"
+#include "border/flow_owner.h"
 #include "border/gram_view.h"
 #include "pkt/pkt_frag.h"
 #include "pkt/pkt_icmp.h"
@@ -28,7 +29,7 @@ struct rnicd_worker;
 #define GRAM_HASH 4096u
 
 struct gram_ctx {
-	struct gram *slot[GRAM_HASH]; /* hash table by the lower bits of lport; the newest sockets are first */
+	struct gram *slot[GRAM_HASH]; /* hash table by gram_slot(); the newest sockets are first */
 	struct rn_list ready, telling;
 	struct udps_table *peers;
 	struct pkt_frag_table *segs; /* segments of incomplete datagrams */
@@ -44,6 +45,12 @@ struct gram_seg {
 	uint32_t stag;
 	uint64_t to; /* tagged offset */
 };
+
+/* Ports in a chain have nothing in common that a program knows: it cannot put the sockets of many ports into one. */
+static inline uint32_t gram_slot(uint16_t lport)
+{
+	return (uint32_t)flow_mix(lport ^ rnicd.secret[0]) % GRAM_HASH; /* other bits than those of gram_owner() */
+}
 
 /* At start: memory for the wire iwarp. False: there is none. */
 RN_NODISCARD bool gram_start(struct rnicd_worker *w);

@@ -9,7 +9,7 @@
 
 static struct gram *gram_bucket(const struct rnicd_worker *w, uint16_t lport)
 {
-	return w->grams.slot[lport % GRAM_HASH];
+	return w->grams.slot[gram_slot(lport)];
 }
 
 static bool from_peer(const struct gram *g, const struct pkt_addr *ip, uint16_t port)
