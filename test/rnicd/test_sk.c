@@ -17,8 +17,9 @@
 #include "control/dev.h"
 #include "control/sk.h"
 
-#define PORT 5000u
-#define MANY (SK_SHARE_MAX + 8u)
+#define PORT  5000u
+#define USERS 3u /* that may have doorbells */
+#define MANY  (SK_SHARE_MAX + 8u)
 
 /* ---- functions that the files under test call ---- */
 
@@ -31,6 +32,13 @@ static struct sk *made[2 * MANY];
 static uint32_t n_made;
 static int program_fd[2 * MANY]; /* the program's ends of their socket pairs; -1: closed */
 
+static uint32_t lines; /* of the log */
+void rnicd_log(enum rnicd_log_level level, const char *fmt, ...)
+{
+	(void)level;
+	(void)fmt;
+	lines++;
+}
 void client_error(struct client *c, int err, const char *fmt, ...)
 {
 	(void)c;
@@ -58,6 +66,7 @@ void user_give(struct user *u, enum user_table t, uint32_t index, uint64_t n)
 	(void)index;
 	(void)n;
 }
+uint32_t user_bells_max(void) { return USERS; }
 struct user *user_hold(struct user *u) { return u; }
 void user_put(struct user *u) { (void)u; }
 bool bell_watch(uint32_t worker, int fd, uint32_t events)
@@ -247,6 +256,25 @@ static void port_is_free_when_the_last_of_its_sockets_is_closed(void **state)
 	assert_int_equal(stream(&other, 0, false), SK_PORT_OK);
 }
 
+static void further_users_do_not_use_up_descriptors(void **state)
+{
+	struct client c[USERS + 1] = { client, other, { .uid = 1002 }, { .uid = 1003 } };
+
+	(void)state;
+	lines = 0;
+	for (uint32_t round = 0; round < 2; round++) { /* the same users come again */
+		for (uint32_t i = 0; i < USERS; i++)
+			assert_non_null(sk_user_get(&c[i]));
+		assert_int_equal(lines, round);
+		const int free_fd = dup(0);
+		assert_null(sk_user_get(&c[USERS]));
+		assert_int_equal(lines, 1); /* no second one so soon */
+		close(free_fd);
+		assert_int_equal(dup(0), free_fd);
+		close(free_fd);
+	}
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -254,6 +282,7 @@ int main(void)
 		T(a_worker_never_looks_at_more_than_so_many_sockets_of_a_port),
 		T(bind_never_looks_at_more_than_so_many_sockets_of_a_port),
 		T(port_is_free_when_the_last_of_its_sockets_is_closed),
+		T(further_users_do_not_use_up_descriptors),
 	};
 
 	return cmocka_run_group_tests_name("sk", tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -161,6 +162,22 @@ static void memory_without_a_key_is_by_the_host(void **state)
 	assert_true(user_share(USER_OBJECTS) < user_share(USER_MEMORY));
 }
 
+static void descriptors_of_doorbells_are_set_aside(void **state)
+{
+	struct rlimit was, few;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	few = (struct rlimit){ .rlim_cur = 1024, .rlim_max = was.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	rnicd.cfg.user_share = 100;
+	user_start();
+	assert_int_equal(user_bells_max(), (1024 - 256) / 8 / 2);
+	/* 256 are rnicd's own */
+	assert_int_equal(user_share(USER_FDS), 1024 - 256 - 2 * user_bells_max());
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -169,6 +186,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_limit_that_bites_is_told_once_with_its_key, begin, end),
 		cmocka_unit_test_setup_teardown(the_sizes_of_tables_are_keys, begin, end),
 		cmocka_unit_test_setup_teardown(memory_without_a_key_is_by_the_host, begin, end),
+		cmocka_unit_test_setup_teardown(descriptors_of_doorbells_are_set_aside, begin, end),
 	};
 	return cmocka_run_group_tests_name("user", tests, NULL, NULL);
 }

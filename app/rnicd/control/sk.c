@@ -17,9 +17,11 @@
 #include "control/cm.h"
 #include "control/table.h"
 
+#define TELL_NS (10 * RN_NS_PER_S) /* at most one line of the log in this time */
 #define LEFT_NS (60 * RN_NS_PER_S) /* time after which a closed socket gives up unsent data, as in Linux */
 
 static struct rn_list users;
+static uint32_t n_users;
 static struct table all;                     /* of struct sk */
 static struct rn_list bound[UINT16_MAX + 1]; /* by port: struct sk that have the port reserved */
 /* sockets to free at the end of the turn, when none of their events is being handled; by link */
@@ -76,14 +78,30 @@ static bool sk_user_make(struct sk_user *su)
 	return true;
 }
 
+static void tell_full(uid_t uid)
+{
+	static uint64_t told;
+	const uint64_t now = rnicd_now();
+
+	if (told != 0 && now - told < TELL_NS)
+		return;
+	told = now;
+	rnicd_log(RNICD_LOG_WARNING,
+		  "uid %u gets no sockets: %u users have had some since rnicd began, as many as may (an eighth of the "
+		  "limit of descriptors, ulimit -n of rnicd)",
+		  (unsigned)uid, n_users);
+}
+
 struct sk_user *sk_user_get(struct client *c)
 {
 	rn_list_each(struct sk_user, u, &users, link)
 		if (u->uid == c->uid)
 			return u;
-	struct sk_user *su = calloc(1, sizeof(*su));
-	if (su == NULL)
+	struct sk_user *su = n_users < user_bells_max() ? calloc(1, sizeof(*su)) : NULL;
+	if (su == NULL) {
+		tell_full(c->uid);
 		return NULL;
+	}
 	su->uid = c->uid;
 	su->bells_fd = su->wake_fd = -1;
 	if (!sk_user_make(su)) {
@@ -91,6 +109,7 @@ struct sk_user *sk_user_get(struct client *c)
 		return NULL;
 	}
 	rn_list_push_front(&users, &su->link);
+	n_users++;
 	/* commands stay in order, so later commands about sockets of the user find the doorbells */
 	su->cmd = (struct cmd){ .type = CMD_STREAM_JOIN, .stream_join = su->view };
 	cmd_send_all(&su->cmd);

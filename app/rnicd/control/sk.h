@@ -27,7 +27,10 @@ enum sk_state {
  * came first; a program of that user is refused once, and shows the descriptor again (sock_daemon.c). */
 #define SK_SHOWN_MAX 8u
 
-/* The doorbells of a user's sockets; exist from the user's first client for sockets to the end of rnicd. */
+/*
+ * The doorbells of a user's sockets; exist from the user's first client for sockets to the end of rnicd. There are
+ * user_bells_max() at most.
+ */
 struct sk_user {
 	struct rn_link link;
 	uid_t uid;
@@ -107,7 +110,7 @@ void sk_reap(void);                                            /* end of the loo
 /* ---- between the sk_ files ---- */
 
 void sk_set_state(struct sk *s, enum sk_state to);
-/* The doorbells of this user; NULL: no memory. */
+/* The doorbells of this user; NULL: no memory, or too many users have some. */
 struct sk_user *sk_user_get(struct client *c);
 /* Makes a socket without a descriptor. key: its owner number; 0: a new one. NULL: no memory. */
 struct sk *sk_new(struct user *u, struct sk_user *su, uint64_t key);

@@ -19,7 +19,7 @@ static void sk_join(struct client *c)
 
 	_Static_assert(RNICD_MAX_PORTS <= IPC_SOCK_PORTS_MAX, "a place for each port");
 	if (su == NULL) {
-		client_error(c, ENOMEM, "rnicd has no memory or descriptors for sockets of another user");
+		client_error(c, ENOMEM, "rnicd has no memory or descriptors for sockets of another user: see its log");
 		return;
 	}
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {

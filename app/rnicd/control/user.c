@@ -14,6 +14,9 @@
 #include "control/client.h"
 #include "qp/qp_xrc.h"
 
+#define BELLS_FDS    2u                    /* descriptors that the doorbells of a user take */
+#define BELLS_MAX    4096u                 /* users that may have doorbells */
+#define BELLS_PART   8u                    /* ... as far as this part of the descriptors goes */
 #define INDICES      RNICD_MAX_PORTS       /* a table has an index for each device, or for each worker */
 #define OWN_FDS      256u                  /* descriptors of rnicd itself: ports, workers, files */
 #define MAPS_DEFAULT 65530u                /* vm.max_map_count if it cannot be read */
@@ -51,6 +54,7 @@ static struct rn_list users;
 /* total: entries of each table. used: entries in use by all users. */
 static uint64_t total[USER_TABLES], used[USER_TABLES][INDICES];
 static uint64_t told[USER_TABLES]; /* time of the last line of the log about the table */
+static uint32_t bells_max;
 
 static uint32_t max_mappings(void)
 {
@@ -82,6 +86,8 @@ void user_start(void)
 	uint32_t n = (uint32_t)rn_min_u64(fds.rlim_cur, INT32_MAX);
 	total[USER_CLIENTS] = rnicd.cfg.clients;
 	total[USER_FDS] = n > 2 * OWN_FDS ? n - OWN_FDS : n / 2;
+	bells_max = rn_max_u32(rn_min_u32((uint32_t)(total[USER_FDS] / BELLS_PART / BELLS_FDS), BELLS_MAX), 1);
+	total[USER_FDS] -= bells_max * BELLS_FDS;
 	/*
 	 * The other half is for rnicd's own mappings, and for mappings that are split when clients punch holes
 	 * (sigbus.h).
@@ -105,6 +111,8 @@ void user_start(void)
 	total[USER_OPENINGS] = rnicd.setups / 4;
 	total[USER_REQUESTS] = rnicd.setups - rnicd.setups / 4;
 }
+
+uint32_t user_bells_max(void) { return bells_max; }
 
 uint64_t user_share(enum user_table table)
 {

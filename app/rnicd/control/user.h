@@ -57,6 +57,12 @@ bool user_has_room(const struct user *u, enum user_table table, uint32_t index, 
 bool user_take(struct user *u, enum user_table table, uint32_t index, uint64_t n);
 void user_give(struct user *u, enum user_table table, uint32_t index, uint64_t n);
 
+/*
+ * How many users may have doorbells for sockets (sk.h). Their descriptors are set aside, as the doorbells of a user are
+ * never freed: a host may give each user tens of thousands of further uids (subuid(5)).
+ */
+uint32_t user_bells_max(void);
+
 /* The number of entries of a table that a user may have. */
 uint64_t user_share(enum user_table table);
 
