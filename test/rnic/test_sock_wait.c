@@ -101,6 +101,7 @@ int __wrap_sched_yield(void)
 
 static int (*kernel_ppoll)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
 static ssize_t (*kernel_send)(int, const void *, size_t, int);
+static ssize_t (*kernel_recv)(int, void *, size_t, int);
 
 /* A thread for which nothing comes while it sleeps would sleep for good: the test fails. */
 static int fake_ppoll(struct pollfd *l, nfds_t n, const struct timespec *ts, const sigset_t *mask)
@@ -122,6 +123,16 @@ static int fake_ppoll(struct pollfd *l, nfds_t n, const struct timespec *ts, con
 static int fake_poll(struct pollfd *l, nfds_t n, int ms)
 {
 	return fake_ppoll(l, n, ms == 0 ? &(const struct timespec){ 0 } : NULL, NULL);
+}
+
+/* A thread sleeps in recv(), too. */
+static ssize_t fake_recv(int from, void *to, size_t n, int flags)
+{
+	struct pollfd l = { .fd = from, .events = POLLIN };
+
+	if ((flags & MSG_DONTWAIT) == 0)
+		(void)fake_ppoll(&l, 1, NULL, NULL);
+	return kernel_recv(from, to, n, flags | MSG_DONTWAIT);
 }
 
 static ssize_t fake_send(int to, const void *from, size_t n, int flags)
@@ -168,6 +179,8 @@ static int begin(void **state)
 	sock_libc_find();
 	kernel_ppoll = sock_libc.ppoll;
 	kernel_send = sock_libc.send;
+	kernel_recv = sock_libc.recv;
+	sock_libc.recv = fake_recv;
 	sock_libc.ppoll = fake_ppoll;
 	sock_libc.poll = fake_poll;
 	sock_libc.send = fake_send;
