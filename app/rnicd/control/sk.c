@@ -97,11 +97,13 @@ struct sk_user *sk_user_get(struct client *c)
 	rn_list_each(struct sk_user, u, &users, link)
 		if (u->uid == c->uid)
 			return u;
-	struct sk_user *su = n_users < user_bells_max() ? calloc(1, sizeof(*su)) : NULL;
-	if (su == NULL) {
+	if (n_users == user_bells_max()) {
 		tell_full(c->uid);
 		return NULL;
 	}
+	struct sk_user *su = calloc(1, sizeof(*su));
+	if (su == NULL)
+		return NULL;
 	su->uid = c->uid;
 	su->bells_fd = su->wake_fd = -1;
 	if (!sk_user_make(su)) {
