@@ -188,25 +188,11 @@ static void region_of_many_pieces_does_not_hold_the_control_thread(void **state)
 	assert_ptr_equal(out[0].base, client.region[IPC_REGION_ARENA].base + (2 * PIECES - 1) * UINT64_C(4096) - 3);
 }
 
-static void pieces_that_are_smaller_than_pages_are_refused(void **state)
-{
-	(void)state;
-	(void)ask(4, 1, 4);
-	assert_int_equal(status, EINVAL);
-	(void)ask(4, PAGE / 2, 4);
-	assert_int_equal(status, 0); /* parts of two pages at the ends, and two pages between them, could be as long */
-	(void)ask(2, 1, 2);
-	assert_int_equal(status, 0);
-	(void)ask(PIECES, 8, 256);
-	assert_int_equal(status, EINVAL);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(region_of_many_pieces_does_not_hold_the_control_thread, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(pieces_that_are_smaller_than_pages_are_refused, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("mr", tests, NULL, NULL);

@@ -354,9 +354,6 @@ static const char *mr_refusal(const struct client *c, const struct ipc_reg_mr *r
 		return NULL; /* a null region */
 	if (r->len == 0 || r->len > DEV_MAX_MR_SIZE || r->npieces == 0 || r->npieces > PIECES_MAX)
 		return "the length or the number of pieces is not possible";
-	/* a piece ends where a mapping of the program ends, so all but the first and the last one are whole pages */
-	if (r->npieces > r->len / PAGE + 2)
-		return "the pieces are smaller than pages";
 	if ((r->access & ~(uint32_t)QP_ACC_ALL) != 0)
 		return "there are unknown access flags";
 	if (!rn_in_range(r->pieces_off, (uint64_t)r->npieces * sizeof(struct ipc_piece),

@@ -16,6 +16,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -126,6 +127,7 @@ struct sock_libc {
 	int (*epoll_ctl)(int, int, int, struct epoll_event *);
 	pid_t (*vfork)(void);
 	int (*prctl)(int, ...);
+	int (*sigaction)(int, const struct sigaction *, struct sigaction *);
 	FILE *(*fdopen)(int, const char *);
 	int (*fileno)(FILE *);
 	int (*execve)(const char *, char *const[], char *const[]);

@@ -56,6 +56,7 @@ void sock_libc_find(void)
 		{ "epoll_ctl", (void **)&sock_libc.epoll_ctl },
 		{ "vfork", (void **)&sock_libc.vfork },
 		{ "prctl", (void **)&sock_libc.prctl },
+		{ "sigaction", (void **)&sock_libc.sigaction },
 		{ "fdopen", (void **)&sock_libc.fdopen },
 		{ "fileno", (void **)&sock_libc.fileno },
 		{ "close_range", (void **)&sock_libc.close_range },

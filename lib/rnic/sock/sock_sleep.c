@@ -18,7 +18,7 @@ static bool handlers_restart(void)
 	if (sock_libc_is_confined()) /* sigaction() may be forbidden */
 		return false;
 	for (int sig = 1; sig < NSIG; sig++)
-		if (sigaction(sig, NULL, &a) == 0 && a.sa_handler != SIG_DFL && a.sa_handler != SIG_IGN &&
+		if (sock_libc.sigaction(sig, NULL, &a) == 0 && a.sa_handler != SIG_DFL && a.sa_handler != SIG_IGN &&
 		    (a.sa_flags & SA_RESTART) == 0)
 			return false;
 	return true;
