@@ -14,6 +14,7 @@
 #ifndef RNIC_SOCK_H
 #define RNIC_SOCK_H
 
+#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -128,6 +129,9 @@ struct sock_libc {
 	pid_t (*vfork)(void);
 	int (*prctl)(int, ...);
 	int (*sigaction)(int, const struct sigaction *, struct sigaction *);
+	DIR *(*opendir)(const char *);
+	struct dirent *(*readdir)(DIR *);
+	int (*closedir)(DIR *);
 	FILE *(*fdopen)(int, const char *);
 	int (*fileno)(FILE *);
 	int (*execve)(const char *, char *const[], char *const[]);
@@ -394,7 +398,7 @@ int sock_option(int fd, int which); /* the value of a SOL_SOCKET option; -1: the
 /* Sets *ms from a struct timeval of the program's; *ms -1: no limit. 0, or -1 and errno: the value is invalid. */
 int sock_set_time(int *ms, const void *from, socklen_t len);
 
-/* ---- sock_opt.c, sock_opts.c ---- */
+/* ---- sock_opts.c ---- */
 /* Returns an option's value, cut to *len bytes: as getsockopt. */
 int sock_opt_give(void *to, socklen_t *len, const void *from, size_t size);
 /* Options that rnicd's TCP does not have, as setsockopt and getsockopt. */

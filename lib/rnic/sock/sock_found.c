@@ -5,7 +5,6 @@
  * kernel's sockets below are inherited, too, but are not received; so are epoll sets: the readiness of their members
  * must be kept up to date.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -26,7 +25,7 @@
 /* Calls each() with every descriptor, until it returns true. */
 static void each_descriptor(bool (*each)(int fd, void *arg), void *arg)
 {
-	DIR *d = opendir("/proc/self/fd");
+	DIR *d = sock_libc.opendir("/proc/self/fd");
 	const struct dirent *e;
 
 	if (d == NULL) {
@@ -35,12 +34,12 @@ static void each_descriptor(bool (*each)(int fd, void *arg), void *arg)
 				return;
 		return;
 	}
-	while ((e = readdir(d)) != NULL) {
+	while ((e = sock_libc.readdir(d)) != NULL) {
 		int fd = e->d_name[0] == '.' ? -1 : atoi(e->d_name);
 		if (fd >= 0 && fd != dirfd(d) && each(fd, arg))
 			break;
 	}
-	closedir(d);
+	sock_libc.closedir(d);
 }
 
 bool sock_looks_ours(int fd)

@@ -50,14 +50,6 @@ PUBLIC int getpeername(int fd, struct sockaddr *sa, socklen_t *len)
 	return connected ? 0 : fail(ENOTCONN);
 }
 
-int sock_opt_give(void *to, socklen_t *len, const void *from, size_t size)
-{
-	if (*len > size)
-		*len = (socklen_t)size;
-	memcpy(to, from, *len);
-	return 0;
-}
-
 static struct timeval time_of(int ms)
 {
 	struct timeval tv = { 0 };

@@ -6,9 +6,18 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "rnic/sock/sock.h"
+
+int sock_opt_give(void *to, socklen_t *len, const void *from, size_t size)
+{
+	if (*len > size)
+		*len = (socklen_t)size;
+	memcpy(to, from, *len);
+	return 0;
+}
 
 int sock_other(int domain) { return sock_libc_is_confined() ? -1 : socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0); }
 
