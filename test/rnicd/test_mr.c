@@ -43,7 +43,7 @@ void client_error(struct client *c, int err, const char *fmt, ...)
 	(void)fmt;
 	status = err;
 }
-void client_over_quota(struct client *c, const char *fmt, ...) { client_error(c, ENOMEM, fmt); }
+void client_over_quota(struct client *c, const char *fmt, ...) { client_error(c, ENOMEM, "%s", fmt); }
 void client_hold(struct client *c) { c->under_way++; }
 void client_unhold(struct client *c) { c->under_way--; }
 bool client_back(struct client *c)
