@@ -382,6 +382,8 @@ int sock_sleep(struct pollfd *p, nfds_t n, uint64_t end, bool restarts);
 /* ---- sock_rw.c: as recvmsg and sendmsg; streams use no address and no control messages ---- */
 ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags);
 ssize_t sock_send_msg(struct sock *s, int fd, const struct msghdr *m, int flags);
+#define SOCK_PIECE 65536u  /* bytes that are copied at a time between a socket and a file or pipe */
+uint8_t *sock_piece(void); /* this thread's buffer of SOCK_PIECE bytes for that; no other call of this room keeps it */
 
 /* ---- sock_place.c ---- */
 /*

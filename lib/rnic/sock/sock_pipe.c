@@ -9,10 +9,7 @@
 #include "rnic/sock/sock.h"
 
 #define PUBLIC __attribute__((visibility("default")))
-#define PIECE  65536u /* bytes that are copied at most in a call */
-#define PAGE   4096u  /* a pipe that is writable takes this many bytes without waiting (pipe(7), PIPE_BUF) */
-
-static __thread uint8_t piece[PIECE];
+#define PAGE   4096u /* a pipe that is writable takes this many bytes without waiting (pipe(7), PIPE_BUF) */
 
 static bool is_pipe(int fd)
 {
@@ -48,7 +45,8 @@ static ssize_t pipe_put(int fd, const uint8_t *from, size_t n, bool waits)
 static ssize_t socket_to_pipe(struct sock *s, int fd, int to, size_t n, unsigned int flags)
 {
 	const bool waits = (flags & SPLICE_F_NONBLOCK) == 0 && !sock_libc_blocks_not(to);
-	const struct iovec v = { piece, n < PIECE ? n : PIECE };
+	uint8_t *piece = sock_piece();
+	const struct iovec v = { piece, n < SOCK_PIECE ? n : SOCK_PIECE };
 	ssize_t there = sock_recv(s, fd, &v, 1, MSG_PEEK), put;
 
 	if (there <= 0)
@@ -65,14 +63,15 @@ static ssize_t socket_to_pipe(struct sock *s, int fd, int to, size_t n, unsigned
 static ssize_t pipe_to_socket(int from, struct sock *s, int fd, size_t n, unsigned int flags)
 {
 	struct pollfd p = { .fd = from, .events = POLLIN };
+	uint8_t *piece = sock_piece();
 	struct iovec v = { piece, 0 };
 
 	if (sock_send(s, fd, &v, 1, 0) < 0) /* of no bytes: reports an error of the socket */
 		return -1;
-	size_t room = sock_does_not_block(fd, 0) ? sock_room(s) : PIECE;
+	size_t room = sock_does_not_block(fd, 0) ? sock_room(s) : SOCK_PIECE;
 	if (room == 0 || ((flags & SPLICE_F_NONBLOCK) != 0 && sock_libc.poll(&p, 1, 0) == 0))
 		return pipe_fails(EAGAIN);
-	room = room < PIECE ? room : PIECE;
+	room = room < SOCK_PIECE ? room : SOCK_PIECE;
 	ssize_t got = sock_libc.read(from, piece, n < room ? n : room);
 	if (got <= 0)
 		return got;

@@ -10,7 +10,6 @@
 #include "rnic/sock/sock_gram.h"
 
 #define PUBLIC __attribute__((visibility("default")))
-#define PIECE  65536u /* bytes of a file that are copied at a time */
 
 ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags)
 {
@@ -193,14 +192,21 @@ PUBLIC ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 	return rc;
 }
 
+uint8_t *sock_piece(void)
+{
+	static __thread uint8_t piece[SOCK_PIECE];
+
+	return piece;
+}
+
 /* Sends n bytes of the file from its own position, or from *at (NULL: its own). Moves the position that is used. */
 static ssize_t copy_file(struct sock *s, int fd, int file, off_t *at, size_t n)
 {
-	static __thread uint8_t piece[PIECE];
+	uint8_t *piece = sock_piece();
 	size_t done = 0;
 
 	while (done < n) {
-		size_t want = n - done < PIECE ? n - done : PIECE;
+		size_t want = n - done < SOCK_PIECE ? n - done : SOCK_PIECE;
 		ssize_t got = at != NULL ? pread(file, piece, want, *at) : sock_libc.read(file, piece, want);
 		if (got <= 0)
 			return done > 0 ? (ssize_t)done : got;
