@@ -201,17 +201,35 @@ static void grow_cwnd(struct tcpl_conn *c, uint64_t now, uint32_t bytes)
 }
 
 /*
- * The ACK moved snd_una: timers, RTT and events that both paths share. The backoff outlasts the first ACK after a
- * timeout if the ACK brings no sample (RFC 6298, 5): where RTO is shorter than the path's RTT, each segment is sent
- * again before its ACK comes, and only a longer RTO leads to a sample. A second such ACK in a row speaks of a flight,
- * whose recovery goes on without backoff.
+ * An ACK after a timeout, without a sample: its echoed timestamp tells which sending it answers (RFC 7323, 4). A round
+ * trip within RTO says that the segment was lost, and the backoff ends. A longer one says that RTO is too short; it
+ * becomes a sample, which is bounded since the echo is the peer's word.
  */
-static void progress(struct tcpl_conn *c, uint64_t now, const struct acked *a, struct tcpl_ev *ev)
+static void judge_rto(struct tcpl_conn *c, uint64_t now, const struct tcpl_opts *o)
+{
+	uint64_t rtt = tcpl_ticks_ns(tcpl_tsval(c, now) - o->tsecr);
+
+	if (rtt <= c->rto)
+		c->backoff = 0;
+	else
+		tcpl_rtt_sample(c, rn_min_u64(rtt, tcpl_backed_off(c)));
+}
+
+/*
+ * The ACK moved snd_una: timers, RTT and events that both paths share. Without timestamps the backoff outlasts the
+ * first ACK after a timeout if the ACK brings no sample (RFC 6298, 5): where RTO is shorter than the path's RTT, each
+ * segment is sent again before its ACK comes, and only a longer RTO leads to a sample. A second such ACK in a row
+ * speaks of a flight, whose recovery goes on without backoff.
+ */
+static void progress(struct tcpl_conn *c, uint64_t now, const struct acked *a, const struct tcpl_opts *o,
+		     struct tcpl_ev *ev)
 {
 	if (a->rtt != RN_NEVER)
 		tcpl_rtt_sample(c, a->rtt);
 	else if (c->tries == 0)
 		c->backoff = 0;
+	else if ((c->flags & F_TS) && o != NULL && o->has_ts)
+		judge_rto(c, now, o);
 	c->tries = c->probes = 0;
 	c->rto_base = c->tlp_base = now;
 	if (rn_unlikely(c->mtu != TCPL_MTU_FULL || c->mss_hint != 0))
@@ -226,7 +244,7 @@ void tcpl_ack_fast(struct tcpl_conn *c, uint64_t now, uint32_t ack, struct tcpl_
 
 	acked_begin(&a, ack - c->snd_una);
 	clean_acked(c, now, ack, NULL, &a);
-	progress(c, now, &a, ev);
+	progress(c, now, &a, NULL, ev);
 	if (rn_unlikely(c->flags & F_MODEL))
 		tcpl_rate_acked(c, now, pipe, 0, &a.newest);
 	else
@@ -517,7 +535,7 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 	acked_begin(&a, s->ack - c->snd_una);
 	if (a.bytes > 0) {
 		clean_acked(c, now, s->ack, o, &a);
-		progress(c, now, &a, ev);
+		progress(c, now, &a, o, ev);
 	}
 	if (c->flags & F_SACK) {
 		detect(c, now, o, s->ack, &a);

@@ -198,11 +198,13 @@ static inline void tcpl_flight_del(struct tcpl_conn *c, uint32_t idx)
 		c->mem.rec[r->next].prev = r->prev;
 }
 
-/* One tick is 1.05 ms (RFC 7323, 5.4 allows 1 ms to 1 s). */
+#define TCPL_TICK_SHIFT 20 /* 1.05 ms (RFC 7323, 5.4 allows 1 ms to 1 s) */
 static inline uint32_t tcpl_tsval(const struct tcpl_conn *c, uint64_t now)
 {
-	return (uint32_t)(now >> 20) + c->ts_offset;
+	return (uint32_t)(now >> TCPL_TICK_SHIFT) + c->ts_offset;
 }
+
+static inline uint64_t tcpl_ticks_ns(uint32_t ticks) { return (uint64_t)ticks << TCPL_TICK_SHIFT; }
 
 #define TCPL_EPOCH_SHIFT 30 /* 1.07 s */
 static inline uint32_t tcpl_epoch(uint64_t now) { return (uint32_t)(now >> TCPL_EPOCH_SHIFT); }
