@@ -8,10 +8,11 @@
  * One turn of a worker:
  *	ctx->now = clock;
  *	the carriers' turns: received segments, doorbells, timers, segments to send
+ *	ctx->notify_room = how many notifications the caller takes (if there is a limit)
  *	qp_flush(ctx)			completions become visible, notifications are decided
  *	take ctx->fx[0..n_fx), then qp_drained(ctx)
  *	once more if qp_flush_left(ctx)
- * Whenever qp_ctx_full(ctx) between two calls: the last three lines first.
+ * Whenever qp_ctx_full(ctx) between two calls: the last four lines first.
  *
  * Threads: a ctx belongs to one worker; so does a QP while the worker knows it. Functions marked "control thread" may
  * run elsewhere on objects that no worker knows yet (or any more).
@@ -244,8 +245,11 @@ void qp_flush_received(struct qp_ctx *ctx);
 /* Publishes completions, releases queue slots, raises QP_FX_CQ_NOTIFY as far as there is room for effects. */
 void qp_flush(struct qp_ctx *ctx);
 
-/* Whether a QP_FX_CQ_NOTIFY found no room: once the effects have been taken, the next qp_flush raises the effect. */
+/* Whether a QP_FX_CQ_NOTIFY waits until the effects have been taken: the next qp_flush raises the effect. */
 static inline bool qp_flush_left(const struct qp_ctx *ctx);
+
+/* Before the QP's CQs end: qp_cq_told() for both. */
+void qp_told(struct qp_ctx *ctx, struct qp *qp);
 
 /* Call after the effects have been taken. */
 static inline void qp_drained(struct qp_ctx *ctx);
@@ -333,7 +337,9 @@ struct qp_ctx {
 	uint32_t n_fx, n_dirty_qp;
 	struct qp_stats stats;
 	struct qp_fx fx[QP_FX_MAX];
-	struct rn_list dirty_cq; /* struct qp_cq_ring, by link: CQs to publish, or whose client is to be notified */
+	uint32_t notify_room;      /* how many more QP_FX_CQ_NOTIFY the caller takes; UINT32_MAX: any number */
+	struct rn_list dirty_cq;   /* struct qp_cq_ring, by link: CQs to publish */
+	struct rn_list waiting_cq; /* struct qp_cq_ring, by wait: notifications that wait for room, the oldest first */
 	struct qp *dirty_qp[QP_DIRTY_MAX];
 	struct rn_list flushing; /* QPs in ERR with more to flush in a later portion, by flush_link */
 	uint64_t flush_turn;     /* `now` of the turn of which the next two count work requests that were flushed ... */
@@ -343,7 +349,10 @@ struct qp_ctx {
 	struct qp_stream stream;
 };
 
-static inline bool qp_flush_left(const struct qp_ctx *ctx) { return !rn_list_empty(&ctx->dirty_cq); }
+static inline bool qp_flush_left(const struct qp_ctx *ctx)
+{
+	return !rn_list_empty(&ctx->waiting_cq) && ctx->notify_room > 0;
+}
 static inline void qp_drained(struct qp_ctx *ctx) { ctx->n_fx = 0; }
 static inline bool qp_ctx_full(const struct qp_ctx *ctx) { return ctx->n_fx + QP_FX_PER_CALL > QP_FX_MAX; }
 static inline enum qp_state qp_get_state(const struct qp *qp)

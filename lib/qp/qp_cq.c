@@ -46,6 +46,28 @@ void qp_cq_fail(struct qp_ctx *ctx, struct qp_cq *cq)
 	qp_fx_add(ctx, QP_FX_CQ_ERROR, cq->owner);
 }
 
+/* Whether an entry has come that the client has armed the CQ for. */
+static bool is_due(const struct qp_cq *cq, const struct qp_cq_ring *r)
+{
+	uint32_t armed = __atomic_load_n(&cq->shm->armed, __ATOMIC_RELAXED);
+
+	return rn_unlikely(armed != QP_CQ_UNARMED) && (armed != QP_CQ_ARM_SOLICITED || r->solicited);
+}
+
+/* Notifies the client if that is due, for which there is room. */
+static void notify(struct qp_ctx *ctx, struct qp_cq *cq, bool due)
+{
+	struct qp_cq_ring *r = &cq->ring[ctx->worker];
+
+	rn_list_remove(&ctx->waiting_cq, &r->wait);
+	r->solicited = false;
+	if (!due || __atomic_exchange_n(&cq->shm->armed, QP_CQ_UNARMED, __ATOMIC_ACQ_REL) == QP_CQ_UNARMED)
+		return;
+	qp_fx_add(ctx, QP_FX_CQ_NOTIFY, cq->owner);
+	if (ctx->notify_room != 0 && ctx->notify_room != UINT32_MAX)
+		ctx->notify_room--;
+}
+
 void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq)
 {
 	struct qp_cq_ring *r = &cq->ring[ctx->worker];
@@ -57,17 +79,30 @@ void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq)
 	 * Full fence: the client arms, then looks once more at the ring; we publish, then look whether the CQ is armed.
 	 */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	uint32_t armed = __atomic_load_n(&cq->shm->armed, __ATOMIC_RELAXED);
-	const bool tell = rn_unlikely(armed != QP_CQ_UNARMED) && (armed != QP_CQ_ARM_SOLICITED || r->solicited);
+	bool due = is_due(cq, r);
 
-	if (tell && ctx->n_fx == QP_FX_MAX) { /* the CQ stays armed: nothing but the effect wakes the client */
-		qp_cq_list(ctx, r);
-		return;
-	}
 	rn_list_remove(&ctx->dirty_cq, &r->link);
-	r->solicited = false;
-	if (tell && __atomic_exchange_n(&cq->shm->armed, QP_CQ_UNARMED, __ATOMIC_ACQ_REL) != QP_CQ_UNARMED)
-		qp_fx_add(ctx, QP_FX_CQ_NOTIFY, cq->owner);
+	if (rn_likely(!due || (ctx->n_fx < QP_FX_MAX && ctx->notify_room > 0)))
+		notify(ctx, cq, due);
+	else if (!rn_link_linked(&r->wait)) /* the CQ stays armed: nothing but the effect wakes the client */
+		rn_list_push_back(&ctx->waiting_cq, &r->wait);
+}
+
+void qp_cq_told(struct qp_ctx *ctx, struct qp_cq *cq)
+{
+	struct qp_cq_ring *r = &cq->ring[ctx->worker];
+
+	if (rn_link_linked(&r->wait))
+		notify(ctx, cq, is_due(cq, r));
+}
+
+void qp_cq_notify_waiting(struct qp_ctx *ctx)
+{
+	struct qp_cq_ring *r;
+
+	while (ctx->n_fx < QP_FX_MAX && ctx->notify_room > 0 &&
+	       (r = rn_list_first(&ctx->waiting_cq, struct qp_cq_ring, wait)) != NULL)
+		qp_cq_told(ctx, rn_container_of(r - ctx->worker, struct qp_cq, ring[0]));
 }
 
 enum spsc_verdict qp_cq_rings(const struct qp_cq_attr *a, struct spsc_prod ring[QP_MAX_WORKERS])
@@ -99,4 +134,8 @@ void qp_cq_change(struct qp_ctx *ctx, struct qp_cq *cq, const struct spsc_prod r
 	r->prod = to;
 }
 
-void qp_cq_leave(struct qp_ctx *ctx, struct qp_cq *cq) { rn_list_remove(&ctx->dirty_cq, &cq->ring[ctx->worker].link); }
+void qp_cq_leave(struct qp_ctx *ctx, struct qp_cq *cq)
+{
+	rn_list_remove(&ctx->dirty_cq, &cq->ring[ctx->worker].link);
+	rn_list_remove(&ctx->waiting_cq, &cq->ring[ctx->worker].wait);
+}

@@ -23,6 +23,7 @@ struct qp_cq_ring {
 	uint32_t pending;    /* entries written and not yet published */
 	bool solicited;      /* an entry that is pending, or that the client is not notified of yet, is solicited */
 	struct rn_link link; /* in the worker's list of CQs to publish */
+	struct rn_link wait; /* in the worker's list of CQs with a notification for which there is no room */
 };
 
 struct qp_cq {
@@ -61,9 +62,11 @@ RN_NODISCARD enum spsc_verdict qp_cq_rings(const struct qp_cq_attr *a, struct sp
 void qp_cq_change(struct qp_ctx *ctx, struct qp_cq *cq, const struct spsc_prod ring[QP_MAX_WORKERS]);
 
 /*
- * Takes the CQ off the worker's list; what is not published is lost. Needed before the memory of the CQ is used anew
- * unless qp_flush() has run, and qp_flush_left() is false, since the CQ's last entry.
+ * Before the memory of a CQ is used anew, the CQ must be on no list of a worker. qp_cq_leave() takes it off; what is
+ * not published is lost. Or: qp_flush() has run since the CQ's last entry, and then qp_cq_told(), which raises the
+ * effect of a notification that waits for room, whatever qp_ctx.notify_room says. Needs room for one effect.
  */
 void qp_cq_leave(struct qp_ctx *ctx, struct qp_cq *cq);
+void qp_cq_told(struct qp_ctx *ctx, struct qp_cq *cq);
 
 #endif

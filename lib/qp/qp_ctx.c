@@ -8,7 +8,7 @@ enum qp_verdict qp_ctx_init(struct qp_ctx *ctx, uint32_t worker)
 
 	if (worker >= QP_MAX_WORKERS)
 		return QP_BAD_ATTR;
-	*ctx = (struct qp_ctx){ .worker = worker };
+	*ctx = (struct qp_ctx){ .worker = worker, .notify_room = UINT32_MAX };
 	ctx->stream.copy = rn_stream_choose(64, &width);
 	return QP_OK;
 }
@@ -55,6 +55,12 @@ static void publish(struct qp_ctx *ctx)
 	publish_cqs(ctx);
 }
 
+void qp_told(struct qp_ctx *ctx, struct qp *qp)
+{
+	qp_cq_told(ctx, qp->scq);
+	qp_cq_told(ctx, qp->rcq);
+}
+
 void qp_flush_received(struct qp_ctx *ctx)
 {
 	if (rn_likely(!ctx->stream.out))
@@ -66,5 +72,7 @@ void qp_flush(struct qp_ctx *ctx)
 	qp_place_settle(ctx);
 	if (rn_unlikely(!rn_list_empty(&ctx->flushing)))
 		qp_flush_on(ctx);
+	if (rn_unlikely(!rn_list_empty(&ctx->waiting_cq)))
+		qp_cq_notify_waiting(ctx);
 	publish(ctx);
 }

@@ -85,9 +85,10 @@ void qp_list_qp(struct qp_ctx *ctx, struct qp *qp);
 RN_COLD void qp_cq_fail(struct qp_ctx *ctx, struct qp_cq *cq);
 /*
  * Publishes the CQ's completions, and decides whether to notify the client. If there is no room for the effect, the CQ
- * stays on the worker's list.
+ * waits for it, and qp_cq_notify_waiting() goes on with the CQ that has waited longest.
  */
 void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq);
+void qp_cq_notify_waiting(struct qp_ctx *ctx);
 
 /* The next qp_flush() shall publish this worker's ring of a CQ. */
 static inline void qp_cq_list(struct qp_ctx *ctx, struct qp_cq_ring *r)

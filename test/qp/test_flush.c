@@ -286,6 +286,59 @@ static void armed_queue_is_notified_though_effects_have_no_room(void **state)
 	assert_false(qp_flush_left(&t.ctx));
 }
 
+/* The effects of a flush are exactly the notifications of these queues, in order. */
+static void assert_told(uint32_t first, uint32_t n)
+{
+	assert_int_equal(t.ctx.n_fx, n);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_equal(t.ctx.fx[i].type, QP_FX_CQ_NOTIFY);
+		assert_int_equal(t.ctx.fx[i].owner, OWN_OWNER + first + i);
+	}
+	qp_drained(&t.ctx);
+}
+
+static void notification_waits_its_turn_for_the_callers_room(void **state)
+{
+	(void)state;
+	own_queues();
+	for (uint32_t i = 0; i < QPS; i++)
+		t.own[i].shm->armed = QP_CQ_ARM_ANY;
+	post(1);
+	t.ctx.now++;
+	t.ctx.notify_room = 3;
+	for (uint32_t i = 0; i < QPS; i++)
+		qp_enter_error(&t.ctx, &t.qp[i]);
+	qp_flush(&t.ctx);
+	assert_told(0, 3);
+	assert_false(qp_flush_left(&t.ctx)); /* without room another call would be in vain */
+	qp_flush(&t.ctx);
+	assert_told(0, 0);
+	post(1); /* meanwhile the queues get more entries, which can be seen at once */
+	for (uint32_t i = 0; i < QPS; i++)
+		qp_enter_error(&t.ctx, &t.qp[i]);
+	qp_flush(&t.ctx);
+	assert_told(0, 0);
+	for (uint32_t i = 0; i < QPS; i++)
+		assert_int_equal(((struct spsc_hdr *)(void *)t.own[i].ring[0].prod.hdr)->prod, 2);
+	t.own[3].shm->armed = QP_CQ_UNARMED;
+	t.ctx.notify_room = 10;
+	qp_flush(&t.ctx);
+	assert_told(4, 10);
+	qp_cq_told(&t.ctx, &t.own[20]);
+	assert_told(20, 1);
+	qp_cq_leave(&t.ctx, &t.own[14]);
+	qp_cq_told(&t.ctx, &t.own[14]);
+	assert_told(14, 0);
+	t.ctx.notify_room = 5;
+	qp_flush(&t.ctx);
+	assert_told(15, 5);
+	t.ctx.notify_room = UINT32_MAX;
+	qp_flush(&t.ctx);
+	assert_told(21, QPS - 21);
+	assert_true(rn_list_empty(&t.ctx.waiting_cq));
+	assert_int_equal(t.ctx.notify_room, UINT32_MAX);
+}
+
 static void late_flush_waits_for_room_for_its_effects(void **state)
 {
 	static struct qp_wr wr[TURN / 2];
@@ -327,6 +380,7 @@ int main(void)
 		T(who_leaves_is_on_no_list),
 		T(flushing_often_in_one_turn_flushes_no_more),
 		T(armed_queue_is_notified_though_effects_have_no_room),
+		T(notification_waits_its_turn_for_the_callers_room),
 		T(late_flush_waits_for_room_for_its_effects),
 	};
 

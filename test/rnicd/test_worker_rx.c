@@ -274,6 +274,66 @@ static void frame_that_the_control_thread_has_no_room_for_is_not_lost_uncounted(
 	event_stop();
 }
 
+#define CQS 4096u
+static uint32_t notified, asked;
+
+static void count_events(const struct event *ev)
+{
+	if (ev->type == EVENT_SIDR) {
+		asked++;
+		return;
+	}
+	assert_int_equal(ev->type, EVENT_FX);
+	assert_int_equal(ev->fx.type, QP_FX_CQ_NOTIFY);
+	assert_int_equal(ev->fx.owner, notified);
+	notified++;
+}
+
+static void flood_of_notifications_leaves_room_for_frames(void **state)
+{
+	static struct qp_cq cq[CQS];
+	const uint64_t each = 1024;
+	uint8_t *region = aligned_alloc(RN_CACHE_LINE, CQS * each);
+	uint32_t turns;
+	char err[128];
+
+	(void)state;
+	assert_non_null(region);
+	memset(region, 0, CQS * each);
+	assert_true(event_start(1, err, sizeof(err)));
+	for (uint32_t i = 0; i < CQS; i++) {
+		const struct qp_cq_attr a = { .owner = i,
+					      .region = region,
+					      .region_size = CQS * each,
+					      .shm_off = i * each,
+					      .ring_off = i * each + each / 2,
+					      .ring_stride = each / 2,
+					      .workers = 1,
+					      .cqe = 4 };
+		assert_int_equal(qp_cq_init(&cq[i], &a), SPSC_OK);
+		cq[i].shm->armed = QP_CQ_ARM_ANY;
+		rn_list_push_back(&worker.tcp.rc.qp.dirty_cq, &cq[i].ring[0].link);
+	}
+	port_cfg.ud_port = 4793;
+	assert_int_equal(worker_rx(&worker), 0);
+	notified = asked = 0;
+	for (turns = 0; turns < CQS && notified < CQS; turns++) {
+		assert_true(worker_effects(&worker));
+		assert_non_null(event_room(0, EVENT_LOSSLESS));
+		assert_non_null(event_room(0, EVENT_DROPPABLE));
+		assert_int_equal(rte_ring_enqueue(wire, datagram(true)), 0);
+		assert_int_equal(worker_rx(&worker), 1);
+		(void)event_collect(16, count_events);
+	}
+	(void)event_collect(UINT32_MAX, count_events);
+	assert_int_equal(notified, CQS);
+	assert_int_equal(asked, turns);
+	assert_int_equal(port.stats[0].rx_no_room, 0);
+	assert_true(rn_list_empty(&worker.tcp.rc.qp.waiting_cq));
+	event_stop();
+	free(region);
+}
+
 /* The host with this address tells its MAC address, whose last octet is `mac`. */
 static void neighbour_tells(uint32_t ip, uint8_t mac)
 {
@@ -380,6 +440,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(stranger_goes_to_the_worker_of_its_rss_queue, setup, teardown),
 		cmocka_unit_test_setup_teardown(frame_that_the_control_thread_has_no_room_for_is_not_lost_uncounted,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(flood_of_notifications_leaves_room_for_frames, setup, teardown),
 		cmocka_unit_test_setup_teardown(datagrams_follow_their_neighbours, setup, teardown),
 		cmocka_unit_test_setup_teardown(sockets_of_ports_that_lie_apart_do_not_lie_in_one_chain, setup,
 						teardown),

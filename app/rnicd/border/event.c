@@ -15,9 +15,11 @@
  */
 #define SLOT     64u
 #define SLOTS    4096u
-#define LOSSLESS 2048u                                                  /* slots for lossless events alone */
-#define LONGEST  ((uint32_t)((sizeof(struct event) + SLOT - 1) / SLOT)) /* slots of the longest event */
-_Static_assert(CMD_SLOTS + LOSSLESS + LONGEST < SLOTS, "droppable events have room too");
+#define LOSSLESS 2048u /* slots for lossless events alone */
+#define DROPPED  512u  /* slots that notifications leave beside these */
+#define LONGEST  ((uint32_t)((sizeof(struct event) + SLOT - 1) / SLOT))            /* slots of the longest event */
+#define NOTIFY   ((uint32_t)((offsetof(struct event, fx.priv) + SLOT - 1) / SLOT)) /* slots of a CQ's notification */
+_Static_assert(LONGEST <= DROPPED && CMD_SLOTS + LOSSLESS + DROPPED + NOTIFY < SLOTS, "each class of events has room");
 _Static_assert(offsetof(struct event, fx.priv_len) + 2 <= SLOT && offsetof(struct event, sidr.len) + 4 <= SLOT &&
 		       offsetof(struct event, cmd) + sizeof(struct cmd *) <= SLOT,
 	       "the first slot says how long the event is; an answer is one slot");
@@ -134,6 +136,14 @@ struct event *event_room(uint32_t worker, enum event_class class)
 	r->room = spsc_prod_place(&r->prod, 0, LONGEST, &r->written);
 	r->room->worker = worker;
 	return r->room;
+}
+
+uint32_t event_notify_room(uint32_t worker)
+{
+	const uint32_t kept = CMD_SLOTS + LOSSLESS + DROPPED;
+	const uint32_t left = spsc_prod_free(&ring[worker]->prod, SLOTS - SLOTS / 8);
+
+	return left > kept ? (left - kept) / NOTIFY : 0;
 }
 
 void event_put(uint32_t worker)

@@ -5,7 +5,8 @@
  * An event has a class. An answer to a command always has room: room for all commands under way is kept free. If there
  * is no room for a lossless event, the worker tries again in its next turn, and until then does nothing that makes more
  * such events. A droppable event is lost if there is no room, or only the room that is kept for lossless events; its
- * content is reported again later, or the loss is the same as the loss of a packet on the network.
+ * content is reported again later, or the loss is the same as the loss of a packet on the network. Notifications of
+ * CQs, which a client can cause as often as it likes, leave room for all of these, and wait where there is none.
  *
  * The control thread is woken once per turn of a worker at most, by event_flush(), and only when it sleeps.
  */
@@ -109,6 +110,8 @@ struct event {
 
 /* Where to write the type and body of the next event, which event_put() then sends; NULL: no room. */
 struct event *event_room(uint32_t worker, enum event_class class);
+/* For how many notifications of CQs (EVENT_FX without private data) there is room. */
+uint32_t event_notify_room(uint32_t worker);
 void event_put(uint32_t worker);
 /* Sends the answer to a command that has been carried out. */
 void event_answer(uint32_t worker, struct cmd *c);

@@ -70,12 +70,21 @@ static void qp_arrive(struct rnicd_worker *w, const struct cmd_qp *q)
 	worker_qp_doorbell(w, q->qp); /* for a doorbell that was rung at the old worker while the QP left */
 }
 
+/* In a later turn the QP is on no list, and neither are its completion queues, which may end with the QP. */
+static void qp_later(struct rnicd_worker *w, struct cmd_qp *q)
+{
+	q->later = w->now != q->seen;
+	qp_told(&w->tcp.rc.qp, q->qp);
+}
+
 /*
  * In the turn in which the command first came, the SRQ's completion queue may still be on a list: the command comes
  * again.
  */
 static void srq_leave(struct rnicd_worker *w, struct cmd_srq *s)
 {
+	if (s->srq->cq != NULL)
+		qp_cq_told(&w->tcp.rc.qp, s->srq->cq);
 	if (s->seen[w->index] == 0) {
 		rc_srq_leave(&w->tcp.rc, s->srq);
 		s->seen[w->index] = w->now;
@@ -159,7 +168,7 @@ static void run_command(struct rnicd_worker *w, struct cmd *c)
 	case CMD_QP_CREATE: qp_create(w, &c->qp); break;
 	case CMD_QP_MODIFY: qp_change(w, &c->qp); break;
 	case CMD_QP_LEAVE: qp_leave(w, &c->qp); break;
-	case CMD_QP_LATER: c->qp.later = w->now != c->qp.seen; break;
+	case CMD_QP_LATER: qp_later(w, &c->qp); break;
 	case CMD_QP_ARRIVE: qp_arrive(w, &c->qp); break;
 	case CMD_QP_DESTROY: qp_end(w, &c->qp); break;
 	case CMD_QP_WAITS:

@@ -74,6 +74,7 @@ static bool flush_once(struct rnicd_worker *w)
 {
 	struct rc_tcp_ctx *ctx = &w->tcp;
 
+	ctx->rc.qp.notify_room = event_notify_room(w->index);
 	rc_flush(&ctx->rc);
 	if (!tell_all(w))
 		return false;
@@ -96,6 +97,6 @@ bool worker_effects(struct rnicd_worker *w)
 
 	do
 		room = flush_once(w);
-	while (room && qp_flush_left(&w->tcp.rc.qp)); /* commands end CQs, so none may be left on the list then */
+	while (room && qp_flush_left(&w->tcp.rc.qp));
 	return room;
 }

@@ -251,7 +251,8 @@ static uint32_t turn(struct rnicd_worker *w)
 		gram_events(w);
 	}
 	count_flushes(w);
-	n += !rn_list_empty(&w->tcp.rc.qp.flushing); /* the next turn has more to flush, so the worker must not sleep */
+	/* the next turn has more to flush, or notifications to make, so the worker must not sleep */
+	n += !rn_list_empty(&w->tcp.rc.qp.flushing) || !rn_list_empty(&w->tcp.rc.qp.waiting_cq);
 	conn_bury(w);
 	stage_end(&w->stages, STAGE_EFFECTS);
 	n += transmit(w);
