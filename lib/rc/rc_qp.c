@@ -35,6 +35,10 @@ static bool ending(const struct qp *qp)
 	return c != NULL && !(c->flags & RC_KEEP_RECV);
 }
 
+/*
+ * The client moves the QP to ERR. The flushed requests' memory is the client's again, so no byte of it may be sent any
+ * more: a stream with records in flight is reset. Else a Terminate tells the peer.
+ */
 static void fail(struct rc_ctx *ctx, struct qp *qp)
 {
 	struct rc *c = rc_of(qp);
@@ -42,7 +46,7 @@ static void fail(struct rc_ctx *ctx, struct qp *qp)
 	if (c != NULL && (c->flags & RC_KEEP_RECV)) {
 		qp_enter_error(&ctx->qp, qp);
 		drop_conn(ctx, qp);
-	} else if (c != NULL && rc_streaming(c)) {
+	} else if (c != NULL && rc_streaming(c) && rc_quiet(c)) {
 		rc_terminate(ctx, c, qp_local_err(), NULL);
 	} else {
 		if (c != NULL)

@@ -191,7 +191,41 @@ static void error_flushes_both_queues_in_order(void **state)
 	B->paused = false;
 	rig_settle(R);
 	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
+	assert_int_equal(B->ctx.rc.qp.stats.resets, 1); /* work was under way: the stream cannot end with a Terminate */
+	rig_free(R);
+	/* with nothing under way a Terminate says what has happened */
+	up();
+	assert_int_equal(rc_modify(&A->ctx.rc, &A->q[0].qp, QP_S_ERR), QP_OK);
+	rig_settle(R);
+	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
 	assert_int_equal(B->ctx.rc.qp.stats.terms_rcvd, 1);
+	assert_int_equal(B->ctx.rc.qp.stats.resets, 0);
+	rig_free(R);
+}
+
+/* A program that has seen its requests flushed uses their memory for something else. */
+static void bytes_from_after_a_flush_never_leave(void **state)
+{
+	const uint32_t len = 300000;
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.crc = false; /* no copies are kept for what is sent again */
+	up_with(&cfg);
+	memset(A->mem, 1, len);
+	struct qp_sge s = rig_sge(A, 0, len);
+	struct rig_wr w = wr(QP_WR_WRITE, 1, &s);
+	rig_post(A, 0, &w);
+	R->lose = 3; /* is sent again, if at all, after the flush */
+	rig_turn(R, 0);
+	assert_int_equal(R->lose, 0);
+	assert_int_equal(rc_modify(&A->ctx.rc, &A->q[0].qp, QP_S_ERR), QP_OK);
+	rig_turn(R, 0);
+	expect(&A->scq_client, 1, QP_WC_WR_FLUSH_ERR);
+	memset(A->mem, 2, len);
+	rig_settle(R);
+	assert_null(memchr(B->mem, 2, RIG_MEM));
 	rig_free(R);
 }
 
@@ -364,6 +398,7 @@ int main(void)
 		cmocka_unit_test(reads_keep_to_the_depth),
 		cmocka_unit_test(armed_queues_notify_once),
 		cmocka_unit_test(error_flushes_both_queues_in_order),
+		cmocka_unit_test(bytes_from_after_a_flush_never_leave),
 		cmocka_unit_test(kept_receives_survive_an_orderly_end),
 		cmocka_unit_test(sends_under_way_wait_after_the_peers_end),
 		cmocka_unit_test(destroy_makes_no_completion),
