@@ -18,6 +18,16 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+# Waits until the server's log says that the server listens.
+listens() {
+	for _ in $(seq 100); do
+		grep -q listening "$dir/$1.log" && return
+		kill -0 "$server" 2>/dev/null || break
+		sleep 0.1
+	done
+	sed 's/^/   server: /' "$dir/$1.log" >&2
+	die "the server does not listen"
+}
 die() { printf 'demo: %s\n' "$*" >&2; [ -s "$dir/rnicd.log" ] && sed 's/^/  rnicd: /' "$dir/rnicd.log" >&2; exit 1; }
 
 sed "s|^socket *=.*|socket = $RNICD_SOCKET|" config/pair.conf >"$dir/pair.conf"
@@ -35,7 +45,7 @@ grep -v '^EAL' "$dir/rnicd.log" | sed 's/^/   /'
 say "2. Hello: a client on each RNIC exchanges two messages"
 "$build/examples/hello" -s 10.77.0.1 >"$dir/hello.log" 2>&1 &
 server=$!
-sleep 0.3
+listens hello
 "$build/examples/hello" 10.77.0.1 | sed 's/^/   client: /'
 [ "${PIPESTATUS[0]}" = 0 ] || die "hello failed"
 wait "$server" || die "hello server failed"
@@ -45,7 +55,7 @@ sed 's/^/   server: /' "$dir/hello.log"
 say "3. Latency and bandwidth, one client process on each RNIC"
 "$build/app/testpmd-rdma/testpmd-rdma" -s -a 10.77.0.1 >"$dir/server.log" 2>&1 &
 server=$!
-sleep 0.3
+listens server
 for mode in write_lat send_lat read_lat; do
 	"$build/app/testpmd-rdma/testpmd-rdma" --mode $mode --sizes 8,64,4k --iters 5000 10.77.0.1 || die "$mode failed"
 done

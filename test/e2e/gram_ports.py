@@ -104,3 +104,23 @@ def a_socket_at_all_addresses_hears_at_the_port_that_it_was_given():
         wait(s)
         fcntl.ioctl(s, termios.FIONREAD, b)
         return out + [b[0], s.recv(9).decode()]
+
+
+@case
+def a_socket_at_all_addresses_that_has_a_peer_hears_only_the_peer():
+    a, k, e = bound(), new(), select.epoll()
+    with new() as s:
+        at = ("127.0.0.1", nobody()[1])
+        s.bind(("", at[1]))
+        e.register(s, select.EPOLLIN)
+        out = []
+        for word in (b"one", b"two"):
+            k.sendto(word, at)
+            wait(s)
+            s.connect(a.getsockname())
+            out += [s.recv(9).decode(), code(k.sendto, b"not heard", at), len(e.poll(0.1))]
+            a.sendto(b"heard", s.getsockname())
+            out += [len(e.poll(LIMIT)), s.recv(9).decode(), len(e.poll(0))]
+            libc_disconnect(s)
+        k.sendto(b"again", at)
+        return out + [s.getsockname()[1] == at[1], len(e.poll(LIMIT)), s.recv(9).decode()]

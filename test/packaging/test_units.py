@@ -141,6 +141,13 @@ def units_are_as_systemd_wants_them():
 
 
 @case
+def the_units_allow_the_devices_of_a_nic():
+    """vfio's groups have a major number of their own; its container is a miscellaneous device."""
+    for name in ("rnicd.service", "rnicd@.service"):
+        assert {"/dev/vfio/vfio rw", "char-vfio rw"} <= set(unit(name)["DeviceAllow"]), name
+
+
+@case
 def the_daemon_does_nothing_that_its_unit_denies():
     """
     The daemon has ports of each kind that needs rights, and registers memory that a client of another user shares.

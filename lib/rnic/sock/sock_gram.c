@@ -124,10 +124,7 @@ static bool look_a_while(const struct sock *s)
 	return false;
 }
 
-int sock_gram_below_fd(const struct sock *s)
-{
-	return s->kind == SOCK_IS_GRAM && s->below_live && (!s->has_peer || s->peer_below) ? s->below : -1;
-}
+int sock_gram_below_fd(const struct sock *s) { return s->kind == SOCK_IS_GRAM && s->below_live ? s->below : -1; }
 
 /* Sleeps until the ring may have room (POLLOUT), or the ring or the kernel's socket a datagram. 0 or an errno. */
 static int sleep_for(const struct sock *s, int fd, short events, uint64_t end)

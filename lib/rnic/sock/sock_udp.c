@@ -242,6 +242,35 @@ struct sock *sock_udp_sends(int fd, const struct sockaddr *sa, socklen_t len)
 	return s;
 }
 
+/* Whether the kernel's socket is bound to all addresses, and the peer is behind a port of rnicd's. */
+static bool is_apart(const struct sock *s) { return s->wild && s->below_live && s->has_peer && !s->peer_below; }
+
+/* Takes the peer from the kernel's socket, which then hears everybody. */
+static int hear_all(const struct sock *s)
+{
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	return sock_libc.connect(s->below, &none, sizeof(none));
+}
+
+/*
+ * A socket with a peer hears only that peer. If the peer is behind a port of rnicd's, the kernel's socket gets a peer
+ * from which nothing comes: the discard service (RFC 863) of this host.
+ */
+static void hear_nobody(const struct sock *s)
+{
+	const struct sockaddr_in discard = { .sin_family = AF_INET,
+					     .sin_port = htons(9),
+					     .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+	struct ipc_addr a;
+
+	(void)sock_addr_in((const struct sockaddr *)&discard, sizeof(discard), &a);
+	sock_addr_out(s, &a, (struct sockaddr *)&sa, &len);
+	(void)sock_libc.connect(s->below, (struct sockaddr *)&sa, len);
+}
+
 void sock_gram_below(struct sock *s)
 {
 	struct ipc_addr any = { .port = s->local.port };
@@ -249,6 +278,8 @@ void sock_gram_below(struct sock *s)
 	socklen_t len = sizeof(sa);
 	int saved = errno;
 
+	if (is_apart(s)) /* sends to another address: not from the address that leads to hear_nobody()'s peer */
+		(void)hear_all(s);
 	if (s->below_live)
 		return;
 	sock_addr_out(s, &any, (struct sockaddr *)&sa, &len);
@@ -264,13 +295,12 @@ void sock_gram_below(struct sock *s)
 /* Takes the peer from the socket. A socket that was bound to all addresses is bound to them again. 0 or an errno. */
 static int no_peer(struct sock *s)
 {
-	const struct sockaddr none = { .sa_family = AF_UNSPEC };
 	int err = sock_gram_peer(s, NULL);
 
 	if (err != 0)
 		return err;
-	if (s->peer_below)
-		(void)sock_libc.connect(s->below, &none, sizeof(none));
+	if (s->peer_below || is_apart(s))
+		(void)hear_all(s);
 	s->has_peer = s->peer_below = false;
 	if (s->wild)
 		memset(s->local.ip, 0, sizeof(s->local.ip));
@@ -283,10 +313,9 @@ static int no_peer(struct sock *s)
  */
 static int as_it_was(struct sock *s)
 {
-	const struct sockaddr none = { .sa_family = AF_UNSPEC };
 	int err = 0;
 
-	(void)sock_libc.connect(s->below, &none, sizeof(none));
+	(void)hear_all(s);
 	for (int fd = 0; fd < SOCK_FDS && err == 0; fd++)
 		if (__atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) == s)
 			err = sock_become(fd, s->below, ~0, NULL);
@@ -316,6 +345,8 @@ static int peer_of(struct sock *s, const struct sockaddr *sa, socklen_t len, con
 	s->peer_below = !ours;
 	if (s->wild && ours)
 		memcpy(s->local.ip, from.ip, sizeof(s->local.ip));
+	if (is_apart(s))
+		hear_nobody(s);
 	return 0;
 }
 
