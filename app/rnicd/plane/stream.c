@@ -52,7 +52,7 @@ void stream_tcp_init(uint32_t port, const struct tcpl_cfg *of_port)
 
 void stream_ready(struct rnicd_worker *w, struct stream *s)
 {
-	if (!rn_link_linked(&s->ready) && s->state != STREAM_OVER)
+	if (!rn_link_linked(&s->ready) && !stream_is_over(s))
 		rn_list_push_back(&w->streams.ready, &s->ready);
 }
 
@@ -79,24 +79,33 @@ static void stream_free(struct rnicd_worker *w, struct stream *s)
 	w->streams.free = s;
 }
 
+/* False: the event queue is full. */
+static bool stream_event(const struct rnicd_worker *w, struct stream *s)
+{
+	struct event *ev = event_room(w->index, EVENT_LOSSLESS);
+
+	if (ev == NULL)
+		return false;
+	ev->type = EVENT_STREAM;
+	ev->stream = (struct event_stream){ .bits = s->tell,
+					    .key = s->key,
+					    .stream = s,
+					    .listener = s->listener != NULL ? s->listener->key : 0,
+					    .port = s->addr.port,
+					    .local = stream_endpoint(&s->addr.local, s->addr.lport),
+					    .remote = stream_endpoint(&s->addr.remote, s->addr.rport) };
+	event_put(w->index);
+	return true;
+}
+
 void stream_events(struct rnicd_worker *w)
 {
 	struct stream *s;
 
-	while (!rn_list_empty(&w->streams.telling)) {
-		struct event *ev = event_room(w->index, EVENT_LOSSLESS);
-		if (ev == NULL)
-			return; /* the event queue is full: tell in a later turn */
-		s = rn_list_pop(&w->streams.telling, struct stream, telling);
-		ev->type = EVENT_STREAM;
-		ev->stream = (struct event_stream){ .bits = s->tell,
-						    .key = s->key,
-						    .stream = s,
-						    .listener = s->listener != NULL ? s->listener->key : 0,
-						    .port = s->addr.port,
-						    .local = stream_endpoint(&s->addr.local, s->addr.lport),
-						    .remote = stream_endpoint(&s->addr.remote, s->addr.rport) };
-		event_put(w->index);
+	while ((s = rn_list_first(&w->streams.telling, struct stream, telling)) != NULL) {
+		if (s->key != 0 && !stream_event(w, s))
+			return; /* tell in a later turn */
+		rn_list_remove(&w->streams.telling, &s->telling);
 		s->tell = 0;
 		if (s->state == STREAM_OVER)
 			stream_free(w, s);
@@ -190,6 +199,7 @@ void stream_over(struct rnicd_worker *w, struct stream *s, int error)
 	if (s->listener != NULL && !s->connected) {
 		rn_list_remove(&s->listener->half, &s->half);
 		s->listener->n_half--;
+		s->listener = NULL;
 		s->key = 0; /* the control thread was never told of this stream */
 	}
 	claim(s);
@@ -208,10 +218,11 @@ void stream_over(struct rnicd_worker *w, struct stream *s, int error)
 		rn_list_remove(&w->streams.ready, &s->ready);
 	flow_del(&w->flows, &s->flow);
 	way_leave(&s->way);
-	if (s->key != 0)
-		stream_tell(w, s, STREAM_CLOSED);
-	else
-		stream_free(w, s);
+	stream_tell(w, s, STREAM_CLOSED);
+	if (s->key == 0) { /* to the front: it needs no room in the event queue, so it must not wait for room */
+		rn_list_remove(&w->streams.telling, &s->telling);
+		rn_list_push_front(&w->streams.telling, &s->telling);
+	}
 }
 
 /* Gives the stream the program's memory and doorbell bit. */
@@ -241,10 +252,7 @@ static void open_stream(struct rnicd_worker *w, struct cmd_stream *c)
 }
 
 /* Whether the command's stream still exists. */
-static bool here(const struct cmd_stream *c)
-{
-	return c->stream->key == c->key && c->stream->state != STREAM_OVER && c->stream->state != STREAM_FREE;
-}
+static bool here(const struct cmd_stream *c) { return c->stream->key == c->key && !stream_is_over(c->stream); }
 
 static void adopt(struct rnicd_worker *w, struct cmd_stream *c)
 {
@@ -562,22 +570,6 @@ uint32_t stream_timers(struct rnicd_worker *w)
 	}
 	stream_settle(w);
 	return n;
-}
-
-void stream_say_sleeping(struct rnicd_worker *w, uint32_t value)
-{
-	for (struct stream_user *u = w->streams.users; u != NULL; u = u->next)
-		for (uint32_t i = 0; i < u->blocks; i++)
-			__atomic_store_n(&u->bell->block[i].need_wakeup, value, __ATOMIC_RELAXED);
-}
-
-bool stream_waits(const struct rnicd_worker *w)
-{
-	for (const struct stream_user *u = w->streams.users; u != NULL; u = u->next)
-		for (uint32_t i = 0; i < u->blocks; i++)
-			if (__atomic_load_n(&u->bell->block[i].summary, __ATOMIC_RELAXED) != 0)
-				return true;
-	return !rn_list_empty(&w->streams.ready) || !rn_list_empty(&w->streams.telling);
 }
 
 void command_stream(struct rnicd_worker *w, struct cmd *c)

@@ -33,7 +33,8 @@ enum stream_state {
 	STREAM_WAITS, /* a listener's, half open or open; receives no bytes yet. Left by CMD_STREAM_ADOPT or _CLOSE */
 	STREAM_OWNED, /* has the program's memory. Left by CMD_STREAM_CLOSE, or when TCP ends */
 	STREAM_LEFT,  /* the program has closed the socket; bytes in the ring still go out. Left when TCP ends */
-	STREAM_OVER,  /* TCP has ended. Freed when the control thread has been told STREAM_CLOSED */
+	/* TCP has ended. Freed behind the turn's bursts, when the control thread has been told STREAM_CLOSED */
+	STREAM_OVER,
 };
 
 /* Whether this worker computes (sent) or checks (received) the CRCs of a program's FPDUs. Written by stream_fpdu.c. */
@@ -114,6 +115,9 @@ struct stream_ctx {
 	struct stream *due; /* the stream whose program stream_settle() tells of bytes; NULL: none */
 };
 
+/* Whether there is no stream any more. A segment of its peer is then a stranger's. */
+static inline bool stream_is_over(const struct stream *s) { return s->state == STREAM_OVER || s->state == STREAM_FREE; }
+
 static inline uint8_t stream_family(const struct pkt_addr *ip) { return pkt_addr_is_ip4(ip) ? STREAM_IP4 : STREAM_IP6; }
 
 /* Sets up the TCP configuration that all streams of a port share; called before the workers start. */
@@ -141,11 +145,6 @@ uint32_t stream_timers(struct rnicd_worker *w);
 uint32_t stream_transmit(struct rnicd_worker *w);
 void stream_events(struct rnicd_worker *w);
 
-/* For the worker's sleep. Writes need_wakeup into the doorbells of all users. */
-void stream_say_sleeping(struct rnicd_worker *w, uint32_t value);
-/* Whether the streams have work for another turn, so that the worker must not sleep. */
-bool stream_waits(const struct rnicd_worker *w);
-
 void command_stream(struct rnicd_worker *w, struct cmd *c);
 
 /* ---- between the stream's files ---- */
@@ -156,7 +155,7 @@ void stream_ready(struct rnicd_worker *w, struct stream *s);
 void stream_tell(struct rnicd_worker *w, struct stream *s, uint32_t bits);
 /*
  * Called when TCP is CLOSED and has sent its last segment: tells the program why, and frees everything but the stream
- * itself, which is freed after STREAM_CLOSED.
+ * itself. stream_events() frees the stream: until then later segments of a burst may still name it.
  */
 void stream_over(struct rnicd_worker *w, struct stream *s, int error);
 /* Passes a segment of a stream with wire plain to TCP. All sums of the frame have been checked. */

@@ -351,10 +351,10 @@ void stream_segment(struct rnicd_worker *w, struct stream *s, struct rte_mbuf *m
 	if (rn_unlikely(v == TCPL_DROP_AHEAD))
 		w->tcp.rc.qp.stats.ooo_drops++;
 	if (rn_unlikely(tcpl_get_state(&s->qc.tcp) == TCPL_S_TIME_WAIT) && !rn_link_linked(&s->time_wait) &&
-	    s->state != STREAM_OVER && s->state != STREAM_FREE)
+	    !stream_is_over(s))
 		stream_time_wait(w, s);
 	if (v == TCPL_NEW_SYN) {
-		if (s->state != STREAM_OVER)
+		if (!stream_is_over(s))
 			stream_over(w, s, 0);
 		(void)stream_stranger(w, p, s->addr.port);
 	}

@@ -427,6 +427,11 @@ static bool segment_good(struct rnicd_worker *w, const struct rnicd_port *port, 
 	return csum_computed(r->m, &r->p);
 }
 
+static inline bool stream_has_left(const struct flow *f)
+{
+	return f->kind == FLOW_STREAM && stream_is_over(rn_container_of(f, struct stream, flow));
+}
+
 /*
  * Third pass: hands a segment to its connection, stream or worker. True: the segment counts as wanted, since it was for
  * another worker, a stream, or a connection that exists. r->m: the frame that the caller must free, or NULL.
@@ -449,7 +454,8 @@ static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *
 		port->stats[w->index].rx_no_room++;
 		return false;
 	}
-	if (rn_unlikely(r->flow == NULL)) /* an earlier segment of the burst may have opened the connection */
+	/* an earlier segment of the burst may have opened the connection, or ended the stream */
+	if (rn_unlikely(r->flow == NULL || stream_has_left(r->flow)))
 		r->flow = flow_find(&w->flows, &r->key, r->hash);
 	if (rn_unlikely(r->flow != NULL && r->flow->kind == FLOW_STREAM)) {
 		stream_input(w, r->flow, r->m, &r->p);

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Half-open streams that end inside a burst of segments, while later segments of the burst still name them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "border/event.h"
+#include "eal.h"
+#include "plane/stream.h"
+
+#define FRAMES  1024u
+#define LPORT   80u
+#define BACKLOG 1u
+#define HALF    (BACKLOG + 64u) /* half-open connections that the listener may have */
+#define STREAMS (HALF + 1)      /* one of them is connected, or free */
+#define ISS     999u            /* of all peers */
+
+static struct rnicd_port port;
+static struct rnicd_port_cfg port_cfg;
+static struct rnicd_worker w;
+static struct rte_ring *wire;
+static const struct pkt_addr peer_ip = { .b = { [10] = 0xff, 0xff, 10, 0, 0, 1 } };
+
+/* Puts a segment of the peer with this TCP port on the wire. */
+static void segment(uint16_t from, uint32_t seq, uint32_t ack, uint8_t flags)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(port.pool);
+	const struct pkt_flow f = {
+		.l2 = { .dst = { 2, 0, 0, 0, 0, 2 }, .src = { 2, 0, 0, 0, 0, 1 }, .vlan = PKT_NO_VLAN },
+		.src = peer_ip,
+		.dst = port_cfg.ip,
+		.sport = from,
+		.dport = LPORT
+	};
+	const struct pkt_tcp_seg s = { .seq = seq, .ack = ack, .wnd = 1000, .flags = flags };
+	struct pkt_tcp_template t;
+
+	assert_non_null(m);
+	pkt_tcp_template_init(&t, &f);
+	pkt_tcp_build(&t, &s, PKT_CSUM_FULL, rte_pktmbuf_mtod(m, uint8_t *));
+	m->data_len = (uint16_t)pkt_tcp_hdr_len(&t, 0);
+	m->pkt_len = m->data_len;
+	assert_int_equal(rte_ring_enqueue(wire, m), 0);
+}
+
+static void syn(uint16_t from) { segment(from, ISS, 0, PKT_TCP_SYN); }
+
+/* Handles what is on the wire as one burst. */
+static void one_burst(uint32_t frames)
+{
+	assert_int_equal(worker_rx(&w), frames);
+	port_tx_drop_all(&w.tx[0]);
+}
+
+/* The steps of a turn behind its bursts. */
+static void rest_of_turn(void)
+{
+	while (!rn_list_empty(&w.streams.ready)) {
+		stream_transmit(&w);
+		port_tx_drop_all(&w.tx[0]);
+	}
+	stream_events(&w);
+}
+
+/* The stream that the listener has for the peer with this TCP port. NULL: none. */
+static struct stream *stream_of(uint16_t from)
+{
+	for (uint32_t i = 0; i < w.streams.used; i++)
+		if (!stream_is_over(&w.streams.at[i]) && w.streams.at[i].addr.rport == from)
+			return &w.streams.at[i];
+	return NULL;
+}
+
+/* As many peers as the listener takes send a SYN: those with the TCP ports 1 to HALF. */
+static void crowd(void)
+{
+	for (uint16_t i = 1; i <= HALF; i++) {
+		syn(i);
+		one_burst(1);
+	}
+	rest_of_turn();
+	assert_int_equal(w.streams.listener[0].n_half, HALF);
+}
+
+static uint32_t free_streams(void)
+{
+	uint32_t n = w.streams.n - w.streams.used;
+
+	for (const struct stream *s = w.streams.free; s != NULL && n <= w.streams.n; s = s->next)
+		n++;
+	return n;
+}
+
+static int setup(void **state)
+{
+	static const uint8_t mac[PKT_MAC_LEN] = { 2, 0, 0, 0, 0, 2 };
+	static struct flow_slot slots[2][256];
+	struct rc_tcp_cfg cfg;
+	struct tcpl_cfg tcp;
+	char err[128];
+
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	memset(&port, 0, sizeof(port));
+	port_cfg = (struct rnicd_port_cfg){ .ip = pkt_addr_ip4(0x0a000002), .prefix_len = 120, .vlan = PKT_NO_VLAN };
+	memcpy(port.mac, mac, sizeof(mac));
+	port.cfg = &port_cfg;
+	port.mtu = 1500;
+	port.caps.queues = 1;
+	port.peer = &port;
+	port.wire = &wire;
+	port.pool = pool_for_test("frames", FRAMES - 1, 256);
+	wire = rte_ring_create("wire", FRAMES, 0, 0);
+	rnicd.port[0] = &port;
+	rnicd.n_ports = rnicd.n_workers = rnicd.cfg.n_workers = 1;
+	w.tx[0] = (struct port_tx){ .port = &port, .st = &port.stats[0], .wake = RN_NEVER };
+	w.now = RN_NS_PER_S;
+	w.arp[0] = arp_create(&port, &port.stats[0], 0);
+	flow_init(&w.flows, slots[0], RN_ARRAY_LEN(slots[0]));
+	flow_init(&w.listens, slots[1], RN_ARRAY_LEN(slots[1]));
+	rc_tcp_cfg_default(&cfg, 0, 1500, 1);
+	uint64_t size = (rc_tcp_ctx_size(&cfg) + RN_CACHE_LINE - 1) / RN_CACHE_LINE * RN_CACHE_LINE;
+	w.qp_mem = aligned_alloc(RN_CACHE_LINE, size);
+	if (port.pool == NULL || wire == NULL || w.arp[0] == NULL || w.qp_mem == NULL)
+		return -1;
+	memset(w.qp_mem, 0, size);
+	tcpl_cfg_default(&tcp, 1460);
+	stream_tcp_init(0, &tcp);
+	struct cmd c = { .type = CMD_STREAM_LISTEN,
+			 .stream_listen = { .lport = LPORT, .backlog = BACKLOG, .families = STREAM_IP4, .key = 1 } };
+	if (rc_tcp_ctx_init(&w.tcp, &cfg, w.qp_mem, size) != QP_OK || !stream_start(&w, STREAMS, 1500) ||
+	    !event_start(1, err, sizeof(err)))
+		return -1;
+	command_stream(&w, &c);
+	(void)worker_rx(&w); /* the first call gives the port its share of a turn */
+	return c.stream_listen.verdict[0] == CONN_OK ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	port_tx_drop_all(&w.tx[0]);
+	arp_destroy(w.arp[0]);
+	event_stop();
+	stream_stop(&w);
+	uint32_t left = rte_mempool_in_use_count(port.pool);
+	free(w.qp_mem);
+	rte_ring_free(wire);
+	rte_mempool_free(port.pool);
+	return left == 0 ? 0 : -1;
+}
+
+static void a_segment_behind_a_reset_in_a_burst_finds_no_stream(void **state)
+{
+	const struct stream_listener *l = &w.streams.listener[0];
+
+	(void)state;
+	syn(1);
+	one_burst(1);
+	rest_of_turn();
+	const struct stream *s = stream_of(1);
+	assert_non_null(s);
+	assert_int_equal(l->n_half, 1);
+	segment(1, ISS + 1, 0, PKT_TCP_RST);
+	segment(1, ISS + 1, s->qc.tcp.iss + 1, PKT_TCP_ACK);
+	one_burst(2);
+	assert_int_equal(port.stats[0].rx_no_flow, 1);
+	rest_of_turn();
+	assert_int_equal(s->state, STREAM_FREE);
+	assert_int_equal(l->n_half, 0);
+	assert_int_equal(free_streams(), STREAMS);
+	crowd();
+	syn(HALF + 1);
+	one_burst(1);
+	assert_int_equal(l->n_half, HALF);
+}
+
+static void a_syn_behind_a_reset_in_a_burst_begins_a_stream(void **state)
+{
+	(void)state;
+	syn(1);
+	one_burst(1);
+	rest_of_turn();
+	const struct stream *s = stream_of(1);
+	segment(1, ISS + 1, 0, PKT_TCP_RST);
+	segment(1, ISS + 500, 0, PKT_TCP_SYN);
+	one_burst(2);
+	rest_of_turn();
+	assert_int_equal(s->state, STREAM_FREE);
+	assert_non_null(stream_of(1));
+	assert_int_equal(stream_of(1)->qc.tcp.irs, ISS + 500);
+	assert_int_equal(w.streams.listener[0].n_half, 1);
+}
+
+static void a_segment_of_an_evicted_stream_does_not_go_to_the_new_one(void **state)
+{
+	(void)state;
+	crowd();
+	const struct stream *evicted = stream_of(1);
+	syn(HALF + 1);
+	segment(1, ISS + 1, evicted->qc.tcp.iss + 1, PKT_TCP_ACK);
+	one_burst(2);
+	assert_ptr_not_equal(stream_of(HALF + 1), evicted);
+	assert_int_equal(tcpl_get_state(&stream_of(HALF + 1)->qc.tcp), TCPL_S_SYN_RCVD);
+	assert_null(stream_of(1));
+	assert_int_equal(port.stats[0].rx_no_flow, 1);
+	rest_of_turn();
+	assert_int_equal(evicted->state, STREAM_FREE);
+	assert_int_equal(w.streams.listener[0].n_half, HALF);
+	assert_int_equal(free_streams(), 1);
+}
+
+/* With no free stream the SYN that evicts a stream is lost, and the peer repeats it. */
+static void an_evicted_stream_is_free_again_while_the_event_queue_is_full(void **state)
+{
+	struct event *ev;
+
+	(void)state;
+	syn(HALF + 1);
+	one_burst(1);
+	segment(HALF + 1, ISS + 1, stream_of(HALF + 1)->qc.tcp.iss + 1, PKT_TCP_ACK);
+	one_burst(1);
+	while ((ev = event_room(0, EVENT_LOSSLESS)) != NULL) {
+		ev->type = EVENT_FX;
+		event_put(0);
+	}
+	crowd();
+	assert_true((stream_of(HALF + 1)->tell & STREAM_ARRIVED) != 0); /* waits for room in the queue */
+	assert_int_equal(free_streams(), 0);
+	syn(HALF + 2);
+	one_burst(1);
+	assert_null(stream_of(HALF + 2));
+	rest_of_turn();
+	assert_int_equal(free_streams(), 1);
+	syn(HALF + 2);
+	one_burst(1);
+	assert_non_null(stream_of(HALF + 2));
+	assert_int_equal(w.streams.listener[0].n_half, HALF);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_segment_behind_a_reset_in_a_burst_finds_no_stream, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_syn_behind_a_reset_in_a_burst_begins_a_stream, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_segment_of_an_evicted_stream_does_not_go_to_the_new_one, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(an_evicted_stream_is_free_again_while_the_event_queue_is_full, setup,
+						teardown),
+	};
+
+	if (!eal_for_test())
+		return 77;
+	return cmocka_run_group_tests_name("stream_listen", tests, NULL, NULL);
+}
