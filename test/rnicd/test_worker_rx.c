@@ -429,6 +429,30 @@ static void sockets_of_ports_that_lie_apart_do_not_lie_in_one_chain(void **state
 		assert_null(worker.grams.slot[i]);
 }
 
+/* The answer to a command that comes then tells the control thread that no received byte is still to be stored. */
+static void bytes_that_came_just_before_the_sleep_are_stored_before_the_next_command(void **state)
+{
+	struct qp_stream *st = &worker.tcp.rc.qp.stream;
+	uint8_t memory[4] = { 0 };
+	char err[128];
+
+	(void)state;
+	assert_true(event_start(1, err, sizeof(err)));
+	worker.sh.rx_moved = worker.sh.tx_moved = rte_ring_create("own", 64, 0, RING_F_SC_DEQ);
+	assert_non_null(worker.sh.rx_moved);
+	assert_int_equal(worker_rx(&worker), 0);
+	flood(1, true);
+	st->out = true; /* the frame's bytes have been streamed, and the end of its message waits */
+	st->n = 1;
+	st->end[0] = (struct qp_stream_end){ .dst = memory, .len = sizeof(memory), .bytes = { 1, 2, 3, 4 } };
+	worker_idle(&worker);
+	assert_int_equal(port.stats[0].rx_no_flow, 1);
+	assert_false(st->out);
+	assert_memory_equal(memory, st->end[0].bytes, sizeof(memory));
+	rte_ring_free(worker.sh.rx_moved);
+	event_stop();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -442,6 +466,8 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(flood_of_notifications_leaves_room_for_frames, setup, teardown),
 		cmocka_unit_test_setup_teardown(datagrams_follow_their_neighbours, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			bytes_that_came_just_before_the_sleep_are_stored_before_the_next_command, setup, teardown),
 		cmocka_unit_test_setup_teardown(sockets_of_ports_that_lie_apart_do_not_lie_in_one_chain, setup,
 						teardown),
 	};

@@ -159,7 +159,11 @@ void worker_idle(struct rnicd_worker *w)
 	/* pairs with the fences in bell_ring() and in the client's doorbell */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	worker_read_all(w);
-	if (!anything_waits(w) && worker_rx(w) == 0)
-		sleep_until(w, next_due(w));
+	if (!anything_waits(w)) {
+		if (worker_rx(w) == 0)
+			sleep_until(w, next_due(w));
+		else /* stores all received bytes: the next turn begins with commands, whose answers say that */
+			worker_effects(w);
+	}
 	say_sleeping(w, 0);
 }
