@@ -81,13 +81,16 @@ enum qp_verdict rc_modify(struct rc_ctx *ctx, struct qp *qp, enum qp_state to)
 	return qp_step(&ctx->qp, qp, to);
 }
 
-/* Ends a target's use of the queue. A message that waits for the queue is brought again, and finds no such queue. */
+/*
+ * Ends the target's use of the queue, which is the one of its last message. A message that waits for the queue is
+ * brought again, and finds no such queue.
+ */
 static void target_leave(struct rc_ctx *ctx, struct qp *qp, const struct qp_srq *srq)
 {
 	const struct iw_err e = iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_QN, false); /* the next message's */
 	struct rc *c = rc_of(qp);
 
-	if (qp->srq == srq && c != NULL) {
+	if (c != NULL) {
 		if (c->rnr.srq == srq)
 			rc_rnr_stop(ctx, c);
 		if (c->m.work != NULL && c->m.work->recv.loaded) {
@@ -102,8 +105,10 @@ static void target_leave(struct rc_ctx *ctx, struct qp *qp, const struct qp_srq 
 void rc_srq_leave(struct rc_ctx *ctx, struct qp_srq *srq)
 {
 	rn_list_each(struct qp, qp, &ctx->qp.targets, xrc_link) {
-		if (qp->srq == srq || (qp->xrcd == srq->xrcd && !qp_xrcd_has(qp->xrcd, qp->pd)))
+		if (qp->srq == srq)
 			target_leave(ctx, qp, srq);
+		else if (qp->xrcd == srq->xrcd && !qp_xrcd_has(qp->xrcd, qp->pd))
+			qp->pd = 0; /* srq, rcq and recv_pd are those of another queue, which lives on */
 	}
 }
 

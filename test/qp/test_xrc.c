@@ -385,6 +385,70 @@ static void a_queue_that_ends_in_the_middle_of_a_message_flushes_what_was_taken(
 	down();
 }
 
+/* The queue is the last of the target's domain that anything refers to; afterwards nothing does. */
+static void last_leaves(uint32_t i)
+{
+	leave(i);
+	gone(i);
+	assert_true(rn_list_empty(&B->ctx.rc.qp.targets));
+	assert_true(rn_list_empty(&B->ctx.rc.rnr));
+	assert_ptr_equal(B->q[0].qp.srq, &target->srq);
+	assert_ptr_equal(B->q[0].qp.rcq, &target->cq);
+}
+
+static void an_open_message_goes_on_when_another_queue_of_the_domain_ends(void **state)
+{
+	const uint32_t len = 1 << 20;
+
+	(void)state;
+	for (uint32_t wrote = 0; wrote < 2; wrote++) {
+		up(0);
+		if (wrote) {
+			go(QP_WR_WRITE, 0, len, 64, P[0].rkey);
+			assert_int_equal(sent().status, QP_WC_SUCCESS);
+		}
+		post(1, 2, 0, len);
+		start(QP_WR_SEND, P[1].srq->num, 0, len, 0);
+		while (!B->conn[0].rc.m.work || !B->conn[0].rc.m.work->recv.loaded)
+			assert_true(rig_step(R));
+		leave(0);
+		gone(0);
+		assert_int_equal(B->q[0].qp.pd, 0); /* the process's PD no longer has a queue in the domain */
+		rig_settle(R);
+		const struct qp_cqe e = received(1);
+		assert_true(e.wr_id == 2 && e.status == QP_WC_SUCCESS && e.byte_len == len);
+		assert_int_equal(sent().status, QP_WC_SUCCESS);
+		assert_memory_equal(B->mem, A->mem, len);
+		last_leaves(1);
+		down();
+	}
+}
+
+static void a_waiting_message_waits_on_when_another_queue_of_the_domain_ends(void **state)
+{
+	(void)state;
+	for (uint32_t posted = 0; posted < 2; posted++) {
+		up(RN_NEVER);
+		start(QP_WR_SEND, P[1].srq->num, 0, 5000, 0);
+		rig_run(R, RN_NS_PER_S);
+		leave(0);
+		gone(0);
+		rig_run(R, RN_NS_PER_S);
+		assert_int_equal(P[1].srq->waiting[0], 1);
+		if (posted) {
+			post(1, 2, 0, 16384);
+			rig_settle(R);
+			assert_int_equal(received(1).wr_id, 2);
+			assert_int_equal(sent().status, QP_WC_SUCCESS);
+			assert_memory_equal(B->mem, A->mem, 5000);
+		}
+		last_leaves(1);
+		rig_settle(R);
+		assert_int_equal(B->ctx.rc.qp.stats.xrc_refused, posted ? 0 : 1);
+		down();
+	}
+}
+
 static void an_error_of_the_target_flushes_what_it_has_taken_and_nothing_else(void **state)
 {
 	struct qp_cqe e;
@@ -477,6 +541,8 @@ int main(void)
 		cmocka_unit_test(a_queue_that_ends_leaves_the_connection_to_the_others),
 		cmocka_unit_test(a_queue_that_ends_while_a_message_waits_for_it_ends_the_connection),
 		cmocka_unit_test(a_queue_that_ends_in_the_middle_of_a_message_flushes_what_was_taken),
+		cmocka_unit_test(an_open_message_goes_on_when_another_queue_of_the_domain_ends),
+		cmocka_unit_test(a_waiting_message_waits_on_when_another_queue_of_the_domain_ends),
 		cmocka_unit_test(an_error_of_the_target_flushes_what_it_has_taken_and_nothing_else),
 		cmocka_unit_test(the_number_is_on_the_wire_of_an_initiator_and_of_nobody_else),
 		cmocka_unit_test(numbers_are_not_given_twice_and_a_domain_has_a_limit_of_pds),
