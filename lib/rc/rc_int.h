@@ -154,5 +154,7 @@ void rc_setup_done(struct rc_ctx *ctx, struct rc *c);
 void rc_drain(struct rc_ctx *ctx, struct rc *c);
 RN_COLD void rc_drain_over(struct rc_ctx *ctx, struct rc *c);
 bool rc_unheard(const struct rc *c);
+bool rc_young(const struct rc *c);
+void rc_peer_ended(struct rc_ctx *ctx, struct rc *c, enum rc_state to);
 
 #endif

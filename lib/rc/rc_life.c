@@ -177,6 +177,8 @@ void rc_reset(struct rc_ctx *ctx, struct rc *c)
 void rc_lost(struct rc_ctx *ctx, struct rc *c, enum rc_loss how)
 {
 	bool opening = c->state == RC_OPENING;
+	/* the peer has answered our FIN so, because it had records in flight: rc_peer_ended */
+	bool orderly = c->state == RC_CLOSING && how == RC_LOST_RESET;
 
 	if (how == RC_LOST_RESET) {
 		ctx->qp.stats.resets++;
@@ -188,7 +190,7 @@ void rc_lost(struct rc_ctx *ctx, struct rc *c, enum rc_loss how)
 	if (opening)
 		rc_end(ctx, c, QP_FX_UNREACHABLE, how == RC_LOST_RESET);
 	else
-		rc_end(ctx, c, QP_FX_CONNECT_ERROR, rc_is_up(c));
+		rc_end(ctx, c, QP_FX_CONNECT_ERROR, rc_is_up(c) && !orderly);
 	rc_ready_put(ctx, c);
 }
 
@@ -196,6 +198,26 @@ void rc_lost(struct rc_ctx *ctx, struct rc *c, enum rc_loss how)
 bool rc_unheard(const struct rc *c)
 {
 	return !c->passive && c->agreed.p2p && c->nudges < RC_NUDGES_END && !c->in.heard;
+}
+
+/* At most set-up records are in flight, no work requests. */
+bool rc_young(const struct rc *c)
+{
+	return (c->state == RC_OPERATIONAL || c->state == RC_DRAINING) && rc_unheard(c) && !qp_msgs_busy(&c->m);
+}
+
+/*
+ * The peer has ended the stream; rc_end follows. Once the QP has left, the memory of records in flight is the client's
+ * again, and TCP would go on sending from it until our FIN. So a stream with such records is reset.
+ */
+void rc_peer_ended(struct rc_ctx *ctx, struct rc *c, enum rc_state to)
+{
+	if (rc_tx_open(c) && !rc_quiet(c) && !rc_young(c)) {
+		rc_reset(ctx, c);
+		return;
+	}
+	rc_to(ctx, c, to);
+	rc_shutdown(ctx, c);
 }
 
 static void look_silent(struct rc *c)

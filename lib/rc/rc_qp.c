@@ -9,12 +9,8 @@ static void drop_conn(struct rc_ctx *ctx, struct qp *qp)
 
 	if (c == NULL)
 		return;
-	/*
-	 * young: at most set-up records are in flight, no work requests, and the peer may need the delayed end of
-	 * rc_quirk.h.
-	 */
 	rc_rnr_stop(ctx, c);
-	bool young = (c->state == RC_OPERATIONAL || c->state == RC_DRAINING) && rc_unheard(c) && !qp_msgs_busy(&c->m);
+	bool young = rc_young(c); /* the peer may need the delayed end of rc_quirk.h */
 	qp_abandon(&c->m);
 	if (young) {
 		rc_drain(ctx, c);

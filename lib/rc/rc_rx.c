@@ -226,8 +226,7 @@ void rc_fin(struct rc_ctx *ctx, struct rc *c)
 	}
 	/* RFC 5044, 7.2: a FIN inside an FPDU is not orderly. */
 	bool broken = rc_streaming(c) && c->in.mpa.pos != c->in.mpa.start;
-	rc_to(ctx, c, RC_DEAD);
-	rc_shutdown(ctx, c);
+	rc_peer_ended(ctx, c, RC_DEAD);
 	rc_end(ctx, c, QP_FX_CONNECT_ERROR, broken);
 }
 

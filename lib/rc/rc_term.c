@@ -84,8 +84,7 @@ void rc_term_received(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v
 			qp_blame(&c->m, &t);
 		qp_terminated(&ctx->qp, &c->m, &t);
 	}
-	rc_ask(c, RC_TODO_FIN);
-	rc_to(ctx, c, RC_TERMINATING);
+	rc_peer_ended(ctx, c, RC_TERMINATING);
 	rc_end(ctx, c, QP_FX_CONNECT_ERROR, 0);
 	rc_ready_put(ctx, c);
 }

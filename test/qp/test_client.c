@@ -229,6 +229,111 @@ static void bytes_from_after_a_flush_never_leave(void **state)
 	rig_free(R);
 }
 
+/* Of A's segments, those with bytes that the program has written after the flush. */
+static uint32_t tap_late;
+
+static void tap_bytes(struct rig *r, int from, const struct tcpl_out *o, const uint8_t *p)
+{
+	static const uint8_t late[32] = { [0 ... 31] = 2 };
+
+	(void)r;
+	for (uint32_t at = 0; from == 0 && at + sizeof(late) <= o->len; at++) {
+		if (memcmp(p + at, late, sizeof(late)) == 0) {
+			tap_late++;
+			return;
+		}
+	}
+}
+
+/* The peer ends the stream while the program's Write is under way; how: a Terminate, a FIN, a FIN while we drain. */
+static void no_late_bytes(bool crc, uint32_t how)
+{
+	const uint32_t len = 300000;
+	struct rig_cfg cfg;
+	struct qp_cqe e;
+
+	rig_defaults(&cfg);
+	cfg.crc = crc;
+	up_with(&cfg);
+	rig_settle(R);
+	tap_late = 0;
+	R->tap = tap_bytes;
+	memset(A->mem, 1, len);
+	struct qp_sge s = rig_sge(A, 0, len);
+	struct rig_wr w = wr(QP_WR_WRITE, 1, &s);
+	rig_post(A, 0, &w);
+	R->lose = 3;
+	rig_turn(R, 0);
+	assert_int_equal(R->lose, 0);
+	if (how == 0)
+		assert_int_equal(rc_modify(&B->ctx.rc, &B->q[0].qp, QP_S_ERR), QP_OK);
+	else
+		rc_disconnect(&B->ctx.rc, &B->conn[0].rc);
+	if (how == 2)
+		rc_disconnect(&A->ctx.rc, &A->conn[0].rc);
+	while (!rig_poll(&A->scq_client, &e))
+		assert_true(rig_step(R));
+	assert_int_equal(e.status, QP_WC_WR_FLUSH_ERR);
+	memset(A->mem, 2, len);
+	rig_run(R, 10 * RN_NS_PER_S);
+	assert_int_equal(tap_late, 0);
+	assert_int_equal(A->q[0].qp.state, QP_S_ERR);
+	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
+	assert_int_equal(rig_fx_count(R, 0, QP_FX_CLOSED), 1);
+	assert_int_equal(rig_fx_count(R, 1, QP_FX_CLOSED), 1);
+	rig_free(R);
+}
+
+static void bytes_from_after_the_peers_end_never_leave(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 6; i++)
+		no_late_bytes(i & 1, i / 2);
+}
+
+/* Our reset answers the peer's FIN, so the end that the peer has asked for is still an orderly one. */
+static void a_reset_behind_a_fin_is_an_orderly_end(void **state)
+{
+	(void)state;
+	up();
+	rig_settle(R);
+	struct qp_sge s = rig_sge(A, 0, 300000);
+	struct rig_wr w = wr(QP_WR_WRITE, 1, &s);
+	rig_post(A, 0, &w);
+	rig_turn(R, 0);
+	rc_disconnect(&B->ctx.rc, &B->conn[0].rc);
+	rig_run(R, 3 * RN_NS_PER_S);
+	assert_int_equal(B->ctx.rc.qp.stats.resets, 1);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(rig_fx(R, i, QP_FX_DISCONNECTED)->code, 0);
+		assert_int_equal(rig_fx_count(R, i, QP_FX_CLOSED), 1);
+	}
+	rig_free(R);
+}
+
+/* What the peer has acknowledged with its FIN, or before, is no reason for a reset. */
+static void the_peers_end_behind_all_acknowledgements_stays_orderly(void **state)
+{
+	struct qp_cqe e;
+
+	(void)state;
+	up();
+	struct qp_sge s = rig_sge(A, 0, 3000), d = rig_sge(B, 0, 3000);
+	struct rig_wr w = wr(QP_WR_SEND, 1, &s);
+	rig_post_recv(B, 0, 5, &d, 1);
+	rig_post(A, 0, &w);
+	while (!rig_poll(&B->rcq_client, &e))
+		assert_true(rig_step(R));
+	rc_disconnect(&B->ctx.rc, &B->conn[0].rc);
+	rig_settle(R);
+	expect(&A->scq_client, 1, QP_WC_SUCCESS);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(rig_fx(R, i, QP_FX_DISCONNECTED)->code, 0);
+		assert_int_equal(R->n[i].ctx.rc.qp.stats.resets, 0);
+	}
+	rig_free(R);
+}
+
 static void kept_receives_survive_an_orderly_end(void **state)
 {
 	struct rig_cfg cfg;
@@ -399,6 +504,9 @@ int main(void)
 		cmocka_unit_test(armed_queues_notify_once),
 		cmocka_unit_test(error_flushes_both_queues_in_order),
 		cmocka_unit_test(bytes_from_after_a_flush_never_leave),
+		cmocka_unit_test(bytes_from_after_the_peers_end_never_leave),
+		cmocka_unit_test(a_reset_behind_a_fin_is_an_orderly_end),
+		cmocka_unit_test(the_peers_end_behind_all_acknowledgements_stays_orderly),
 		cmocka_unit_test(kept_receives_survive_an_orderly_end),
 		cmocka_unit_test(sends_under_way_wait_after_the_peers_end),
 		cmocka_unit_test(destroy_makes_no_completion),
