@@ -72,6 +72,8 @@ void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq)
 {
 	struct qp_cq_ring *r = &cq->ring[ctx->worker];
 
+	if (rn_unlikely(r->pending == 0)) /* not listed either; nothing new to notify of */
+		return;
 	qp_place_settle(ctx);
 	spsc_prod_publish(&r->prod, r->pending);
 	r->pending = 0;

@@ -156,6 +156,28 @@ static void armed_queues_notify_once(void **state)
 	rig_free(R);
 }
 
+static void a_reset_notifies_of_nothing_but_new_entries(void **state)
+{
+	(void)state;
+	for (uint32_t entries = 0; entries < 2; entries++) {
+		up();
+		struct qp_sge d = rig_sge(B, 0, 100);
+		rig_post_recv(B, 0, 1, &d, 1);
+		rig_settle(R);
+		B->scq.shm->armed = B->rcq.shm->armed = QP_CQ_ARM_ANY;
+		if (entries) {
+			qp_enter_error(&B->ctx.rc.qp, &B->q[0].qp); /* the entry is not published yet */
+			expect_none(&B->rcq_client);
+		}
+		assert_int_equal(rc_modify(&B->ctx.rc, &B->q[0].qp, QP_S_RESET), QP_OK);
+		rig_turn(R, 1);
+		assert_int_equal(B->notifies, entries);
+		assert_int_equal(B->scq.shm->armed, QP_CQ_ARM_ANY);
+		assert_int_equal(B->rcq.shm->armed, entries ? QP_CQ_UNARMED : QP_CQ_ARM_ANY);
+		rig_free(R);
+	}
+}
+
 /* ---- flush ---- */
 
 static void error_flushes_both_queues_in_order(void **state)
@@ -502,6 +524,7 @@ int main(void)
 		cmocka_unit_test(a_fence_waits_for_reads),
 		cmocka_unit_test(reads_keep_to_the_depth),
 		cmocka_unit_test(armed_queues_notify_once),
+		cmocka_unit_test(a_reset_notifies_of_nothing_but_new_entries),
 		cmocka_unit_test(error_flushes_both_queues_in_order),
 		cmocka_unit_test(bytes_from_after_a_flush_never_leave),
 		cmocka_unit_test(bytes_from_after_the_peers_end_never_leave),
