@@ -290,14 +290,22 @@ static uint64_t measure(struct udpr_tx *t, const struct udpr_hdr *h, uint64_t no
 	return ns;
 }
 
+/*
+ * Whether the ACK tells only of packets that were sent. Distances from the ACK's number are compared: RFC 1982's order
+ * of two numbers says nothing about a third one.
+ */
 static bool ack_sound(const struct udpr_tx *t, const struct udpr_hdr *h)
 {
+	const uint32_t most = t->nxt - h->number;
+
 	if (rn_seq_gt(h->number, t->nxt))
 		return false;
-	for (uint32_t i = 0; i < h->sacks; i++)
-		if (!rn_seq_lt(h->sack[i].from, h->sack[i].to) || rn_seq_gt(h->sack[i].to, t->nxt) ||
-		    rn_seq_lt(h->sack[i].from, h->number))
+	for (uint32_t i = 0; i < h->sacks; i++) {
+		const uint32_t from = h->sack[i].from - h->number, to = h->sack[i].to - h->number;
+
+		if (from >= to || to > most)
 			return false;
+	}
 	return true;
 }
 

@@ -230,6 +230,14 @@ static void an_ack_of_what_was_never_sent_changes_nothing(void **state)
 	assert_int_equal(udpr_tx_in(&tx, &h, start + 2 * rtt), UDPR_FAR);
 	h.sack[0].from = h.sack[0].to = 2;
 	assert_int_equal(udpr_tx_in(&tx, &h, start + 2 * rtt), UDPR_FAR);
+	/* numbers of which any two seem to be in order, while all three are not */
+	for (h.number = 0; h.number <= 4; h.number++) {
+		h.sack[0].from = tx.nxt + 2;
+		h.sack[0].to = tx.nxt + 1 + (UINT32_C(1) << 31);
+		assert_int_equal(udpr_tx_in(&tx, &h, start + 2 * rtt), UDPR_FAR);
+		h.sack[0].from = h.sack[0].to - 1;
+		assert_int_equal(udpr_tx_in(&tx, &h, start + 2 * rtt), UDPR_FAR);
+	}
 	h.token++;
 	assert_int_equal(udpr_tx_in(&tx, &h, start + 2 * rtt), UDPR_STRANGE);
 	assert_int_equal(told(true), 0);
