@@ -43,6 +43,35 @@ static uint32_t refuse(struct rd_ctx *d, const struct rd_rx *rx, uint8_t *answer
 	return len + t->len;
 }
 
+static struct iw_err key_err(void)
+{
+	struct iw_err e = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_ACCESS, false);
+
+	e.hdrct = IW_HDRCT_LEN | IW_HDRCT_DDP;
+	return e;
+}
+
+/*
+ * Whether a packet of an unknown pair may make the pair: its first segment has the QP's Q_Key. No answer is due to a
+ * pair that does not exist, so an answer, too, needs the Q_Key. False: the packet's run has ended, and refuse() has the
+ * Terminate.
+ */
+static bool may_make(struct rd_ctx *d, const struct qp *qp, const struct rd_rx *rx)
+{
+	struct rd_part first = { .at = rx->h->body, .len = rx->len - rx->h->body, .qkey = rx->h->qkey };
+
+	if (rx->h->kind == RD_SEGMENTS)
+		(void)rd_part_parse(rx->p, rx->len, rx->h->body, &first);
+	if (rn_likely(first.qkey == qp->qkey))
+		return true;
+	struct rd_told *t = &d->told[d->n_told++ % RD_TOLD];
+	*t = (struct rd_told){ .qpn = rx->h->dst_qpn, .peer_qpn = rx->h->src_qpn, .peer_run = rx->h->run };
+	memcpy(t->addr, rx->addr, RD_ADDR_LEN);
+	t->len = rd_term(t->term, key_err(), rx->p + first.at, first.len);
+	d->qp->stats.ud_qkey++;
+	return false;
+}
+
 /* Notes that the peer has taken our segment acked + i. False: this was known already. */
 static bool take_ack(struct rd_work *k, uint32_t i)
 {
@@ -155,7 +184,7 @@ static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd
 		}
 		*refused = true;
 	}
-	if (p == NULL)
+	if (p == NULL && may_make(d, qp, rx))
 		p = rd_make(d, qp, rx->addr, h->src_qpn);
 	if (p != NULL)
 		note_peer(p, h);
@@ -163,14 +192,15 @@ static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd
 }
 
 /*
- * Whether the segment is an answer to a Read or Atomic of ours. An answer carries no Q_Key, as the peer may not know
- * our Q_Key.
+ * Whether the segment is an answer to a Read or Atomic of ours that is under way. An answer carries no Q_Key, as the
+ * peer may not know our Q_Key.
  */
-static bool is_answer(const uint8_t *seg, uint32_t len)
+static bool is_answer(const struct rd_pair *p, const uint8_t *seg, uint32_t len)
 {
 	struct ddp_hdr h;
 
-	return ddp_parse(seg, len, &h) == DDP_OK && (h.opcode == RDMAP_READ_RESP || h.opcode == RDMAP_ATOMIC_RESP);
+	return rdmap_readq_count(&p->k->m.readq) > 0 && ddp_parse(seg, len, &h) == DDP_OK &&
+	       (h.opcode == RDMAP_READ_RESP || h.opcode == RDMAP_ATOMIC_RESP);
 }
 
 /* Whether the segment's number is in the window, and the segment has not come yet. */
@@ -194,10 +224,9 @@ static bool in_window(struct rd_pair *p, const struct rd_seg *s)
 /* Takes a segment, which has come in a packet of the pair. False: the pair has ended. */
 static bool take_one(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s)
 {
-	if (rn_unlikely(s->asked != p->qp->qkey) && !is_answer(s->p, s->len)) {
+	if (rn_unlikely(s->asked != p->qp->qkey) && !is_answer(p, s->p, s->len)) {
 		d->qp->stats.ud_qkey++;
-		p->k->m.err = iw_err_of(IW_LAYER_RDMAP, IW_RDMAP_PROTECTION, IW_RP_ACCESS, false);
-		p->k->m.err.hdrct = IW_HDRCT_LEN | IW_HDRCT_DDP;
+		p->k->m.err = key_err();
 		rd_fail(d, p, s->p, s->len);
 		return false;
 	}

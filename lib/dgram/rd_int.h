@@ -62,6 +62,8 @@ void rd_qp_error(struct rd_ctx *d, struct qp *qp);
 void rd_route(struct rd_ctx *d, struct qp *qp);
 /* Ends the pair because of the engine's error p->k->m.err. seg: the segment at fault, or NULL. */
 void rd_fail(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len);
+/* Builds the Terminate for the peer, of the error and the segment that led to it. Returns the Terminate's length. */
+uint32_t rd_term(uint8_t term[RDMAP_TERM_MAX_LEN], struct iw_err e, const uint8_t *seg, uint32_t len);
 /* From now on rd_tick() looks at pairs that wait for the peer. */
 void rd_arm_probe(struct rd_ctx *d);
 

@@ -4,14 +4,13 @@
 
 #include "dgram/rd_int.h"
 
-/* Builds the Terminate for the peer: the error, and the first octets of the segment that led to it. */
-static void put_term(struct rd_work *k, struct iw_err e, const uint8_t *seg, uint32_t len)
+uint32_t rd_term(uint8_t term[RDMAP_TERM_MAX_LEN], struct iw_err e, const uint8_t *seg, uint32_t len)
 {
 	uint8_t head[DDP_MAX_HDR_LEN + RDMAP_READ_REQ_LEN] = { 0 };
 
 	if (len > 0)
 		memcpy(head, seg, rn_min_u32(len, sizeof(head)));
-	k->term_len = rdmap_term_build(k->term, e, len > 0 ? head : NULL, len);
+	return rdmap_term_build(term, e, len > 0 ? head : NULL, len);
 }
 
 void rd_fail(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len)
@@ -19,7 +18,7 @@ void rd_fail(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t l
 	struct qp *qp = p->qp;
 
 	d->stats.refused++;
-	put_term(p->k, p->k->m.err, seg, len);
+	p->k->term_len = rd_term(p->k->term, p->k->m.err, seg, len);
 	rd_end(d, p, RD_END_FAIL, true);
 	rd_route(d, qp);
 }
