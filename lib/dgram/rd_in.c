@@ -238,9 +238,12 @@ static bool take_one(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s
 	const enum rd_turn t = rd_take_turn(d, p, s);
 	if (t == RD_TURN_NEXT) /* further segments of a packet may lie behind those that are kept */
 		return p->k->holds == 0 || rd_take_held(d, p);
-	if (t != RD_TURN_ENDED)
-		rd_keep(d, p, s, t == RD_TURN_WAITS);
-	return t != RD_TURN_ENDED;
+	if (t == RD_TURN_ENDED)
+		return false;
+	if (rn_likely(rd_keep(d, p, s, t == RD_TURN_WAITS)))
+		return true;
+	rd_impossible(d, p, s->p, s->len);
+	return false;
 }
 
 /* Takes the segments of a SEGMENTS, one after the other. False: the pair has ended. */

@@ -110,10 +110,12 @@ struct rd_seg {
 };
 enum rd_turn rd_take_turn(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s);
 /*
- * Keeps the segment until rd_take_held() or rd_look(). waits: the segment's turn had come, and there is no receive. The
- * caller has checked that there is room to keep it.
+ * Keeps the segment until rd_take_held() or rd_look(). waits: the segment's turn had come, and there is no receive.
+ * False: the pair keeps as many segments as it may, so the peer has more on the way than it may have.
  */
-void rd_keep(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s, bool waits);
+RN_NODISCARD bool rd_keep(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s, bool waits);
+/* Ends the pair, as the peer's run is impossible. seg: the segment that shows it, or NULL. */
+void rd_impossible(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len);
 /*
  * Takes the kept segments whose turn has come. Of an ordered run, one call takes at most RD_WIN segments, and rd_look()
  * takes the others. False: the pair has ended.

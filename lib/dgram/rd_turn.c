@@ -227,11 +227,19 @@ static void begin_wait(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg 
 	d->n_waits++;
 }
 
-void rd_keep(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s, bool waits)
+void rd_impossible(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len)
 {
-	struct rd_hold *x = rn_pool_pop(&d->holds, struct rd_hold, link);
-	struct rd_work *k = p->k;
+	p->k->m.err = chain_err();
+	rd_fail(d, p, seg, len);
+}
 
+bool rd_keep(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s, bool waits)
+{
+	struct rd_work *k = p->k;
+	struct rd_hold *x;
+
+	if (k->holds >= RD_WIN + k->promised || (x = rn_pool_pop(&d->holds, struct rd_hold, link)) == NULL)
+		return false;
 	x->len = s->len;
 	x->asked = s->asked;
 	x->flags = s->flags;
@@ -242,6 +250,7 @@ void rd_keep(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg *s, bool w
 	d->stats.held++;
 	if (waits && !k->waits)
 		begin_wait(d, p, s);
+	return true;
 }
 
 static struct rd_seg seg_of(const struct rd_hold *x, uint32_t number)

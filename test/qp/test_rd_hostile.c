@@ -129,11 +129,29 @@ static void an_answer_to_nothing_needs_the_qkey(void **state)
 	}
 }
 
+/* The last of them has the number of the first missing segment. */
+static void a_pair_keeps_no_more_than_its_own_segments(void **state)
+{
+	const struct rd_ctx *d = &sim.node[0].d;
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	for (uint32_t k = 1; k <= RD_WIN + 1; k++) {
+		const struct rd_hdr h = segment(1000, k % (RD_WIN + 1), RD_F_LOOSE);
+		assert_int_equal(give(&h, send_seg, sizeof(send_seg)), 0);
+	}
+	assert_int_equal(rd_pairs(d), 0);
+	assert_int_equal(rn_pool_left(&d->holds), PAIRS * RD_WIN + PROMISES);
+	refused_with(sends(), 0x02, 0x07);
+	rd_sim_down();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_stranger_without_the_qkey_gets_no_place_and_no_memory),
 		cmocka_unit_test(an_answer_to_nothing_needs_the_qkey),
+		cmocka_unit_test(a_pair_keeps_no_more_than_its_own_segments),
 	};
 
 	return cmocka_run_group_tests_name("qp_rd_hostile", tests, NULL, NULL);
