@@ -176,6 +176,9 @@ static struct rd_pair *pair_for(struct rd_ctx *d, struct qp *qp, const struct rd
 		if (p->next > 0 || (!p->rests && p->k->map != 0)) { /* the peer has begun anew: our run is void */
 			rd_end(d, p, RD_END_FAIL, false);
 			rd_route(d, qp);
+			*refused = true;
+			if (!may_receive(qp)) /* a strict QP goes to ERR with the work requests of our run */
+				return NULL;
 			p = rd_find(d, qp, rx->addr, h->src_qpn);
 		} else if (!p->rests) {
 			rd_drop_holds(d, p->k);

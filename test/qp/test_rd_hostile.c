@@ -146,12 +146,38 @@ static void a_pair_keeps_no_more_than_its_own_segments(void **state)
 	rd_sim_down();
 }
 
+/* The peer begins anew, so a Write under way fails, and the strict queue pair with it: nothing is taken any more. */
+static void a_segment_that_ends_its_queue_pair_is_not_carried_out(void **state)
+{
+	const struct rd_wr w = { .op = QP_WR_WRITE, .from = 0, .to = 0, .len = 100, .qkey = RD_QKEY };
+	const struct rd_node *n = &sim.node[0];
+	struct rd_hdr h;
+
+	(void)state;
+	rd_sim_strict = true;
+	rd_sim_up(1, PAIRS);
+	sim.faults = true;
+	rd_post_recv(0, 0);
+	rd_post_recv(0, 0);
+	h = segment(QPN, 0, 0);
+	assert_int_equal(give(&h, send_seg, sizeof(send_seg)), 0);
+	rd_post(0, &w);
+	h.run++;
+	assert_true(give(&h, send_seg, sizeof(send_seg)) > 0);
+	assert_int_equal(qp_get_state(&n->n->q[0].qp), QP_S_ERR);
+	assert_int_equal(rd_pairs(&n->d), 0);
+	assert_int_equal(n->d.stats.segs_in, 1);
+	rd_sim_down();
+	rd_sim_strict = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_stranger_without_the_qkey_gets_no_place_and_no_memory),
 		cmocka_unit_test(an_answer_to_nothing_needs_the_qkey),
 		cmocka_unit_test(a_pair_keeps_no_more_than_its_own_segments),
+		cmocka_unit_test(a_segment_that_ends_its_queue_pair_is_not_carried_out),
 	};
 
 	return cmocka_run_group_tests_name("qp_rd_hostile", tests, NULL, NULL);
