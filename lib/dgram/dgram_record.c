@@ -34,7 +34,7 @@ static bool tell_map(struct dgram_ctx *d, struct qp *qp, struct dgram_msg *m, st
 	*map = (struct qp_record_map){
 		.to = m->to, .unit = m->unit, .total = m->total, .valid = m->valid, .src_qp = m->key.src_qpn
 	};
-	memcpy(map->seg, m->map, sizeof(map->seg));
+	memcpy(map->seg, m->map, ((m->total - 1) / m->unit / 64 + 1) * sizeof(map->seg[0]));
 	spsc_prod_publish(ring, 1);
 	cqe->wr_id = m->to;
 	cqe->byte_len = m->valid;
