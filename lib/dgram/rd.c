@@ -273,6 +273,13 @@ static void abandon(struct rd_ctx *d, struct qp *qp)
 		rd_end(d, p, RD_END_ABANDON, true);
 }
 
+/* Pairs with work that was taken, and could not begin in SQD, send it now. */
+static void put_pairs(struct rd_ctx *d, const struct qp *qp)
+{
+	for (struct rd_pair *p = rd_at(d, rd_side_of(qp)->pairs.first); p != NULL; p = rd_at(d, p->in[RD_IN_QP].next))
+		rd_put(d, p);
+}
+
 enum qp_verdict rd_modify(struct rd_ctx *d, struct qp *qp, enum qp_state to)
 {
 	if (to == QP_S_RESET) {
@@ -282,6 +289,8 @@ enum qp_verdict rd_modify(struct rd_ctx *d, struct qp *qp, enum qp_state to)
 	if (to == QP_S_ERR)
 		rd_qp_error(d, qp);
 	enum qp_verdict v = qp_step(d->qp, qp, to);
+	if (v == QP_OK && to == QP_S_RTS)
+		put_pairs(d, qp);
 	if (v == QP_OK && (to == QP_S_RTR || to == QP_S_RTS))
 		rd_doorbell(d, qp);
 	return v;

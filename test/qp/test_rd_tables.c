@@ -131,6 +131,29 @@ static void a_tenant_takes_no_more_than_its_share_of_pairs(void **state)
 	rd_sim_down();
 }
 
+/* What was taken from the queue before SQD, and had not begun, is sent when the queue pair is in RTS again. */
+static void pairs_go_on_when_their_queue_pair_leaves_sqd(void **state)
+{
+	struct rd_wr w = { .op = QP_WR_WRITE, .len = 3000, .qkey = RD_QKEY };
+	uint32_t id[4];
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	struct qp *qp = &sim.node[0].n->q[0].qp;
+	for (uint32_t k = 0; k < RN_ARRAY_LEN(id); k++) {
+		w.to = k % QPS;
+		id[k] = rd_post(0, &w);
+	}
+	assert_int_equal(rd_modify(&sim.node[0].d, qp, QP_S_SQD), QP_OK);
+	rd_run(RN_NS_PER_S / 10);
+	for (uint32_t k = 0; k < RN_ARRAY_LEN(id); k++)
+		assert_false(sim.node[0].ops[id[k]].over);
+	assert_int_equal(rd_modify(&sim.node[0].d, qp, QP_S_RTS), QP_OK);
+	rd_run(RN_NS_PER_S / 10);
+	rd_all_over();
+	rd_sim_down();
+}
+
 static void untouched(const void *from, const void *to)
 {
 	for (const uint8_t *b = from; b < (const uint8_t *)to; b++)
@@ -165,6 +188,7 @@ int main(void)
 		cmocka_unit_test(resting_pairs_give_their_place),
 		cmocka_unit_test(a_place_that_is_remembered_may_have_another_pair),
 		cmocka_unit_test(a_tenant_takes_no_more_than_its_share_of_pairs),
+		cmocka_unit_test(pairs_go_on_when_their_queue_pair_leaves_sqd),
 		cmocka_unit_test(tables_cost_memory_as_far_as_they_are_used),
 	};
 
