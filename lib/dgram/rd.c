@@ -239,13 +239,27 @@ void rd_doorbell(struct rd_ctx *d, struct qp *qp)
 
 void rd_recvs(struct rd_ctx *d) { d->looks = d->n_waits; }
 
+/* Whether the pair has waited for the same segment of the peer since k->gap_at, not counting waits for a receive. */
+static bool has_gap(const struct rd_work *k)
+{
+	return !k->waits && (k->holds > 0 || k->map != 0) && k->gap == k->pair->next;
+}
+
+/* Whether the missing segment cannot come any more. An honest peer has said so long ago. */
+static bool gap_stays(const struct rd_ctx *d, const struct rd_work *k)
+{
+	return has_gap(k) && d->qp->now - k->gap_at >= 2 * RD_SURE_NS;
+}
+
 bool rd_look(struct rd_ctx *d)
 {
 	struct rd_work *k = rn_list_pop(&d->due, struct rd_work, of_due);
 
 	if (k != NULL) {
 		struct rd_pair *p = k->pair;
-		if (rd_take_held(d, p))
+		if (rn_unlikely(gap_stays(d, k)))
+			rd_impossible(d, p, NULL, 0);
+		else if (rd_take_held(d, p))
 			rd_put(d, p);
 		return true;
 	}
@@ -340,6 +354,17 @@ static void note_sure(struct rd_work *k, uint64_t now)
 	k->mark_at = now;
 }
 
+/* Notes since when the pair waits for a segment; if for too long, rd_look() ends the pair. */
+static void note_gap(struct rd_ctx *d, struct rd_work *k)
+{
+	if (!has_gap(k)) {
+		k->gap = k->pair->next;
+		k->gap_at = d->qp->now;
+	} else if (gap_stays(d, k) && !rn_link_linked(&k->of_due)) {
+		rn_list_push_back(&d->due, &k->of_due);
+	}
+}
+
 /* Asks silent peers whether they still know their pairs: the REFUSED that told of a pair's end may have been lost. */
 static void probe(struct rd_ctx *d)
 {
@@ -348,6 +373,7 @@ static void probe(struct rd_ctx *d)
 	d->probed = d->qp->now;
 	rn_list_each(struct rd_work, k, &d->busy, of_busy) {
 		note_sure(k, d->qp->now);
+		note_gap(d, k);
 		if (!rd_gives_back(d, k->pair) &&
 		    d->qp->now - k->used < (k->pair->peer_run != 0 ? RD_PROBE_NS : RD_SURE_NS))
 			continue;

@@ -197,14 +197,16 @@ struct rd_work {
 	struct rn_slist sends;   /* work requests that wait for their turn: struct rd_send */
 	struct rn_slist chains;  /* struct rd_chain; at most RD_WIN */
 	uint32_t n_chains;
-	uint32_t holds;        /* how many segments are kept; at most RD_WIN + promised */
-	struct rd_wide *wide;  /* NULL: at most RD_WIN segments are on the way in each direction */
-	uint32_t promised;     /* how many segments beyond RD_WIN the peer's ordered run may have on the way */
-	uint32_t more;         /* how many segments beyond RD_WIN our ordered run may have on the way */
-	uint32_t void_at;      /* a promise that came with this number as `taken` is void */
-	bool gives;            /* the peer has made a promise that we have not given back */
-	bool back;             /* the next TAKEN gives all promises back, if no segment of ours is on the way then */
-	struct rn_link of_due; /* the worker's pairs that keep segments whose turn has come */
+	uint32_t holds;       /* how many segments are kept; at most RD_WIN + promised */
+	struct rd_wide *wide; /* NULL: at most RD_WIN segments are on the way in each direction */
+	uint32_t promised;    /* how many segments beyond RD_WIN the peer's ordered run may have on the way */
+	uint32_t more;        /* how many segments beyond RD_WIN our ordered run may have on the way */
+	uint32_t void_at;     /* a promise that came with this number as `taken` is void */
+	bool gives;           /* the peer has made a promise that we have not given back */
+	bool back;            /* the next TAKEN gives all promises back, if no segment of ours is on the way then */
+	uint32_t gap;         /* the first missing segment when rd_tick() last looked; it is missing since gap_at */
+	uint64_t gap_at;
+	struct rn_link of_due; /* the worker's pairs that keep segments whose turn has come, or wait too long for one */
 	struct qp_msgs m;
 	struct rd_hold *held[RD_SPAN]; /* as in struct rd_wide, by number % RD_SPAN; not in use if `wide` is set */
 	uint32_t wr_of[RD_SPAN];       /* the same for wr_of */

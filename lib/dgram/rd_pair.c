@@ -248,7 +248,8 @@ bool rd_wake(struct rd_ctx *d, struct rd_pair *p)
 	k->pair = p;
 	k->used = d->qp->now;
 	k->acked = k->sure = k->mark = p->sent;
-	k->mark_at = d->qp->now;
+	k->mark_at = k->gap_at = d->qp->now;
+	k->gap = p->next;
 	k->had = k->map = 0;
 	k->n_had = k->n_chains = k->holds = k->term_len = 0;
 	k->inside = k->sender = k->waits = k->chained = k->gives = k->back = false;
@@ -313,6 +314,7 @@ void rd_rest(struct rd_ctx *d, struct rd_pair *p)
 				      .imm_len = m->imm_len };
 	p->wrote = m->wrote;
 	rn_list_remove(&d->busy, &p->k->of_busy);
+	rn_list_remove(&d->due, &p->k->of_due);
 	work_back(d, p);
 	rest_begins(d, p, rest);
 }

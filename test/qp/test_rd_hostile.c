@@ -129,6 +129,61 @@ static void an_answer_to_nothing_needs_the_qkey(void **state)
 	}
 }
 
+/* Node 0 alone, for this time: its packets are lost. */
+static void alone(uint64_t ns)
+{
+	struct rd_node *n = &sim.node[0];
+
+	for (const uint64_t end = n->n->ctx.rc.qp.now + ns; n->n->ctx.rc.qp.now < end;) {
+		n->n->ctx.rc.qp.now += RN_NS_PER_S / 4;
+		if (rd_timer(&n->d) <= n->n->ctx.rc.qp.now)
+			rd_tick(&n->d);
+		while (rd_look(&n->d))
+			;
+		(void)sends();
+	}
+}
+
+/* A peer keeps a hole open: in an ordered run, in an unordered one, and a chain that never began. */
+static void a_run_whose_missing_segment_never_comes_ends(void **state)
+{
+	static const struct {
+		uint32_t number;
+		uint8_t flags;
+	} t[] = { { 1, 0 }, { 1, RD_F_LOOSE | RD_F_FIRST | RD_F_LAST }, { 1, RD_F_LOOSE }, { 0, RD_F_LOOSE } };
+
+	(void)state;
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(t); i++) {
+		rd_sim_up(1, PAIRS);
+		rd_post_recv(0, 0);
+		for (uint32_t k = 0; k < PAIRS; k++) {
+			const struct rd_hdr h = segment(1000 + k, t[i].number, t[i].flags);
+			assert_int_equal(give(&h, send_seg, sizeof(send_seg)), 0);
+			rd_post_recv(0, 0);
+		}
+		alone(RD_SURE_NS);
+		assert_int_equal(sim.node[0].d.works_used, PAIRS);
+		alone(2 * RD_SURE_NS);
+		assert_int_equal(sim.node[0].d.works_used, 0);
+		assert_int_equal(rd_pairs(&sim.node[0].d), 0);
+		sim.faults = true;
+		rd_sim_down();
+	}
+}
+
+static void a_run_that_waits_for_a_receive_goes_on(void **state)
+{
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	for (uint32_t k = 0; k < 3; k++) {
+		const struct rd_hdr h = segment(1000, k, 0);
+		assert_int_equal(give(&h, send_seg, sizeof(send_seg)), 0);
+	}
+	alone(60 * RN_NS_PER_S);
+	assert_int_equal(sim.node[0].pair[0].k->holds, 3);
+	rd_sim_down();
+}
+
 /* The last of them has the number of the first missing segment. */
 static void a_pair_keeps_no_more_than_its_own_segments(void **state)
 {
@@ -176,6 +231,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_stranger_without_the_qkey_gets_no_place_and_no_memory),
 		cmocka_unit_test(an_answer_to_nothing_needs_the_qkey),
+		cmocka_unit_test(a_run_whose_missing_segment_never_comes_ends),
+		cmocka_unit_test(a_run_that_waits_for_a_receive_goes_on),
 		cmocka_unit_test(a_pair_keeps_no_more_than_its_own_segments),
 		cmocka_unit_test(a_segment_that_ends_its_queue_pair_is_not_carried_out),
 	};
