@@ -12,7 +12,8 @@
  *	for each doorbell	dgram_doorbell(d, qp)
  *	while (dgram_timer(d))
  *	while ((qp = dgram_pop(d)))
- *		while (there is room and (len = dgram_out(d, qp, buffer, to))) transmit;
+ *		while (there is room and dgram_waits(qp))
+ *			if ((len = dgram_out(d, qp, buffer, to))) transmit;
  *		without room: dgram_put(d, qp)
  *
  * Threads: the worker that owns the QP, except where a function says otherwise. Lengths are bytes.
@@ -150,8 +151,9 @@ struct dgram_to {
 
 /*
  * Writes the next datagram, a UDP payload of at most DGRAM_OVERHEAD bytes plus a message (or a unit), and its
- * destination. Returns the length; 0: nothing to send now. Copies and sums in one pass. room: pieces of memory, filled
- * in order, the first of which holds all headers.
+ * destination. Returns the length. 0: a message has ended without this datagram, or there is none: dgram_waits() tells
+ * whether there is another one. Copies and sums in one pass. room: pieces of memory, filled in order, the first of
+ * which holds all headers.
  */
 uint32_t dgram_out_to(struct dgram_ctx *d, struct qp *qp, const struct rn_iov *room, struct dgram_to *to);
 /* The length that the next dgram_out_to() will return. Only for a queue pair with a struct dgram_msgs. */

@@ -369,13 +369,11 @@ bool ud_room(const struct rnicd_worker *w, const struct rnicd_port *port)
 	return port_tx_room(&w->tx[port->index]) > 0 && w->loop_tail - w->loop_head < WORKER_LOOP;
 }
 
-enum sent { SENT, SENT_NOTHING, SENT_LATER };
-
 /*
  * Sends the next datagram of a queue pair whose segments may be longer than a packet, in one buffer for each fragment.
- * LATER: there is no room for it now.
+ * False: there is no room for it now.
  */
-static enum sent send_long(struct rnicd_worker *w, struct rnicd_port *port, struct qp *qp, uint32_t *count)
+static bool send_long(struct rnicd_worker *w, struct rnicd_port *port, struct qp *qp, uint32_t *count)
 {
 	const uint32_t len = dgram_next(&w->dgram, qp), n = frag_buffers(port, len + PKT_UDP_LEN);
 	uint32_t hdr = ud_headers_len(port), left = len, k = 0;
@@ -383,10 +381,10 @@ static enum sent send_long(struct rnicd_worker *w, struct rnicd_port *port, stru
 	struct dgram_to to;
 
 	if (len == 0)
-		return SENT_NOTHING;
+		return true;
 	struct rte_mbuf *m = port_tx_free(&w->tx[port->index]) >= n ? frag_chain(port, n) : NULL;
 	if (m == NULL)
-		return SENT_LATER;
+		return false;
 	for (struct rte_mbuf *b = m; b != NULL; b = b->next, hdr = 0) {
 		const uint32_t step = n == 1 ? len : pkt_frag_step(port->mtu) - (hdr != 0 ? PKT_UDP_LEN : 0);
 
@@ -396,11 +394,11 @@ static enum sent send_long(struct rnicd_worker *w, struct rnicd_port *port, stru
 	}
 	if (dgram_out_to(&w->dgram, qp, room, &to) != len) { /* the memory to be sent is no longer registered */
 		rte_pktmbuf_free(m);
-		return SENT_NOTHING;
+		return true;
 	}
 	*count += n;
 	ud_launch(w, port, m, &to, len);
-	return SENT;
+	return true;
 }
 
 static bool sends_long(const struct qp *qp)
@@ -416,16 +414,16 @@ static bool send_some(struct rnicd_worker *w, struct qp *qp, uint32_t share, uin
 	struct rnicd_port *port = rnicd.port[ud_of(qp)->port];
 	const bool is_long = sends_long(qp);
 	const uint32_t end = *count + share;
-	enum sent sent = SENT;
 	struct dgram_to to;
 
-	while (*count < end && sent == SENT) {
+	while (*count < end) {
 		if (!dgram_waits(qp))
 			return true;
 		if (!worker_space(w) || !ud_room(w, port))
 			return false;
 		if (rn_unlikely(is_long)) {
-			sent = send_long(w, port, qp, count);
+			if (!send_long(w, port, qp, count))
+				return false;
 			continue;
 		}
 		struct rte_mbuf *m = rte_pktmbuf_alloc(port->pool);
@@ -435,12 +433,12 @@ static bool send_some(struct rnicd_worker *w, struct qp *qp, uint32_t share, uin
 					 &to);
 		if (rn_unlikely(len == 0)) {
 			rte_pktmbuf_free(m);
-			return true;
+			continue;
 		}
 		(*count)++;
 		ud_launch(w, port, m, &to, len);
 	}
-	return sent == SENT_NOTHING;
+	return false;
 }
 
 void ud_finish(struct rnicd_worker *w, struct ud_qp *u)

@@ -243,7 +243,7 @@ static bool send_some(struct qp *qp, uint32_t *count)
 			return false;
 		uint32_t len = dgram_out(&ks.dgram, qp, p, &dst);
 		if (len == 0)
-			return true;
+			continue;
 		*count += 1 + len / rnicd.port[port]->mtu;
 		leave(port, &dst, len);
 	}

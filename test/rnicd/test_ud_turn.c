@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A worker's turn for datagram queue pairs (plane/ud.c). The queue pair sends to itself at the device's own address, so
+ * that its frames lie in the worker's loop.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "eal.h"
+#include "rig.h"
+
+#define FRAMES  256u
+#define UD_PORT 4793u
+#define QKEY    0x1234u
+#define QPN     10u
+#define UNIT    (2 * UDPL_UNIT)
+#define LEN     64u
+
+static struct rnicd_port port;
+static struct rnicd_port_cfg port_cfg;
+static struct rnicd_worker worker;
+static struct rig *rig;
+static struct ud_long_qp q;
+
+/* A queue pair whose segments have this many octets, and to groups UNIT. */
+static void queue_pair(uint32_t unit)
+{
+	struct qp_attr a = rig_attr(&rig->n[0], 0);
+
+	rc_destroy(&rig->n[0].ctx.rc, &rig->n[0].q[0].qp);
+	a.type = QP_UD;
+	a.max_msg = dgram_max(UNIT);
+	assert_int_equal(qp_init(&q.u.qp, &a), QP_OK);
+	qp_set(&q.u.qp, &(struct qp_tune){ .qkey = QKEY, .access = QP_ACC_REMOTE });
+	dgram_msgs_init(&q.msgs, &q.u.qp, unit, UNIT);
+	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
+		assert_int_equal(dgram_modify(&worker.dgram, &q.u.qp, (enum qp_state)s), QP_OK);
+}
+
+static int setup(void **state)
+{
+	struct rig_cfg c;
+
+	(void)state;
+	memset(&worker, 0, sizeof(worker));
+	memset(&port, 0, sizeof(port));
+	memset(&q, 0, sizeof(q));
+	port_cfg = (struct rnicd_port_cfg){ .ip = pkt_addr_ip4(0x0a000002), .prefix_len = 24, .vlan = PKT_NO_VLAN };
+	port_cfg.ud_port = UD_PORT;
+	port.cfg = &port_cfg;
+	port.mtu = 1500;
+	port.pool = pool_for_test("frames", FRAMES - 1, 1536);
+	rnicd.port[0] = &port;
+	rnicd.n_ports = rnicd.n_workers = rnicd.cfg.n_workers = 1;
+	rnicd.cfg.user_share = 100;
+	worker.tx[0] = (struct port_tx){ .port = &port, .st = &port.stats[0], .wake = RN_NEVER };
+	rig_defaults(&c);
+	rig = rig_new(&c);
+	worker.dgram = (struct dgram_ctx){ .qp = &rig->n[0].ctx.rc.qp, .timeout = RN_NS_PER_S, .linger = RN_NS_PER_S };
+	return port.pool != NULL ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	dgram_destroy(&worker.dgram, &q.u.qp);
+	rig_free(rig);
+	while (worker.loop_head != worker.loop_tail)
+		rte_pktmbuf_free(worker.loop[worker.loop_head++ % WORKER_LOOP]);
+	uint32_t left = rte_mempool_in_use_count(port.pool);
+	rte_mempool_free(port.pool);
+	return left == 0 ? 0 : -1;
+}
+
+/* Posts a Send, or the request for a Read-Record of memory that rkey stands for. */
+static void post(uint8_t op, uint32_t rkey)
+{
+	struct {
+		struct qp_wqe w;
+		struct qp_sge sge[4];
+	} e = { .w = { .op = op, .num_sge = 1, .slots = 1, .ud = { .qpn = QPN, .qkey = QKEY } } };
+
+	if (op == QP_WR_READ) {
+		e.w.slots = 2;
+		e.w.rkey = rkey;
+		e.w.dgram_write.raddr = RIG_IOVA(0);
+		e.sge[0] = (struct qp_sge){ .addr = RIG_IOVA(0) + LEN, .len = LEN, .lkey = rig->n[0].lkey };
+	} else {
+		e.w.dgram.sge[0] = rig_sge(&rig->n[0], 0, LEN);
+	}
+	memcpy(e.w.dgram.addr, port_cfg.ip.b, sizeof(e.w.dgram.addr));
+	spsc_prod_copy(&rig->n[0].q[0].sq, 0, &e, e.w.slots * QP_SLOT_SIZE);
+	spsc_prod_publish(&rig->n[0].q[0].sq, e.w.slots);
+	dgram_doorbell(&worker.dgram, &q.u.qp);
+}
+
+/* The queue pair receives the next datagram; returns its kind. */
+static uint8_t receive(void)
+{
+	struct udpl_hdr h;
+	struct pkt p;
+
+	assert_true(worker.loop_head != worker.loop_tail);
+	struct rte_mbuf *m = worker.loop[worker.loop_head++ % WORKER_LOOP];
+	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
+	assert_int_equal(pkt_parse(frame, m->data_len, m->pkt_len, &p), PKT_OK);
+	assert_int_equal(udpl_parse(frame + p.payload_off, p.payload_len, &h), UDPL_OK);
+	ud_deliver(&worker, &q.u.qp, m, &p, &h);
+	rte_pktmbuf_free(m);
+	return h.kind;
+}
+
+static void work_goes_on_after_answers_whose_memory_has_gone(uint32_t unit)
+{
+	queue_pair(unit);
+	const uint32_t rkey = rig_reg(&rig->n[0], 0, LEN, QP_ACC_REMOTE_READ, RIG_PD);
+	for (uint32_t i = 0; i < 2; i++)
+		post(QP_WR_READ, rkey);
+	assert_int_equal(ud_transmit(&worker), 2);
+	assert_int_equal(receive(), UDPL_READ);
+	assert_int_equal(receive(), UDPL_READ);
+	assert_true(dgram_read_owed(&q.u.qp));
+	assert_int_equal(qp_mr_dereg(&rig->n[0].dev, rkey), QP_MR_OK);
+	post(QP_WR_SEND, 0);
+	assert_int_equal(ud_transmit(&worker), 1);
+	assert_int_equal(receive(), UDPL_SEND);
+	assert_int_equal(worker.dgram.qp->stats.ud_refused, 2);
+	assert_false(dgram_waits(&q.u.qp));
+}
+
+static void short_work(void **state)
+{
+	(void)state;
+	work_goes_on_after_answers_whose_memory_has_gone(UNIT);
+}
+
+static void long_work(void **state)
+{
+	(void)state;
+	work_goes_on_after_answers_whose_memory_has_gone(4 * UNIT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		{ "work_goes_on_after_answers_whose_memory_has_gone", short_work, setup, teardown, NULL },
+		{ "and_where_segments_may_be_longer_than_a_packet", long_work, setup, teardown, NULL },
+	};
+
+	if (!eal_for_test())
+		return 77;
+	return cmocka_run_group_tests_name("ud_turn", tests, NULL, NULL);
+}
