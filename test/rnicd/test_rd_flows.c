@@ -14,6 +14,7 @@
 #include "control/rd_memory.h"
 #include "crc32c/crc32c.h"
 #include "eal.h"
+#include "plane/rd_fold.h"
 #include "plane/rd_peer.h"
 #include "rig.h"
 
@@ -46,7 +47,7 @@ static int setup(void **state)
 	memset(&port, 0, sizeof(port));
 	memset(flow, 0, sizeof(flow));
 	memset(came, 0, sizeof(came));
-	port_cfg = (struct rnicd_port_cfg){ .ip = pkt_addr_ip4(0x0a000002), .prefix_len = 24, .vlan = PKT_NO_VLAN };
+	port_cfg = (struct rnicd_port_cfg){ .ip = pkt_addr_ip4(0x0a000002), .prefix_len = 120, .vlan = PKT_NO_VLAN };
 	port_cfg.ud_port = UD_PORT;
 	port.cfg = &port_cfg;
 	port.mtu = 1500;
@@ -108,10 +109,10 @@ static void post(uint32_t qpn)
 	rd_doorbell(&rd->d, qp());
 }
 
-/* Passes a header from the peer to the worker, as a frame. */
-static void answer(const struct udpr_hdr *h)
+/* Passes a header from this address to the worker, as a frame. */
+static void header_in(const struct pkt_addr *from, const struct udpr_hdr *h)
 {
-	struct pkt_flow f = { .l2 = { .vlan = PKT_NO_VLAN }, .src = port_cfg.ip, .dst = port_cfg.ip };
+	struct pkt_flow f = { .l2 = { .vlan = PKT_NO_VLAN }, .src = *from, .dst = port_cfg.ip };
 	struct rte_mbuf *m = rte_pktmbuf_alloc(port.pool);
 	struct pkt p;
 
@@ -126,6 +127,8 @@ static void answer(const struct udpr_hdr *h)
 	assert_int_equal(pkt_parse(frame, m->data_len, m->pkt_len, &p), PKT_OK);
 	rd_port_input(&worker, &port, m, &p);
 }
+
+static void answer(const struct udpr_hdr *h) { header_in(&port_cfg.ip, h); }
 
 static void data_at_peer(const uint8_t *b, const struct udpr_hdr *h)
 {
@@ -217,12 +220,50 @@ static void peer_at_which_pairs_wait_is_not_forgotten(void **state)
 		assert_true(came[2 * i]);
 }
 
+/* HELLOs from the peer, or from addresses to which no route leads, come; returns how many were answered. */
+static uint32_t hellos(uint32_t n, bool forged)
+{
+	const struct udpr_hdr h = { .kind = UDPR_HELLO, .flow = 1 };
+	const uint64_t lost = port.stats[0].tx_drops;
+	uint32_t answered = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct pkt_addr from = forged ? pkt_addr_ip4(0xc0000200 + i) : port_cfg.ip;
+		header_in(&from, &h);
+		while (worker.loop_head != worker.loop_tail) {
+			rte_pktmbuf_free(worker.loop[worker.loop_head++ % WORKER_LOOP]);
+			answered++;
+		}
+	}
+	return answered + (uint32_t)(port.stats[0].tx_drops - lost);
+}
+
+static void floods_do_not_keep_known_peers_from_opening_flows(void **state)
+{
+	(void)state;
+	while (conn_answer_allowed(&worker, &port)) /* strangers of all other kinds use up their answers */
+		;
+	assert_int_equal(hellos(1, false), 1);
+	assert_int_equal(hellos(3000, true), 999);
+	assert_int_equal(hellos(1, false), 0); /* not known: it looks like the flood */
+	struct rd_peer *p = rd_peer_get(rd, &port_cfg.ip, 1, worker.now);
+	assert_non_null(p);
+	assert_int_equal(hellos(1, false), 1);
+	assert_true(rd_fold_make(rd, p, worker.now));
+	rd_peer_drop(rd, p);
+	assert_int_equal(hellos(1, false), 1);
+	assert_int_equal(hellos(3000, false), 998); /* addresses of known peers can be forged, too */
+	worker.now += 10 * RN_NS_PER_MS;
+	assert_int_equal(hellos(1000, true) + hellos(1000, false), 100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(pairs_do_not_stay_with_the_first_worker_of_a_device_that_has_more,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(peer_at_which_pairs_wait_is_not_forgotten, setup, teardown),
+		cmocka_unit_test_setup_teardown(floods_do_not_keep_known_peers_from_opening_flows, setup, teardown),
 	};
 
 	if (!eal_for_test())

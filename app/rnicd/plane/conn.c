@@ -10,8 +10,8 @@
 #define BACKLOG_DEFAULT 64u
 #define SETUPS_KEPT     8u /* one set-up in SETUPS_KEPT is kept from connections that have not sent a Request */
 /*
- * Limits for resets and cookies sent to strangers, and for connections without a Request: without limits they would
- * take the worker's time from established connections.
+ * Limits for answers to strangers, for answers to HELLOs of reliable datagrams, and for connections without a Request:
+ * without limits they would take the worker's time from established connections.
  */
 #define ANSWER_NS       (200 * RN_NS_PER_US) /* one answer in 200 us: 5,000 a second */
 #define ANSWERS_AT_ONCE 1000u                /* answers in a burst after a pause */
@@ -290,6 +290,11 @@ static bool allowed(struct rnicd_worker *w, struct rnicd_port *port, uint64_t *a
 }
 
 bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port) { return allowed(w, port, &w->answers_at); }
+
+bool conn_hello_allowed(struct rnicd_worker *w, struct rnicd_port *port, bool known)
+{
+	return allowed(w, port, &w->hellos_at[known]);
+}
 
 void conn_requested(struct rnicd_worker *w, struct rc *qc)
 {

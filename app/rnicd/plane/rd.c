@@ -219,9 +219,10 @@ static void answer_in(struct rnicd_worker *w, struct rd_port *r, const struct pk
 static void hello_in(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *from,
 		     const struct udpr_hdr *h)
 {
+	struct rd_port *r = w->rd[port->index];
 	struct udpr_hdr out;
 
-	if (!conn_answer_allowed(w, port))
+	if (!conn_hello_allowed(w, port, r != NULL && rd_peer_known(r, from)))
 		return;
 	udpr_cookie_make(rnicd.secret, from->b, sizeof(from->b), h, w->now, &out);
 	out.number = rd_numbers() > 1 ? rd_numbers() : 0;

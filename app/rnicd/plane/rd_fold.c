@@ -27,6 +27,15 @@ struct rd_fold *rd_fold_find(struct rd_port *r, const struct pkt_addr *addr, uin
 	return f;
 }
 
+bool rd_fold_known(const struct rd_port *r, const struct pkt_addr *addr)
+{
+	uint32_t n = r->fold_chain[rd_chain_of(addr)];
+
+	while (n != 0 && !pkt_addr_eq(&r->fold[n - 1].addr, addr))
+		n = r->fold[n - 1].next;
+	return n != 0;
+}
+
 static void forget(struct rd_port *r, struct rd_fold *f)
 {
 	const uint16_t place = place_of(r, f);

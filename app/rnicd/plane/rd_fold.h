@@ -14,6 +14,8 @@ static inline uint32_t rd_chain_of(const struct pkt_addr *addr)
 
 /* The folded peer for worker `number` of the device at addr; NULL: there is none. */
 struct rd_fold *rd_fold_find(struct rd_port *r, const struct pkt_addr *addr, uint32_t number);
+/* Whether a worker of the device at addr is a folded peer. */
+bool rd_fold_known(const struct rd_port *r, const struct pkt_addr *addr);
 /* Makes the receiver's flow from a peer that is folded; a closed one if the peer is not known. */
 void rd_fold_rx(struct rd_port *r, const struct pkt_addr *addr, uint32_t number, uint64_t now, struct udpr_rx *rx);
 /* Writes a peer's state from the folded peer, and frees the folded one. The peer is zeroed except addr and number. */

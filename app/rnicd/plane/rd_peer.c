@@ -29,6 +29,15 @@ struct rd_peer *rd_peer_find(struct rd_port *r, const struct pkt_addr *addr, uin
 	return p;
 }
 
+bool rd_peer_known(struct rd_port *r, const struct pkt_addr *addr)
+{
+	const struct rd_peer *p = *chain_of(r, addr);
+
+	while (p != NULL && !pkt_addr_eq(&p->addr, addr))
+		p = p->next;
+	return p != NULL || rd_fold_known(r, addr);
+}
+
 uint32_t rd_peer_numbers(struct rd_port *r, const struct pkt_addr *addr)
 {
 	const struct rd_peer *p = *chain_of(r, addr);

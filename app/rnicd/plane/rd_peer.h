@@ -18,6 +18,8 @@ static inline uint32_t rd_peers_ever(const struct rd_port *r) { return RD_PEERS 
 struct rd_peer *rd_peer_first(struct rd_port *r, const struct pkt_addr *addr);
 /* The peer for worker `number` of the device at addr; NULL: there is none, or it is folded (rd_fold.h). */
 struct rd_peer *rd_peer_find(struct rd_port *r, const struct pkt_addr *addr, uint32_t number);
+/* Whether a worker of the device at addr is a peer, or a folded one. */
+bool rd_peer_known(struct rd_port *r, const struct pkt_addr *addr);
 /* Makes this peer, which rd_peer_find() has not found; of a folded one if there is one. NULL: all places are in use. */
 struct rd_peer *rd_peer_take(struct rd_port *r, const struct pkt_addr *addr, uint32_t number, uint64_t now);
 /* Finds or makes this peer; NULL: all places are in use. */

@@ -123,6 +123,7 @@ struct rnicd_worker {
 	uint64_t look_at[RNICD_MAX_LINES]; /* next time to read a port by a system call: worker_read.c */
 	uint64_t answers_at;               /* rate limit of resets and cookies for strangers: conn.c */
 	uint64_t strangers_at;             /* rate limit of connections without a Request */
+	uint64_t hellos_at[2];             /* rate limits of COOKIEs (udpr.h): [0] to strangers, [1] to known peers */
 	uint64_t stood;                    /* when a turn last began late, because another program had the CPU */
 	uint64_t passive;                  /* connections numbered so far: effects.c */
 	uint32_t fx_told;                  /* effects of qp.fx carried out before the control thread's queue was full */
@@ -258,6 +259,11 @@ void conn_requested(struct rnicd_worker *w, struct rc *qc);
  * cookies and events to the control thread that strangers cause is limited.
  */
 bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port);
+/*
+ * Whether one more HELLO of reliable datagrams may be answered now. known: it comes from the address of a known peer.
+ * Known peers and others have an allowance each, which no other answers use: a flood must not keep flows from opening.
+ */
+bool conn_hello_allowed(struct rnicd_worker *w, struct rnicd_port *port, bool known);
 /* Lets the worker receive the frame once more, in its next turn. Takes m. */
 void conn_again(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m);
 /* Lets the worker receive a frame from the port to the port's own address, in place of sending it. Takes m. */
