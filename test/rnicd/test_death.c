@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The death of a client whose memory others still send, with workers and a clock that the test plays. */
+/* The death of a client, with workers and a clock that the test plays. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -111,11 +115,13 @@ void loop_events(struct loop_fd *f, uint32_t events)
 	(void)events;
 }
 void fds_cancel(uint64_t key) { (void)key; }
+static int closed; /* the socket that was closed; -1: none */
 void fds_close(struct fds_job *closing, uid_t uid, int sock)
 {
-	(void)closing;
 	(void)uid;
-	(void)sock;
+	free(closing);
+	close(sock);
+	closed = sock;
 }
 bool fds_open(uint64_t key, int sock, int dir, const struct fds_mapping *m)
 {
@@ -209,7 +215,109 @@ static int begin(void **state)
 			       .region[IPC_REGION_QUEUES] = { .base = memory, .size = sizeof(memory) } };
 	rn_list_push_front(&clients.all, &cl->link);
 	clients.n = 1;
+	clients.stopping = false;
+	closed = -1;
 	return 0;
+}
+
+/* Makes cl a client with a socket and with nothing else. Returns the client's end. */
+static int with_a_socket(void)
+{
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+	cl->state = CLIENT_SOCKETS;
+	cl->joined = cl->shared = cl->counted = false;
+	cl->closing = malloc(1);
+	cl->src.fd = pair[0];
+	return pair[1];
+}
+
+static void pass_a_descriptor(void)
+{
+	struct ipc_msg m = { .status = 0 };
+	const int fd = STDERR_FILENO;
+
+	client_answer_fds(cl, &m, IPC_MSG_HDR, &fd, 1);
+}
+
+static int read_answer(int sock)
+{
+	struct ipc_msg m;
+	unsigned n = 1;
+	int fd = -1, rc = ipc_recv(sock, &m, &fd, &n);
+
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+static void client_that_reads_gets_any_number_of_descriptors(void **state)
+{
+	(void)state;
+	int sock = with_a_socket();
+	for (int i = 0; i < 3; i++) {
+		pass_a_descriptor();
+		assert_int_equal(read_answer(sock), 0);
+	}
+	assert_int_equal(cl->state, CLIENT_SOCKETS);
+	close(sock);
+	client_die(cl);
+	assert_int_not_equal(closed, -1);
+	turns();
+	assert_int_equal(clients.n, 0);
+}
+
+/* Descriptors that nobody reads count against a limit of all sockets of rnicd. */
+static void client_has_one_unread_answer_with_descriptors_and_keeps_its_place_until_it_reads_it(void **state)
+{
+	struct ipc_msg m = { .status = 0 };
+
+	(void)state;
+	int sock = with_a_socket(), rnicds = cl->src.fd;
+	pass_a_descriptor();
+	client_answer(cl, &m, IPC_MSG_HDR); /* an answer without descriptors may follow */
+	assert_int_equal(cl->state, CLIENT_SOCKETS);
+	pass_a_descriptor();
+	assert_int_equal(cl->state, CLIENT_DYING);
+	for (int i = 0; i < 3; i++) {
+		turns();
+		assert_int_equal(clients.n, 1);
+		assert_int_equal(closed, -1);
+		assert_true(due_at - now >= 100 * RN_NS_PER_MS); /* it may let rnicd wait for good */
+		the_timer_is_due();
+	}
+	assert_int_equal(read_answer(sock), 0);
+	assert_int_equal(read_answer(sock), 0);
+	assert_int_equal(read_answer(sock), -EPIPE);
+	turns();
+	assert_int_equal(clients.n, 0);
+	assert_int_equal(closed, rnicds);
+	close(sock);
+}
+
+static void client_that_closes_its_socket_has_no_unread_answer(void **state)
+{
+	(void)state;
+	int sock = with_a_socket();
+	pass_a_descriptor();
+	close(sock);
+	client_die(cl);
+	turns();
+	assert_int_equal(clients.n, 0);
+	assert_int_not_equal(closed, -1);
+}
+
+static void end_of_rnicd_waits_for_no_unread_answer(void **state)
+{
+	(void)state;
+	int sock = with_a_socket();
+	pass_a_descriptor();
+	clients.stopping = true;
+	client_die(cl);
+	turns();
+	assert_int_equal(clients.n, 0);
+	close(sock);
 }
 
 /* Each look takes the time of all workers: between two looks is a pause, whatever else happens meanwhile. */
@@ -244,6 +352,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(workers_look_for_unsent_bytes_once_in_a_pause, begin),
+		cmocka_unit_test_setup(client_that_reads_gets_any_number_of_descriptors, begin),
+		cmocka_unit_test_setup(
+			client_has_one_unread_answer_with_descriptors_and_keeps_its_place_until_it_reads_it, begin),
+		cmocka_unit_test_setup(client_that_closes_its_socket_has_no_unread_answer, begin),
+		cmocka_unit_test_setup(end_of_rnicd_waits_for_no_unread_answer, begin),
 	};
 
 	return cmocka_run_group_tests_name("death", tests, NULL, NULL);

@@ -4,9 +4,12 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <linux/sockios.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include "border/news.h"
 #include "control/why.h"
@@ -27,6 +30,14 @@ void client_listen_again(struct client *c)
 	c->deaf = false;
 }
 
+/* Whether something that rnicd has sent lies unread at the other end. */
+static bool client_reads_late(int sock)
+{
+	int bytes = 0;
+
+	return ioctl(sock, SIOCOUTQ, &bytes) == 0 && bytes > 0;
+}
+
 void client_answer(struct client *c, struct ipc_msg *m, uint16_t len) { client_answer_fds(c, m, len, NULL, 0); }
 
 void client_answer_fds(struct client *c, struct ipc_msg *m, uint16_t len, const int *fds, uint32_t n)
@@ -39,8 +50,10 @@ void client_answer_fds(struct client *c, struct ipc_msg *m, uint16_t len, const 
 	if (c->state == CLIENT_DYING)
 		return;
 	/* A client has one request at a time, so a socket without room for the answer belongs to a client that never
-	 * reads. */
-	int rc = ipc_send(c->src.fd, m, fds, n);
+	 * reads. Descriptors that lie unread in sockets count against a limit that all sockets of rnicd share
+	 * (ETOOMANYREFS): so one answer with descriptors may lie there for each client. */
+	int rc = n > 0 && client_reads_late(c->src.fd) ? -EAGAIN : ipc_send(c->src.fd, m, fds, n);
+	c->passed |= rc == 0 && n > 0;
 	if (rc == -EPIPE)
 		client_die(c);
 	else if (rc != 0)
@@ -155,13 +168,24 @@ void client_die(struct client *c)
 	client_totals.died++;
 	c->state = CLIENT_DYING;
 	c->step = 0;
-	int fd = c->src.fd;
+	c->sock = c->src.fd;
 	loop_del(&c->src);
 	fds_cancel(c->asked.key);
 	owner_del(&c->asked);
-	fds_close(c->closing, c->uid, fd);
-	c->closing = NULL;
+	if (!client_close(c))
+		shutdown(c->sock, SHUT_RDWR); /* the client sees the end now */
 	client_death_soon(c);
+}
+
+bool client_close(struct client *c)
+{
+	if (c->closing == NULL)
+		return true;
+	if (c->passed && !clients.stopping && client_reads_late(c->sock))
+		return false;
+	fds_close(c->closing, c->uid, c->sock);
+	c->closing = NULL;
+	return true;
 }
 
 bool client_count_in(struct user *u)

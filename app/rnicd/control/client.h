@@ -238,7 +238,9 @@ struct client {
 	uint32_t under_way; /* operations whose end its death must wait for: client_hold, client_unhold */
 	struct owner asked; /* key of its job at a helper: receiving a message with descriptors, or `opening` */
 	void (*opening)(struct client *c, struct fds_result *r); /* continues the request with the opened file */
-	struct fds_job *closing;   /* job that closes its socket, allocated in advance; NULL: dying */
+	struct fds_job *closing;   /* job that closes its socket, allocated in advance; NULL: closed */
+	int sock;                  /* dying: its socket, until that is closed */
+	bool passed;               /* was sent descriptors */
 	struct ipc_msg req;        /* the request under way */
 	uint64_t shown;            /* the kernel's number of the descriptor that came with IPC_SOCK_FIND */
 	bool busy;                 /* a request is under way */
@@ -288,6 +290,7 @@ struct clients {
 	struct rn_list dying; /* their deaths are continued at the end of the loop's turn */
 	struct rn_slist dead; /* freed at the end of the turn */
 	uint32_t n;           /* of `all` */
+	bool stopping;        /* rnicd ends, and waits for no client that does not read */
 };
 extern struct clients clients;
 
@@ -324,6 +327,9 @@ bool client_back(struct client *c);
 void client_drop(struct client *c, const char *why);
 /* Begins the client's death; further calls do nothing. Nothing is released before the end of the loop's turn. */
 void client_die(struct client *c);
+/* Closes the dying client's socket. False: descriptors that it was sent lie unread in it. They count against rnicd's
+ * limit until the client reads them or closes its end, so its place in its user's share is kept as long. */
+bool client_close(struct client *c);
 
 /* Counts a client's place, descriptors and mappings in the user's share. False: the user's share is used up. */
 bool client_count_in(struct user *u);

@@ -185,6 +185,7 @@ void client_stop(void)
 {
 	int fd = listener.fd;
 
+	clients.stopping = true;
 	loop_timer_disarm(&accept_again);
 	if (fd >= 0) {
 		loop_del(&listener);

@@ -18,11 +18,13 @@ enum step {
 	STEP_UNSENT,  /* waits for other clients' connections that still have bytes of its memory to send */
 	STEP_QUIET,   /* waits for packets that still refer to its memory */
 	STEP_RELEASE, /* frees its objects; nobody uses its memory any more */
+	STEP_UNREAD,  /* waits until it has read the descriptors that it was sent, or has closed its socket */
 	STEP_UNMAP,   /* a thread unmaps its memory */
 };
 
 #define QUIET_POLL_NS  RN_NS_PER_MS
-#define UNSENT_POLL_NS (20 * RN_NS_PER_MS) /* between two checks, since each takes the workers' time */
+#define UNSENT_POLL_NS (20 * RN_NS_PER_MS)  /* between two checks, since each takes the workers' time */
+#define UNREAD_POLL_NS (500 * RN_NS_PER_MS) /* a client may let rnicd wait for good */
 
 static void step_qps(struct client *c)
 {
@@ -48,11 +50,13 @@ static void leave_done(struct cmd *cmd)
 
 static void again(struct loop_timer *t) { client_death_soon(rn_container_of(t, struct client, timer)); }
 
-static void try_later(struct client *c)
+static void try_after(struct client *c, uint64_t ns)
 {
 	c->timer.due = again;
-	loop_timer_arm(&c->timer, rnicd_now() + QUIET_POLL_NS);
+	loop_timer_arm(&c->timer, rnicd_now() + ns);
 }
+
+static void try_later(struct client *c) { try_after(c, QUIET_POLL_NS); }
 
 /* False: no memory at the moment; the caller tries again. */
 static bool step_leave(struct client *c)
@@ -201,6 +205,12 @@ static void go_on_dying(struct client *c)
 			}
 			break;
 		case STEP_RELEASE: release(c); break;
+		case STEP_UNREAD:
+			if (!client_close(c)) {
+				try_after(c, UNREAD_POLL_NS);
+				return;
+			}
+			break;
 		case STEP_UNMAP:
 			if (!client_is_unmapped(c)) {
 				try_later(c);
