@@ -8,9 +8,10 @@
 
 #include "control/client.h"
 
-#define RETRY_NS (2 * RN_NS_PER_MS)
+#define RETRY_NS  (2 * RN_NS_PER_MS)
+#define RETRY_MAX 256u /* channels that are looked at in one turn: each takes a system call */
 
-static struct rn_list blocked; /* struct client_chan: channels with events that wait for room */
+static struct rn_list blocked; /* struct client_chan with events that wait for room; first the next to be looked at */
 static struct loop_timer retry;
 
 enum sent { SENT, NO_ROOM, BROKEN };
@@ -47,29 +48,38 @@ static void client_ev_done(struct client_chan *ch, struct ev_node *n)
 
 static void unblock(struct client_chan *ch) { rn_list_remove(&blocked, &ch->blocked); }
 
-/* Delivers waiting events as far as there is room. False: the client has written impossible indices into its queue. */
+/* Delivers waiting events as far as there is room. If some still wait, the channel goes to the end of the list. False:
+ * the client has written impossible indices into its queue. */
 static bool flush(struct client_chan *ch)
 {
+	unblock(ch);
 	rn_list_each(struct ev_node, n, &ch->events, link) {
 		enum sent s = deliver(ch, n->data, n->len);
 		if (s == BROKEN)
 			return false;
-		if (s == NO_ROOM)
+		if (s == NO_ROOM) {
+			rn_list_push_back(&blocked, &ch->blocked);
 			return true;
+		}
 		client_ev_done(ch, n);
 	}
-	unblock(ch);
 	return true;
 }
 
+/* Looks at each channel once, but at RETRY_MAX at most: one user may have tens of thousands without room. */
 static void try_again(struct loop_timer *t)
 {
-	rn_list_each(struct client_chan, ch, &blocked, blocked) {
+	const struct rn_link *last = blocked.last;
+
+	for (uint32_t i = 0; i < RETRY_MAX && !rn_list_empty(&blocked); i++) {
+		struct client_chan *ch = rn_container_of(blocked.first, struct client_chan, blocked);
+		const bool end = &ch->blocked == last;
 		if (!flush(ch)) {
-			unblock(ch);
 			client_drop(ch->c, "it broke an event queue");
 			break; /* the list may have changed */
 		}
+		if (end)
+			break;
 	}
 	if (!rn_list_empty(&blocked))
 		loop_timer_arm(t, rnicd_now() + RETRY_NS);
@@ -81,7 +91,7 @@ static void wait_for_room(struct client_chan *ch, struct ev_node *n)
 	ch->waiting++;
 	if (rn_link_linked(&ch->blocked))
 		return;
-	rn_list_push_front(&blocked, &ch->blocked);
+	rn_list_push_back(&blocked, &ch->blocked);
 	retry.due = try_again;
 	if (!rn_timer_armed(&retry.t))
 		loop_timer_arm(&retry, rnicd_now() + RETRY_NS);
