@@ -55,6 +55,7 @@ struct client_region {
 struct client_import {
 	uint8_t *base; /* address in client.room */
 	uint64_t len;
+	uint64_t page;         /* bytes of a page of its file */
 	uint32_t users;        /* number of MRs' pieces that lie in it */
 	struct keeper *keeper; /* its release: another mapping of the file; NULL: none */
 	uint64_t cleared;      /* its release: bytes that are no longer mapped */
@@ -81,9 +82,10 @@ struct client_mr {
 	uint32_t stag;
 	bool counted; /* its STag is counted in the user's share */
 	uint64_t len;
-	uint64_t shared; /* bytes counted in USER_MEMORY */
+	uint64_t shared; /* bytes counted in USER_MEMORY, without hugepages */
 	uint32_t npieces;
 	struct qp_piece *pieces;        /* NULL when it is one piece */
+	struct qp_piece one;            /* the first piece */
 	struct client_import **imports; /* an entry for each piece that lies in an import: that import */
 	uint32_t nimports;
 };
@@ -234,6 +236,7 @@ struct client {
 	uint64_t slots;                     /* of all its queues, for the quota */
 	struct spans spans;                 /* the ranges of its queue region that its queues use */
 	uint64_t pieces;                    /* of all its memory regions */
+	uint32_t *huge;                     /* pieces in each hugepage (client_mr.c); NULL: none has been counted */
 	uint32_t waiting;                   /* copies of events that wait for room in its event queues */
 	uint32_t under_way; /* operations whose end its death must wait for: client_hold, client_unhold */
 	struct owner asked; /* key of its job at a helper: receiving a message with descriptors, or `opening` */

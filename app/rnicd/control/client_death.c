@@ -149,6 +149,8 @@ static void release(struct client *c)
 		client_mw_free(c, mw);
 	for (uint32_t h = 0; (mr = table_next(&c->mr, &h)) != NULL;)
 		client_mr_free(c, mr);
+	user_free(c->user, c->huge);
+	c->huge = NULL;
 	for (uint32_t h = 0; (srq = table_next(&c->srq, &h)) != NULL;)
 		client_srq_free(srq);
 	for (uint32_t h = 0; (q = table_next(&c->cq, &h)) != NULL;)

@@ -89,7 +89,7 @@ static uint32_t import_place(struct client *c, const struct ipc_import *r, int f
 		client_error(c, ENOMEM, "no addresses left to map more shared memory");
 		return 0;
 	}
-	*i = (struct client_import){ .base = at, .len = r->len, .writable = r->writable != 0 };
+	*i = (struct client_import){ .base = at, .len = r->len, .page = page, .writable = r->writable != 0 };
 	if (mmap(at, r->len, PROT_READ | (i->writable ? PROT_WRITE : 0), MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd,
 		 (off_t)r->off) == MAP_FAILED) {
 		int err = errno;

@@ -29,7 +29,9 @@ struct client_mr_job {
 	uint32_t nimports;
 	struct client_import **imports; /* an entry for each piece that lies in an import: that import */
 	bool counted;                   /* an STag for it is counted in the user's share */
-	uint64_t shared;                /* bytes counted in USER_MEMORY */
+	uint32_t at_import;             /* index of the import of piece `at`, or of the first piece behind it in one */
+	bool huge;                      /* its hugepages are counted */
+	uint64_t shared;                /* bytes counted in USER_MEMORY, without hugepages */
 	struct qp_piece piece[];
 };
 
@@ -40,8 +42,94 @@ static void imports_release(struct user *u, struct client_import **imports, uint
 	user_free(u, imports);
 }
 
+/* ---- pages in which pieces lie ---- */
+
+static bool lies_in(const struct client_region *r, const uint8_t *p)
+{
+	return r->base != NULL && p >= r->base && p < r->base + r->size;
+}
+
+/* Bytes of a page of the memory in which a piece lies. *im: the imports of this piece and of those behind it; moves on
+ * if the piece lies in an import. */
+static uint64_t page_of(const struct client *c, const struct qp_piece *p, struct client_import *const **im)
+{
+	if (lies_in(&c->room, p->base))
+		return (*(*im)++)->page;
+	return lies_in(&c->region[IPC_REGION_HUGE], p->base) ? IPC_HUGE_PAGE : PAGE;
+}
+
+static uint64_t piece_len(const struct qp_piece *piece, uint32_t i)
+{
+	return piece[i].end - (i > 0 ? piece[i - 1].end : 0);
+}
+
+/* Bytes of the ordinary pages in which the pieces lie. A page that several regions have counts for each of them. */
+static uint64_t page_bytes(const struct client *c, const struct client_mr_job *j)
+{
+	struct client_import *const *im = j->imports;
+	uint64_t sum = 0;
+	uintptr_t before = 0; /* page in which the piece before ends */
+
+	for (uint32_t i = 0; i < j->npieces; i++) {
+		const uint64_t page = page_of(c, &j->piece[i], &im);
+		const uintptr_t at = (uintptr_t)j->piece[i].base, first = at & ~(page - 1),
+				last = (at + piece_len(j->piece, i) - 1) & ~(page - 1);
+		if (page < IPC_HUGE_PAGE)
+			sum += last - first + (first != before ? page : 0);
+		before = last;
+	}
+	return sum;
+}
+
+/* The place in client.huge of a page: IPC_REGION_HUGE has one for each page, the room one for each 2 MiB. */
+static uint32_t *huge_users(const struct client *c, uintptr_t page)
+{
+	const struct client_region *h = &c->region[IPC_REGION_HUGE];
+
+	if (lies_in(h, (const uint8_t *)page))
+		return &c->huge[(page - (uintptr_t)h->base) / IPC_HUGE_PAGE];
+	return &c->huge[IPC_HUGE_SIZE / IPC_HUGE_PAGE + page / IPC_HUGE_PAGE - (uintptr_t)c->room.base / IPC_HUGE_PAGE];
+}
+
+/* Counts the pieces in (by: 1) or out (-1) of the hugepages in which they lie. Returns the bytes of the pages that had,
+ * or have, no other piece: so a hugepage counts once, as small regions may have one together. */
+static uint64_t huge_count(const struct client *c, const struct qp_piece *piece, uint32_t n,
+			   struct client_import *const *im, int by)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < n && c->huge != NULL; i++) {
+		const uint64_t page = page_of(c, &piece[i], &im);
+		const uintptr_t end = (uintptr_t)piece[i].base + piece_len(piece, i);
+		for (uintptr_t at = (uintptr_t)piece[i].base & ~(page - 1); page >= IPC_HUGE_PAGE && at < end;
+		     at += page) {
+			uint32_t *users = huge_users(c, at);
+			sum += *users == (by > 0 ? 0 : 1) ? page : 0;
+			*users += (uint32_t)by;
+		}
+	}
+	return sum;
+}
+
+/* False: no memory to count hugepages. */
+static bool huge_begin(struct client *c, const struct client_mr_job *j)
+{
+	const size_t n = (IPC_HUGE_SIZE + IPC_IMPORT_ROOM) / IPC_HUGE_PAGE + 1; /* the room need not be aligned */
+	struct client_import *const *im = j->imports;
+
+	for (uint32_t i = 0; i < j->npieces && c->huge == NULL; i++) {
+		if (page_of(c, &j->piece[i], &im) < IPC_HUGE_PAGE)
+			continue;
+		c->huge = user_alloc(c->user, n * sizeof(*c->huge));
+		return c->huge != NULL;
+	}
+	return true;
+}
+
 static void job_free(struct client *c, struct client_mr_job *j)
 {
+	if (j->huge)
+		user_give(c->user, USER_MEMORY, 0, huge_count(c, j->piece, j->npieces, j->imports, -1));
 	imports_release(c->user, j->imports, j->nimports);
 	user_give(c->user, USER_MEMORY, 0, j->shared);
 	user_free(c->user, j);
@@ -89,6 +177,8 @@ void client_mr_free(struct client *c, struct client_mr *mr)
 		user_give(c->user, USER_STAGS, mr->pd->dev, 1);
 	c->memory -= mr->len;
 	c->pieces -= mr->npieces;
+	user_give(c->user, USER_MEMORY, 0,
+		  huge_count(c, mr->pieces != NULL ? mr->pieces : &mr->one, mr->npieces, mr->imports, -1));
 	mr->pd->users--;
 	table_del(&c->mr, mr->handle);
 	imports_release(c->user, mr->imports, mr->nimports);
@@ -189,6 +279,8 @@ static void register_now(struct client *c)
 	mr->stag = stag;
 	mr->len = r->len;
 	mr->pieces = keep;
+	if (j->npieces > 0)
+		mr->one = j->piece[0];
 	j->pd->users++;
 	mr->npieces = j->npieces;
 	mr->imports = j->imports;
@@ -197,6 +289,7 @@ static void register_now(struct client *c)
 	j->imports = NULL;
 	j->nimports = 0;
 	j->shared = 0;
+	j->huge = false;
 	c->memory += r->len;
 	c->pieces += j->npieces;
 	struct ipc_msg m = { .reg_mr_ok = { .handle = mr->handle, .stag = stag } };
@@ -207,11 +300,6 @@ static void register_now(struct client *c)
 	} else {
 		client_answer(c, &m, IPC_MSG_LEN(reg_mr_ok));
 	}
-}
-
-static uint64_t piece_len(const struct client_mr_job *j, uint32_t i)
-{
-	return j->piece[i].end - (i > 0 ? j->piece[i - 1].end : 0);
 }
 
 static void client_mr_go_on(struct loop_timer *t)
@@ -226,7 +314,9 @@ static void client_mr_go_on(struct loop_timer *t)
 		return;
 	}
 	while (j->at < upto && left > 0) {
-		const uint64_t len = piece_len(j, j->at), n = rn_min_u64(left, len - j->at_off);
+		struct client_import *const *im = &j->imports[j->at_import];
+		const uint64_t page = page_of(c, &j->piece[j->at], &im);
+		const uint64_t len = piece_len(j->piece, j->at), n = rn_min_u64(left, len - j->at_off);
 		int rc = ipc_region_prefault(j->piece[j->at].base + j->at_off, n);
 		if (rc != 0) {
 			client_mr_refuse(
@@ -235,10 +325,11 @@ static void client_mr_go_on(struct loop_timer *t)
 				"hugepages");
 			return;
 		}
-		left -= n;
+		left -= rn_min_u64(left, rn_max_u64(n, page)); /* the system clears whole pages */
 		j->at_off += n;
 		if (j->at_off == len) {
 			j->at++;
+			j->at_import = (uint32_t)(im - j->imports);
 			j->at_off = 0;
 		}
 	}
@@ -279,29 +370,20 @@ static const char *import_add(const struct client *c, struct client_import *i, s
 	return NULL;
 }
 
-/* Bytes of the pages in which the pieces lie. A page that several regions have counts for each of them. */
-static uint64_t page_bytes(const struct client_mr_job *j)
-{
-	uint64_t sum = 0;
-	uintptr_t last = 0; /* page in which the piece before ends */
-
-	for (uint32_t i = 0; i < j->npieces; i++) {
-		const uintptr_t first = (uintptr_t)j->piece[i].base / PAGE;
-		const uintptr_t before = last;
-		last = ((uintptr_t)j->piece[i].base + piece_len(j, i) - 1) / PAGE;
-		sum += last - first + (first != before);
-	}
-	return sum * PAGE;
-}
-
 /* Counts the region in its user's share, before its pages are touched. NULL, or why the user may not have it. */
 static const char *client_mr_count(struct client *c, struct client_mr_job *j, bool new_stag)
 {
-	const uint64_t bytes = page_bytes(j);
+	const uint64_t bytes = page_bytes(c, j);
 
-	if (!user_take(c->user, USER_MEMORY, 0, bytes))
+	if (!huge_begin(c, j))
+		return "no memory";
+	const uint64_t huge = huge_count(c, j->piece, j->npieces, j->imports, 1);
+	if (!user_take(c->user, USER_MEMORY, 0, bytes + huge)) {
+		(void)huge_count(c, j->piece, j->npieces, j->imports, -1);
 		return "its user shares as much memory with rnicd as a user may (client-memory, user-share)";
+	}
 	j->shared = bytes;
+	j->huge = true;
 	if (new_stag && !user_take(c->user, USER_STAGS, j->pd->dev, 1))
 		return "its user has as many memory regions and windows of the device as a user may (regions, user-share)";
 	j->counted = new_stag;

@@ -211,8 +211,8 @@ const struct conf_key conf_keys_rnicd[] = {
 	{ "xrc-domains", "4096", "open XRC domains; a domain counts once for each open", CONF_UINT,
 	  GLOBAL(d.xrc_domains), RANGE(1, DEV_MAX_XRCDS) },
 	{ "client-memory", "auto",
-	  "memory that all clients together may share with rnicd: registered memory, each registration of it, queues, "
-	  "and the rings of sockets; auto: as much as the host has",
+	  "memory that all clients together may share with rnicd: registered memory, each registration of it "
+	  "(hugepages: once for each process), queues, and the rings of sockets; auto: as much as the host has",
 	  CONF_OWN, .own = own_client_memory },
 	{ "object-memory", "auto",
 	  "memory of rnicd for the objects of all clients: queue pairs, completion queues, memory regions, connection "
