@@ -93,6 +93,12 @@ struct qp_dev *dev_get(uint32_t index)
 	return NULL;
 }
 
+static uint64_t addresses; /* of the client */
+void client_addresses_give(struct client *c, uint64_t n)
+{
+	c->addresses -= n;
+	addresses -= n;
+}
 void client_forget_workers(struct client *c) { c->wc[0] = NULL; }
 void client_forget_regions(struct client *c) { (void)c; }
 static bool unmapped;
@@ -217,11 +223,13 @@ static int begin(void **state)
 			       .wc[0] = &view,
 			       .joined = true,
 			       .shared = true,
+			       .addresses = sizeof(memory),
 			       .region[IPC_REGION_QUEUES] = { .base = memory, .size = sizeof(memory) } };
 	rn_list_push_front(&clients.all, &cl->link);
 	clients.n = 1;
 	clients.stopping = false;
 	closed = -1;
+	addresses = cl->addresses;
 	return 0;
 }
 
@@ -349,6 +357,7 @@ static void workers_look_for_unsent_bytes_once_in_a_pause(void **state)
 	answer(CMD_CLIENT_REFERS, false);
 	turns();
 	assert_true(unmapped);
+	assert_int_equal(addresses, 0);
 	assert_int_equal(leaves, 1);
 	assert_int_equal(clients.n, 0);
 }

@@ -83,6 +83,16 @@ void user_put(struct user *u)
 	references--;
 }
 
+static uint64_t addresses_left = UINT64_MAX;
+bool client_addresses_take(struct client *c, uint64_t n)
+{
+	if (n > addresses_left)
+		return false;
+	c->addresses += n;
+	return true;
+}
+void client_addresses_give(struct client *c, uint64_t n) { c->addresses -= n; }
+
 int sigbus_watch(const void *base, uint64_t size)
 {
 	(void)base;
@@ -212,12 +222,37 @@ static void the_import_that_is_released_is_the_clients(void **state)
 	assert_int_equal(mappings, 0);
 }
 
+/* The room is counted for the user before it is reserved. */
+static void client_without_addresses_gets_no_import(void **state)
+{
+	struct client c = { .proc.dir = -1 };
+	struct fds_given g = { .kind = FDS_MEMORY,
+			       .fd = memfd_create("import", MFD_CLOEXEC),
+			       .memory = { .size = 4096, .page = 4096 } };
+
+	(void)state;
+	assert_int_equal(ftruncate(g.fd, 4096), 0);
+	c.req.import = (struct ipc_import){ .len = 4096 };
+	addresses_left = IPC_IMPORT_ROOM - 1;
+	client_import(&c, &g, 1);
+	assert_int_equal(status, ENOMEM);
+	assert_null(c.room.base);
+	addresses_left = UINT64_MAX;
+	client_import(&c, &g, 1);
+	assert_int_equal(status, 0);
+	assert_true(c.addresses == IPC_IMPORT_ROOM);
+	close(g.fd);
+	client_imports_free(&c);
+	munmap(c.room.base, c.room.size);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_pages_of_a_released_import_are_freed_by_another_thread),
 		cmocka_unit_test(a_client_that_dies_meanwhile_is_not_answered),
 		cmocka_unit_test(the_import_that_is_released_is_the_clients),
+		cmocka_unit_test(client_without_addresses_gets_no_import),
 	};
 
 	return cmocka_run_group_tests_name("import", tests, NULL, NULL);

@@ -12,6 +12,7 @@
 
 #include "border/rnicd.h"
 #include "control/user.h"
+#include "ipc/ipc_shm.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -162,6 +163,25 @@ static void memory_without_a_key_is_by_the_host(void **state)
 	assert_true(user_share(USER_OBJECTS) < user_share(USER_MEMORY));
 }
 
+/* Each client takes as many addresses as it can. All addresses of a process are 47 bits. */
+static void one_user_leaves_addresses_for_others_and_all_clients_leave_some_for_rnicd(void **state)
+{
+	const uint64_t each = IPC_QUEUES_SIZE + IPC_ARENA_SIZE + IPC_HUGE_SIZE + IPC_IMPORT_ROOM;
+	uint32_t of_alice = 0, of_bob = 0;
+
+	(void)state;
+	while (of_alice < CLIENTS_MAX && user_take(alice, USER_ADDRESSES, 0, each))
+		of_alice++;
+	while (of_bob < CLIENTS_MAX && user_take(bob, USER_ADDRESSES, 0, each))
+		of_bob++;
+	assert_true(of_alice >= 384); /* the share of the default of clients */
+	assert_true(of_bob >= 128);
+	assert_true((of_alice + of_bob) * each < (UINT64_C(1) << 47) / 10 * 9);
+	assert_true((of_alice + of_bob + 1) * each > (UINT64_C(1) << 47) / 10 * 8);
+	user_give(alice, USER_ADDRESSES, 0, of_alice * each);
+	user_give(bob, USER_ADDRESSES, 0, of_bob * each);
+}
+
 static void descriptors_of_doorbells_are_set_aside(void **state)
 {
 	struct rlimit was, few;
@@ -186,6 +206,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_limit_that_bites_is_told_once_with_its_key, begin, end),
 		cmocka_unit_test_setup_teardown(the_sizes_of_tables_are_keys, begin, end),
 		cmocka_unit_test_setup_teardown(memory_without_a_key_is_by_the_host, begin, end),
+		cmocka_unit_test_setup_teardown(
+			one_user_leaves_addresses_for_others_and_all_clients_leave_some_for_rnicd, begin, end),
 		cmocka_unit_test_setup_teardown(descriptors_of_doorbells_are_set_aside, begin, end),
 	};
 	return cmocka_run_group_tests_name("user", tests, NULL, NULL);

@@ -226,6 +226,7 @@ struct client {
 	struct client_region region[IPC_REGIONS];
 	struct client_region room;           /* addresses of its imports; base NULL: none yet */
 	struct unmap unmap[IPC_REGIONS + 1]; /* for the death: unmaps the regions and the room */
+	uint64_t addresses;                  /* bytes of the regions and the room, counted in USER_ADDRESSES */
 	int wake_fd;
 	struct worker_client *wc[RNICD_MAX_WORKERS]; /* each worker's own record of this client */
 	struct table pd, mr, mw, cq, srq, qp, chan, cm, imports, xrcd, target;
@@ -352,6 +353,9 @@ void client_on_fds(uint64_t key, struct fds_result *result); /* a helper has end
 /* Handlers of requests. A handler keeps a descriptor by setting fd to -1; the caller closes all others. */
 void client_hello(struct client *c, struct fds_given *g, uint32_t n); /* client_hello.c */
 void client_forget_regions(struct client *c);
+/* Counts n bytes of rnicd's address space for the client. False: its user's share is used up. */
+bool client_addresses_take(struct client *c, uint64_t n);
+void client_addresses_give(struct client *c, uint64_t n);
 /* Begins to unmap its regions and the address range of its imports, which nobody uses any more. */
 void client_unmap(struct client *c);
 /* Whether all of them are unmapped. */

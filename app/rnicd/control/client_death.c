@@ -219,6 +219,7 @@ static void go_on_dying(struct client *c)
 				return;
 			}
 			loop_timer_disarm(&c->timer);
+			client_addresses_give(c, c->addresses);
 			client_imports_free(c);
 			client_forget_regions(c);
 			if (c->hosts != NULL)

@@ -26,6 +26,7 @@ void client_forget_regions(struct client *c)
 			continue;
 		sigbus_forget(c->region[r].watch);
 		munmap(c->region[r].base, c->region[r].size);
+		client_addresses_give(c, c->region[r].size);
 		c->region[r] = (struct client_region){ 0 };
 	}
 	if (c->wake_fd >= 0)
@@ -69,13 +70,35 @@ static const char *why_not(int rc)
 	}
 }
 
+bool client_addresses_take(struct client *c, uint64_t n)
+{
+	if (!user_take(c->user, USER_ADDRESSES, 0, n))
+		return false;
+	c->addresses += n;
+	return true;
+}
+
+void client_addresses_give(struct client *c, uint64_t n)
+{
+	user_give(c->user, USER_ADDRESSES, 0, n);
+	c->addresses -= n;
+}
+
 /* False: the client was answered with the error. */
 static bool take_region(struct client *c, unsigned r, const struct fds_given *g, uint64_t size)
 {
 	int rc = g->kind == FDS_MEMORY ? ipc_region_check((enum ipc_region)r, &g->memory, size) : -EBADF;
 
-	if (rc == 0)
+	if (rc == 0 && !client_addresses_take(c, size)) {
+		client_forget_regions(c);
+		client_error(c, ENOMEM, "this user has as much of rnicd's address space as a user may (user-share)");
+		return false;
+	}
+	if (rc == 0) {
 		rc = ipc_region_map(g->fd, size, &c->region[r].base);
+		if (rc != 0)
+			client_addresses_give(c, size);
+	}
 	if (rc != 0) {
 		client_forget_regions(c);
 		client_error(c, rc == -ENOMEM ? ENOMEM : EINVAL, "the %s %s", region_name[r], why_not(rc));

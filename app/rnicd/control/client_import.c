@@ -37,14 +37,19 @@ static bool room_make(struct client *c)
 {
 	if (c->room.base != NULL)
 		return true;
-	void *p = mmap(NULL, IPC_IMPORT_ROOM, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p == MAP_FAILED)
+	if (!client_addresses_take(c, IPC_IMPORT_ROOM))
 		return false;
+	void *p = mmap(NULL, IPC_IMPORT_ROOM, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED) {
+		client_addresses_give(c, IPC_IMPORT_ROOM);
+		return false;
+	}
 	c->room =
 		(struct client_region){ .base = p, .size = IPC_IMPORT_ROOM, .watch = sigbus_watch(p, IPC_IMPORT_ROOM) };
 	if (c->room.watch >= 0)
 		return true;
 	munmap(p, IPC_IMPORT_ROOM);
+	client_addresses_give(c, IPC_IMPORT_ROOM);
 	c->room = (struct client_region){ 0 };
 	return false;
 }

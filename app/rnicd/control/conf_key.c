@@ -194,8 +194,8 @@ const struct conf_key conf_keys_rnicd[] = {
 	{ "user-share", "75",
 	  "percent that the processes of one user may have together of rnicd's client places, listeners, "
 	  "connections (also those being set up), datagram queue pairs and sockets, UDP ports of queue pairs, "
-	  "memory regions, groups, descriptors, mappings, XRC domains, XRC shared receive queues, client-memory and "
-	  "object-memory",
+	  "memory regions, groups, descriptors, mappings, address space, XRC domains, XRC shared receive queues, "
+	  "client-memory and object-memory",
 	  CONF_UINT, GLOBAL(d.user_share), RANGE(1, 100) },
 	{ "clients", "512", "client processes", CONF_UINT, GLOBAL(d.clients), RANGE(1, CLIENTS_MAX) },
 	{ "listeners", "512", "listeners of all programs", CONF_UINT, GLOBAL(d.listeners), RANGE(1, LOOK_LISTENERS) },

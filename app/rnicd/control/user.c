@@ -22,6 +22,7 @@
 #define MAPS_DEFAULT 65530u                /* vm.max_map_count if it cannot be read */
 #define OBJECTS_PART 16u                   /* object-memory = auto: this part of the host's memory */
 #define MEMORY_LEAST (UINT64_C(256) << 20) /* bytes: host's memory if the system does not tell it */
+#define ADDRESSES    (UINT64_C(7) << 44)   /* bytes: seven eighths of the 47 bits that a process of x86-64 has */
 #define TELL_NS      (10 * RN_NS_PER_S)
 _Static_assert(RNICD_MAX_WORKERS <= INDICES, "a worker has its place");
 
@@ -47,6 +48,7 @@ static const char *const name[USER_TABLES] = {
 	[USER_UDS] = "datagram queue pairs and sockets of a worker (flows)",
 	[USER_UDP_PORTS] = "UDP ports of queue pairs of a device (udp-ports)",
 	[USER_MEMORY] = "bytes of memory shared with rnicd (client-memory)",
+	[USER_ADDRESSES] = "bytes of rnicd's address space",
 	[USER_OBJECTS] = "bytes of rnicd's memory for objects (object-memory)",
 };
 
@@ -103,6 +105,7 @@ void user_start(void)
 	total[USER_XSRQS] = QP_XSRQ_NUMS - 1;
 	total[USER_XRCDS] = rnicd.cfg.xrc_domains;
 	total[USER_MEMORY] = rnicd.cfg.client_memory != 0 ? rnicd.cfg.client_memory : host_memory();
+	total[USER_ADDRESSES] = ADDRESSES;
 	total[USER_OBJECTS] = rnicd.cfg.object_memory != 0 ? rnicd.cfg.object_memory : host_memory() / OBJECTS_PART;
 	/*
 	 * Connections being opened and requests share the worker's memory for set-ups. A client that opens a connection

@@ -33,6 +33,7 @@ enum user_table {
 	USER_UDS,       /* datagram queue pairs and datagram sockets of a worker */
 	USER_UDP_PORTS, /* UDP ports of a device that belong to one queue pair each */
 	USER_MEMORY,    /* bytes that clients share with rnicd: registered memory, queues, the rings of sockets */
+	USER_ADDRESSES, /* bytes of rnicd's address space that regions and imports of clients take */
 	USER_OBJECTS,   /* bytes that rnicd has allocated for objects of clients: user_alloc() */
 	USER_TABLES
 };
