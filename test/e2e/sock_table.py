@@ -21,6 +21,7 @@ import threading
 import sock_calls  # pylint: disable=unused-import
 import sock_edges  # pylint: disable=unused-import
 import sock_exec  # pylint: disable=unused-import
+import sock_pipes  # pylint: disable=unused-import
 import sock_servers  # pylint: disable=unused-import
 import sock_threads  # pylint: disable=unused-import
 from sock_case import RDHUP, events, listener, pair, plain, read_all, wait

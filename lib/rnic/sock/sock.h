@@ -274,7 +274,6 @@ bool sock_take(struct sock *s, int fd, const struct sock_seen *seen);
 
 /* ---- sock_io.c ---- */
 size_t sock_bytes(const struct iovec *iov, size_t n);
-uint32_t sock_room(const struct sock *s);   /* bytes that a stream's send ring has room for */
 uint32_t sock_untold(const struct sock *s); /* bytes of a stream that the peer has not acknowledged */
 /*
  * As recv and send with an iovec. Of the flags, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, MSG_TRUNC and MSG_WAITALL have an
@@ -283,11 +282,12 @@ uint32_t sock_untold(const struct sock *s); /* bytes of a stream that the peer h
 ssize_t sock_recv(struct sock *s, int fd, const struct iovec *iov, int n, int flags);
 ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int flags);
 /*
- * For a single thread that reads without a copy: the received bytes in the ring, in the order of the stream, in up to
+ * For a thread that reads alone, without a copy: the received bytes in the ring, in the order of the stream, in up to
  * two pieces. Returns how many bytes there are. sock_took() frees the first n of them.
  */
 uint32_t sock_look(const struct sock *s, struct iovec iov[2]);
 void sock_took(struct sock *s, int fd, uint32_t n);
+void sock_took_in_turn(struct sock *s, int fd, uint32_t n); /* the caller has the turn at the receive ring */
 /*
  * Design assisted (ipc_stream.h): rnicd sums the CRCs of FPDUs. sock_fpdus_out(): the first FPDU to send begins `ahead`
  * bytes behind the bytes sent so far. sock_fpdus_in(): the next unread byte begins an FPDU, and has this offset in Full
@@ -313,9 +313,8 @@ void sock_set_linger(struct sock *s, struct linger l);
  * over.
  */
 void sock_linger(struct sock *s);
-/* The poll() events of a stream, and of a socket that is only bound; told: the poll() events of its descriptor. */
+/* The poll() events of a stream; told: the poll() events of its descriptor. */
 short sock_stream_events(const struct sock *s, short told);
-short sock_bound_events(const struct sock *s);
 /*
  * The descriptor shows events (POLLIN, POLLOUT) that the socket does not have, or may: makes it show them only when
  * something has come, or when there is room. False: the socket has such an event by now, so the descriptor stays as it
@@ -356,6 +355,13 @@ struct sock_waits {
  */
 bool sock_sleeps_at(const struct sock *s, int fd, short events, int ms, struct sock_waits *w);
 
+/*
+ * Waits for room as send() does. True: the caller has the turn at the send ring, and *v are up to n bytes of free room
+ * in it. sock_fill_end() sends the first of them, and ends the turn. False and errno: no turn has begun.
+ */
+RN_NODISCARD bool sock_fill_begin(struct sock *s, int *fd, struct sock_waits *w, size_t n, struct iovec v[2]);
+void sock_fill_end(struct sock *s, uint32_t n);
+
 /* ---- sock_look.c ---- */
 uint64_t sock_now(void); /* ns */
 /* The end of a time that begins now, a valid one; UINT64_MAX: never. */
@@ -382,7 +388,7 @@ int sock_sleep(struct pollfd *p, nfds_t n, uint64_t end, bool restarts);
 /* ---- sock_rw.c: as recvmsg and sendmsg; streams use no address and no control messages ---- */
 ssize_t sock_recv_msg(struct sock *s, int fd, struct msghdr *m, int flags);
 ssize_t sock_send_msg(struct sock *s, int fd, const struct msghdr *m, int flags);
-#define SOCK_PIECE 65536u  /* bytes that are copied at a time between a socket and a file or pipe */
+#define SOCK_PIECE 65536u  /* bytes that are copied at a time between a socket and a file */
 uint8_t *sock_piece(void); /* this thread's buffer of SOCK_PIECE bytes for that; no other call of this room keeps it */
 
 /* ---- sock_place.c ---- */

@@ -51,8 +51,6 @@ uint32_t sock_unread(const struct sock *s)
 	return n == UINT32_MAX ? 0 : n;
 }
 
-uint32_t sock_room(const struct sock *s) { return s->kind == SOCK_IS_STREAM ? room(s) : 0; }
-
 uint32_t sock_untold(const struct sock *s) { return s->kind == SOCK_IS_STREAM ? IPC_STREAM_RING - room(s) : 0; }
 
 static void rx_begin(struct sock *s) { sock_turn_begin(&s->rx, &s->mem->rx_turn); }
@@ -135,13 +133,6 @@ bool sock_sleeps(struct sock *s, int fd, short events)
 	if ((want & IPC_STREAM_WANT_OUT) != 0)
 		events &= (short)~OUT_EVENTS;
 	return sock_settle(s, fd, events);
-}
-
-short sock_bound_events(const struct sock *s)
-{
-	int in = s->rx_shut ? POLLIN | POLLRDNORM | POLLRDHUP : 0;
-
-	return (short)(in | POLLOUT | POLLWRNORM | POLLHUP);
 }
 
 /* rnicd has closed its end of the descriptor, so the connection is gone. */
@@ -308,26 +299,35 @@ static void give_back(struct sock *s, uint32_t n)
 	}
 }
 
+/* The n bytes of a ring from pos on. */
+static void ring_pieces(uint8_t *ring, uint32_t pos, uint32_t n, struct iovec v[2])
+{
+	uint32_t place = pos & MASK, first = rn_min_u32(n, IPC_STREAM_RING - place);
+
+	v[0] = (struct iovec){ .iov_base = ring + place, .iov_len = first };
+	v[1] = (struct iovec){ .iov_base = ring, .iov_len = n - first };
+}
+
 uint32_t sock_look(const struct sock *s, struct iovec iov[2])
 {
-	uint8_t *ring = (uint8_t *)s->mem + IPC_STREAM_RX_OFF;
-	uint32_t n = sock_unread(s), place, first;
+	uint32_t n = sock_unread(s);
 
-	if (n == 0)
-		return 0;
-	place = s->mem->rx_head & MASK;
-	first = rn_min_u32(n, IPC_STREAM_RING - place);
-	iov[0] = (struct iovec){ .iov_base = ring + place, .iov_len = first };
-	iov[1] = (struct iovec){ .iov_base = ring, .iov_len = n - first };
+	if (n > 0)
+		ring_pieces((uint8_t *)s->mem + IPC_STREAM_RX_OFF, s->mem->rx_head, n, iov);
 	return n;
+}
+
+void sock_took_in_turn(struct sock *s, int fd, uint32_t n)
+{
+	give_back(s, n);
+	if (s->watched && unread(s) == 0)
+		settle_in(s, fd);
 }
 
 void sock_took(struct sock *s, int fd, uint32_t n)
 {
 	rx_begin(s);
-	give_back(s, n);
-	if (s->watched && unread(s) == 0)
-		settle_in(s, fd);
+	sock_took_in_turn(s, fd, n);
 	rx_end(s);
 }
 
@@ -522,6 +522,32 @@ static bool wait_out(struct sock *s, int *number, int flags, struct sock_waits *
 	tx_begin(s);
 	*number = sock_still(s, fd);
 	return there;
+}
+
+bool sock_fill_begin(struct sock *s, int *fd, struct sock_waits *w, size_t n, struct iovec v[2])
+{
+	int err;
+
+	tx_begin(s);
+	while ((err = may_send(s)) == EAGAIN && wait_out(s, fd, 0, w)) {
+	}
+	if (err != 0) {
+		if (err != EAGAIN) /* else wait_out() has set errno */
+			errno = err;
+		tx_end(s);
+		return false;
+	}
+	__atomic_store_n(&s->full, false, __ATOMIC_RELAXED);
+	ring_pieces((uint8_t *)s->mem + IPC_STREAM_TX_OFF, s->mem->tx_tail, (uint32_t)fit(room(s), n), v);
+	return true;
+}
+
+void sock_fill_end(struct sock *s, uint32_t n)
+{
+	__atomic_store_n(&s->mem->tx_tail, s->mem->tx_tail + n, __ATOMIC_RELEASE);
+	if (n > 0)
+		sock_bell(s);
+	tx_end(s);
 }
 
 ssize_t sock_send(struct sock *s, int fd, const struct iovec *iov, int n, int flags)

@@ -2,6 +2,7 @@
 /* splice(2), preadv2(2) and pwritev2(2), in front of libc's. Bytes between a socket of ours and a pipe are copied. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -24,59 +25,117 @@ static int pipe_fails(int err)
 	return -1;
 }
 
-/* Writes to the pipe; if it must not wait, as many bytes as there is room for. Bytes, or -1 and errno. */
-static ssize_t pipe_put(int fd, const uint8_t *from, size_t n, bool waits)
+/*
+ * Looks for POLLIN or POLLOUT of a pipe, and waits for it if the call may. The events that the pipe has, or -1 and
+ * errno.
+ */
+static int pipe_events(int fd, short events, bool waits)
 {
-	struct pollfd p = { .fd = fd, .events = POLLOUT };
-	size_t done = 0;
+	/* two bits: at POLLIN alone sock_sleep() would call recv() */
+	struct pollfd p = { .fd = fd, .events = (short)(events | (events == POLLIN ? POLLRDNORM : POLLWRNORM)) };
+	int n = waits ? sock_sleep(&p, 1, UINT64_MAX, true) : sock_libc.poll(&p, 1, 0);
 
-	if (waits)
-		return sock_libc.write(fd, from, n);
-	while (done < n && sock_libc.poll(&p, 1, 0) > 0) {
-		ssize_t put = sock_libc.write(fd, from + done, n - done < PAGE ? n - done : PAGE);
-		if (put < 0)
-			return done > 0 ? (ssize_t)done : -1;
-		done += (size_t)put;
-	}
-	return done > 0 ? (ssize_t)done : pipe_fails(EAGAIN);
+	if (n <= 0)
+		return n < 0 ? -1 : pipe_fails(EAGAIN);
+	if (events == POLLOUT && (p.revents & POLLERR) != 0) /* nobody reads */
+		return pipe_fails(EPIPE);
+	return p.revents;
 }
 
-/* The socket keeps the bytes that find no room in the pipe. */
+/*
+ * Puts as many of the n bytes into the pipe as it has room for: a pipe that poll() calls writable has room for a page.
+ * Bytes, or -1 and errno.
+ */
+static ssize_t pipe_put(int fd, const uint8_t *from, size_t n)
+{
+	size_t done = 0;
+
+	while (done < n && pipe_events(fd, POLLOUT, false) > 0) {
+		ssize_t put = sock_libc.write(fd, from + done, n - done < PAGE ? n - done : PAGE);
+		if (put <= 0)
+			break;
+		done += (size_t)put;
+	}
+	return done > 0 ? (ssize_t)done : -1;
+}
+
+/* Moves bytes that are there into the pipe, without waiting; the socket keeps the others. Bytes, or -1 and errno. */
+static ssize_t move_to_pipe(struct sock *s, int fd, int to, size_t n)
+{
+	struct iovec v[2];
+	ssize_t put = -1, more = 0;
+
+	sock_turn_begin(&s->rx, &s->mem->rx_turn);
+	size_t there = sock_look(s, v);
+	there = n < there ? n : there;
+	errno = EAGAIN; /* another thread has read the bytes */
+	if (there > 0) {
+		const size_t first = there < v[0].iov_len ? there : v[0].iov_len;
+		put = pipe_put(to, v[0].iov_base, first);
+		if (put == (ssize_t)first && there > first)
+			more = pipe_put(to, v[1].iov_base, there - first);
+		if (put > 0)
+			sock_took_in_turn(s, fd, (uint32_t)(more > 0 ? put + more : put));
+	}
+	sock_turn_end(&s->rx, &s->mem->rx_turn);
+	return more > 0 ? put + more : put;
+}
+
+/* As in Linux: waits for room in the pipe first, and then for bytes. */
 static ssize_t socket_to_pipe(struct sock *s, int fd, int to, size_t n, unsigned int flags)
 {
 	const bool waits = (flags & SPLICE_F_NONBLOCK) == 0 && !sock_libc_blocks_not(to);
-	uint8_t *piece = sock_piece();
-	const struct iovec v = { piece, n < SOCK_PIECE ? n : SOCK_PIECE };
-	ssize_t there = sock_recv(s, fd, &v, 1, MSG_PEEK), put;
+	uint8_t byte;
+	const struct iovec v = { &byte, 1 };
+	ssize_t rc;
 
-	if (there <= 0)
-		return there;
-	put = pipe_put(to, piece, (size_t)there, waits);
-	if (put > 0) {
-		const struct iovec taken = { piece, (size_t)put };
-		(void)sock_recv(s, fd, &taken, 1, MSG_TRUNC | MSG_DONTWAIT);
-	}
-	return put;
+	do {
+		rc = pipe_events(to, POLLOUT, waits);
+		if (rc < 0)
+			break;
+		rc = sock_recv(s, fd, &v, 1, MSG_PEEK);
+		if (rc <= 0)
+			return rc;
+		rc = move_to_pipe(s, fd, to, n);
+	} while (rc < 0 && errno == EAGAIN);
+	if (rc < 0 && errno == EPIPE)
+		raise(SIGPIPE);
+	return rc;
 }
 
-/* Takes no more bytes from the pipe than the socket has room for, so that none is lost. */
+/*
+ * The bytes go from the pipe into the send ring in one step, in the socket's turn: whatever ends the call, and whoever
+ * else sends, each byte is in the pipe or in the stream. vmsplice() waits for no other reader of the pipe.
+ */
 static ssize_t pipe_to_socket(int from, struct sock *s, int fd, size_t n, unsigned int flags)
 {
-	struct pollfd p = { .fd = from, .events = POLLIN };
-	uint8_t *piece = sock_piece();
-	struct iovec v = { piece, 0 };
+	struct sock_waits w = { .end = 0 };
+	struct iovec v[2];
+	size_t done = 0;
+	ssize_t got = 0;
 
-	if (sock_send(s, fd, &v, 1, 0) < 0) /* of no bytes: reports an error of the socket */
-		return -1;
-	size_t room = sock_does_not_block(fd, 0) ? sock_room(s) : SOCK_PIECE;
-	if (room == 0 || ((flags & SPLICE_F_NONBLOCK) != 0 && sock_libc.poll(&p, 1, 0) == 0))
-		return pipe_fails(EAGAIN);
-	room = room < SOCK_PIECE ? room : SOCK_PIECE;
-	ssize_t got = sock_libc.read(from, piece, n < room ? n : room);
-	if (got <= 0)
-		return got;
-	v.iov_len = (size_t)got;
-	return sock_send(s, fd, &v, 1, (flags & SPLICE_F_MORE) != 0 ? MSG_MORE : 0);
+	while (done < n) {
+		int events = pipe_events(from, POLLIN, (flags & SPLICE_F_NONBLOCK) == 0 && done == 0);
+		if (events < 0 || (events & POLLIN) == 0) {
+			got = events < 0 ? -1 : 0;
+			break;
+		}
+		if (!sock_fill_begin(s, &fd, &w, n - done, v)) {
+			got = -1;
+			break;
+		}
+		got = vmsplice(from, v, 2, SPLICE_F_NONBLOCK);
+		sock_fill_end(s, got > 0 ? (uint32_t)got : 0);
+		if (got == 0 || (got < 0 && errno != EAGAIN))
+			break;
+		done += got > 0 ? (size_t)got : 0;
+		w.has_bytes = done > 0;
+	}
+	if (done > 0)
+		return (ssize_t)done;
+	if (got < 0 && errno == EPIPE)
+		raise(SIGPIPE);
+	return got;
 }
 
 PUBLIC ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t n, unsigned int flags)

@@ -32,11 +32,18 @@ static bool some_ours(const struct pollfd *p, nfds_t n)
 	return false;
 }
 
+static short bound_events(const struct sock *s)
+{
+	int in = s->rx_shut ? POLLIN | POLLRDNORM | POLLRDHUP : 0;
+
+	return (short)(in | POLLOUT | POLLWRNORM | POLLHUP);
+}
+
 /* The events of a socket. told: the events of its descriptor; 0: the descriptor has not been polled in this look. */
 static short events_of(const struct sock *s, short told)
 {
 	switch (s->kind) {
-	case SOCK_BOUND: return sock_bound_events(s);
+	case SOCK_BOUND: return bound_events(s);
 	case SOCK_LISTENS: return (short)(told & (POLLIN | POLLRDNORM | POLLNVAL));
 	case SOCK_IS_STREAM: return sock_stream_events(s, told);
 	case SOCK_IS_GRAM: return sock_gram_events(s, told);
