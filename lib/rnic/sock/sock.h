@@ -187,6 +187,17 @@ static inline struct sock *sock_get(int fd)
 	return sock_hold(fd);
 }
 void sock_put(struct sock *s);
+void sock_put_held(void *s); /* the same, for pthread_cleanup_push() */
+/*
+ * rc = call, and then sock_put(s), also if pthread_cancel() ends the thread in the call. This room is built with
+ * -fexceptions: the macros then write nothing but the stack, and a signal handler may leave the call by longjmp().
+ */
+#define SOCK_PUT_AFTER(s, rc, call) \
+	do { \
+		pthread_cleanup_push(sock_put_held, s); \
+		(rc) = (call); \
+		pthread_cleanup_pop(1); \
+	} while (0)
 struct sock *sock_new(int domain); /* held; NULL: no memory */
 /* From now on the descriptor is the socket s; NULL: none of ours. */
 void sock_set(int fd, struct sock *s);

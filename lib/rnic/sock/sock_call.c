@@ -87,9 +87,25 @@ PUBLIC int listen(int fd, int backlog)
 	return result(err);
 }
 
+/* Connects a TCP socket of ours; to NULL: the address is of another family. As connect(). */
+static int connect_to(struct sock *s, int fd, const struct ipc_addr *to)
+{
+	if (s->kind == SOCK_LISTENS || to == NULL)
+		return result(s->kind == SOCK_LISTENS ? EISCONN : EAFNOSUPPORT);
+	if (s->kind == SOCK_BOUND) {
+		int err = sock_connect(s, to);
+		if (err == 0 && s->in_epoll)
+			sock_watch(s, fd);
+		return err == 0 ? sock_connected(s, fd, true) : result(err);
+	}
+	int rc = sock_connected(s, fd, false);
+	return rc != 0 && errno == EINPROGRESS ? result(EALREADY) : rc;
+}
+
 PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 {
 	struct ipc_addr to, from, any;
+	int rc;
 
 	sock_ready();
 	struct sock *s = sock_get(fd);
@@ -108,20 +124,7 @@ PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 	}
 	if (s->kind == SOCK_IS_GRAM)
 		return sock_udp_connect(s, sa, len);
-	int err = s->kind == SOCK_LISTENS ? EISCONN : !known ? EAFNOSUPPORT : 0, rc = -1;
-	if (err == 0 && s->kind == SOCK_BOUND) {
-		err = sock_connect(s, &to);
-		if (err == 0 && s->in_epoll)
-			sock_watch(s, fd);
-		rc = err == 0 ? sock_connected(s, fd, true) : -1;
-	} else if (err == 0) {
-		rc = sock_connected(s, fd, false);
-		if (rc != 0 && errno == EINPROGRESS)
-			err = EALREADY;
-	}
-	sock_put(s);
-	if (err != 0)
-		errno = err;
+	SOCK_PUT_AFTER(s, rc, connect_to(s, fd, known ? &to : NULL));
 	return rc;
 }
 
@@ -153,13 +156,12 @@ static int accept_now(struct sock *l, int fd, struct sock *s, int *made, struct 
 	return b->fd >= 0 ? 0 : errno;
 }
 
-/* Waits for a connection, of rnicd's or of the kernel's, and accepts it. Returns its descriptor, or -1 and errno. */
-static int accept_one(struct sock *l, int fd, struct accepting *b)
+/* Waits for a connection, of rnicd's or of the kernel's, and accepts it, one of rnicd's as s. As accept(). */
+static int accept_as(struct sock *l, int fd, struct sock *s, struct accepting *b)
 {
 	struct pollfd p[2] = { { .fd = fd, .events = POLLIN }, { .fd = l->below, .events = POLLIN } };
-	struct sock *s = sock_new(l->domain); /* first: what is taken from the queue must not be lost */
 	const uint64_t end = sock_end_in(l->rcv_ms);
-	int made = -1, err = s != NULL ? accept_now(l, fd, s, &made, b) : ENOMEM;
+	int made = -1, err = accept_now(l, fd, s, &made, b);
 
 	while (err == EAGAIN && !sock_does_not_block(fd, 0)) {
 		if (sock_sleep(p, 2, end, true) <= 0) {
@@ -168,20 +170,29 @@ static int accept_one(struct sock *l, int fd, struct accepting *b)
 		}
 		err = accept_now(l, fd, s, &made, b);
 	}
-	if (err == 0 && b->fd < 0) {
-		/* The descriptor arrives from rnicd close-on-exec and without O_NONBLOCK. */
-		if ((b->flags & SOCK_CLOEXEC) == 0)
-			sock_libc.fcntl(made, F_SETFD, 0);
-		if ((b->flags & SOCK_NONBLOCK) != 0)
-			sock_libc.fcntl(made, F_SETFL, O_NONBLOCK);
-		sock_addr_out(s, &s->remote, b->sa, b->len);
-		memcpy(s->opt, l->opt, sizeof(s->opt));
-		s->opts = l->opts;
-		sock_set(made, s);
-	}
-	if (s != NULL)
-		sock_put(s);
-	return err != 0 ? result(err) : b->fd >= 0 ? b->fd : made;
+	if (err != 0 || b->fd >= 0)
+		return err != 0 ? result(err) : b->fd;
+	/* The descriptor arrives from rnicd close-on-exec and without O_NONBLOCK. */
+	if ((b->flags & SOCK_CLOEXEC) == 0)
+		sock_libc.fcntl(made, F_SETFD, 0);
+	if ((b->flags & SOCK_NONBLOCK) != 0)
+		sock_libc.fcntl(made, F_SETFL, O_NONBLOCK);
+	sock_addr_out(s, &s->remote, b->sa, b->len);
+	memcpy(s->opt, l->opt, sizeof(s->opt));
+	s->opts = l->opts;
+	sock_set(made, s);
+	return made;
+}
+
+static int accept_one(struct sock *l, int fd, struct accepting *b)
+{
+	struct sock *s = sock_new(l->domain); /* first: what is taken from the queue must not be lost */
+	int rc;
+
+	if (s == NULL)
+		return result(ENOMEM);
+	SOCK_PUT_AFTER(s, rc, accept_as(l, fd, s, b));
+	return rc;
 }
 
 PUBLIC int accept4(int fd, struct sockaddr *sa, socklen_t *len, int flags)
@@ -191,10 +202,13 @@ PUBLIC int accept4(int fd, struct sockaddr *sa, socklen_t *len, int flags)
 	if (s == NULL)
 		return sock_libc.accept4(fd, sa, len, flags);
 	struct accepting b = { .sa = sa, .len = len, .flags = flags, .fd = -1 };
-	int rc = s->kind == SOCK_LISTENS ? accept_one(s, fd, &b)
-					 : result(s->kind == SOCK_IS_GRAM ? EOPNOTSUPP : EINVAL);
+	int rc = -1, err = s->kind == SOCK_LISTENS ? 0 : s->kind == SOCK_IS_GRAM ? EOPNOTSUPP : EINVAL;
+	if (err == 0) {
+		SOCK_PUT_AFTER(s, rc, accept_one(s, fd, &b));
+		return rc;
+	}
 	sock_put(s);
-	return rc;
+	return result(err);
 }
 
 PUBLIC int accept(int fd, struct sockaddr *sa, socklen_t *len) { return accept4(fd, sa, len, 0); }

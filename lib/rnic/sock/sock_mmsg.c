@@ -55,18 +55,19 @@ PUBLIC int recvmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags, struct
 {
 	sock_ready();
 	struct sock *s = sock_get(fd);
-	int rc = -1;
+	int rc;
 	if (s == NULL) {
 		rc = sock_libc.recvmmsg(fd, v, n, flags, limit);
 		for (int i = 0; i < rc; i++)
 			sock_found_in(&v[i].msg_hdr);
 		return rc;
 	}
-	if (limit != NULL && (limit->tv_sec < 0 || limit->tv_nsec < 0 || limit->tv_nsec >= (long)RN_NS_PER_S))
+	if (limit != NULL && (limit->tv_sec < 0 || limit->tv_nsec < 0 || limit->tv_nsec >= (long)RN_NS_PER_S)) {
+		sock_put(s);
 		errno = EINVAL;
-	else
-		rc = entries_in(s, fd, v, n, flags, limit);
-	sock_put(s);
+		return -1;
+	}
+	SOCK_PUT_AFTER(s, rc, entries_in(s, fd, v, n, flags, limit));
 	return rc;
 }
 
@@ -93,7 +94,7 @@ PUBLIC int sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
 		s = sock_udp_sends(fd, v[0].msg_hdr.msg_name, v[0].msg_hdr.msg_namelen);
 	if (s == NULL)
 		return sock_libc.sendmmsg(fd, v, n, flags);
-	int rc = entries_out(s, fd, v, n < SEND_MAX ? n : SEND_MAX, flags);
-	sock_put(s);
+	int rc;
+	SOCK_PUT_AFTER(s, rc, entries_out(s, fd, v, n < SEND_MAX ? n : SEND_MAX, flags));
 	return rc;
 }

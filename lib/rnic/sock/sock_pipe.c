@@ -138,32 +138,40 @@ static ssize_t pipe_to_socket(int from, struct sock *s, int fd, size_t n, unsign
 	return got;
 }
 
+/* Whether splice() may move bytes between these two descriptors; in, out: our sockets, of which one may be NULL. */
+static int splice_fails(const struct sock *in, const struct sock *out, int from, int to, bool from_at, bool to_at)
+{
+	if (in != NULL ? to_at && is_pipe(to) : from_at && is_pipe(from))
+		return ESPIPE;
+	if (from_at || to_at)
+		return EINVAL;
+	if (in != NULL)
+		return out != NULL || in->kind != SOCK_IS_STREAM || !is_pipe(to) ? EINVAL : 0;
+	return out->kind != SOCK_IS_STREAM || !is_pipe(from) ? EINVAL : 0;
+}
+
 PUBLIC ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t n, unsigned int flags)
 {
-	ssize_t rc;
+	ssize_t rc = 0;
 
 	sock_ready();
 	struct sock *in = sock_get(from), *out = sock_get(to);
 	if (in == NULL && out == NULL)
 		return sock_libc.splice(from, from_at, to, to_at, n, flags);
-	if (in != NULL ? to_at != NULL && is_pipe(to) : from_at != NULL && is_pipe(from))
-		rc = pipe_fails(ESPIPE);
-	else if (from_at != NULL || to_at != NULL)
-		rc = pipe_fails(EINVAL);
-	else if (in != NULL ? out != NULL || in->kind != SOCK_IS_STREAM || !is_pipe(to)
-			    : out->kind != SOCK_IS_STREAM || !is_pipe(from))
-		rc = pipe_fails(EINVAL);
-	else if (n == 0)
-		rc = 0;
-	else if (in != NULL)
-		rc = socket_to_pipe(in, from, to, n, flags);
-	else
-		rc = pipe_to_socket(from, out, to, n, flags);
+	int err = splice_fails(in, out, from, to, from_at != NULL, to_at != NULL);
+	if (err == 0 && n > 0 && in != NULL) {
+		SOCK_PUT_AFTER(in, rc, socket_to_pipe(in, from, to, n, flags));
+		return rc;
+	}
+	if (err == 0 && n > 0) {
+		SOCK_PUT_AFTER(out, rc, pipe_to_socket(from, out, to, n, flags));
+		return rc;
+	}
 	if (in != NULL)
 		sock_put(in);
 	if (out != NULL)
 		sock_put(out);
-	return rc;
+	return err == 0 ? 0 : pipe_fails(err);
 }
 
 /* Whether a read or write at an offset is one of the socket's stream: the offset is -1. */
@@ -188,8 +196,8 @@ PUBLIC ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t at, int fla
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
 	if (!at_no_offset(s, at, flags))
 		return -1;
-	ssize_t rc = sock_recv_msg(s, fd, &m, (flags & RWF_NOWAIT) != 0 ? MSG_DONTWAIT : 0);
-	sock_put(s);
+	ssize_t rc;
+	SOCK_PUT_AFTER(s, rc, sock_recv_msg(s, fd, &m, (flags & RWF_NOWAIT) != 0 ? MSG_DONTWAIT : 0));
 	return rc;
 }
 
@@ -202,8 +210,8 @@ PUBLIC ssize_t pwritev2(int fd, const struct iovec *iov, int n, off_t at, int fl
 	const struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
 	if (!at_no_offset(s, at, flags))
 		return -1;
-	ssize_t rc = sock_send_msg(s, fd, &m, (flags & RWF_NOWAIT) != 0 ? MSG_DONTWAIT : 0);
-	sock_put(s);
+	ssize_t rc;
+	SOCK_PUT_AFTER(s, rc, sock_send_msg(s, fd, &m, (flags & RWF_NOWAIT) != 0 ? MSG_DONTWAIT : 0));
 	return rc;
 }
 

@@ -31,9 +31,9 @@ ssize_t sock_send_msg(struct sock *s, int fd, const struct msghdr *m, int flags)
 static ssize_t in(struct sock *s, int fd, const struct iovec *iov, int n, int flags)
 {
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
-	ssize_t rc = sock_recv_msg(s, fd, &m, flags);
+	ssize_t rc;
 
-	sock_put(s);
+	SOCK_PUT_AFTER(s, rc, sock_recv_msg(s, fd, &m, flags));
 	return rc;
 }
 
@@ -49,9 +49,9 @@ static ssize_t file_in(struct sock *s, int fd, const struct iovec *iov, int n)
 static ssize_t out(struct sock *s, int fd, const struct iovec *iov, int n, int flags)
 {
 	const struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
-	ssize_t rc = sock_send_msg(s, fd, &m, flags);
+	ssize_t rc;
 
-	sock_put(s);
+	SOCK_PUT_AFTER(s, rc, sock_send_msg(s, fd, &m, flags));
 	return rc;
 }
 
@@ -93,10 +93,10 @@ PUBLIC ssize_t recvfrom(int fd, void *p, size_t n, int flags, struct sockaddr *s
 		m.msg_name = sa;
 		m.msg_namelen = *len;
 	}
-	ssize_t rc = sock_recv_msg(s, fd, &m, flags);
+	ssize_t rc;
+	SOCK_PUT_AFTER(s, rc, sock_recv_msg(s, fd, &m, flags));
 	if (rc >= 0 && sa != NULL && len != NULL)
 		*len = m.msg_namelen; /* 0 for a stream, whose bytes come without an address */
-	sock_put(s);
 	return rc;
 }
 
@@ -104,10 +104,12 @@ PUBLIC ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
 	sock_ready();
 	struct sock *s = sock_get(fd);
-	ssize_t rc = s == NULL ? sock_libc.recvmsg(fd, m, flags) : sock_recv_msg(s, fd, m, flags);
+	ssize_t rc;
 	if (s != NULL)
-		sock_put(s);
-	else if (rc >= 0 && m->msg_controllen != 0)
+		SOCK_PUT_AFTER(s, rc, sock_recv_msg(s, fd, m, flags));
+	else
+		rc = sock_libc.recvmsg(fd, m, flags);
+	if (s == NULL && rc >= 0 && m->msg_controllen != 0)
 		sock_found_in(m);
 	return rc;
 }
@@ -169,8 +171,8 @@ PUBLIC ssize_t sendto(int fd, const void *p, size_t n, int flags, const struct s
 		s = sock_udp_sends(fd, sa, len);
 	if (s == NULL)
 		return sock_libc.sendto(fd, p, n, flags, sa, len);
-	ssize_t rc = sock_send_msg(s, fd, &m, flags);
-	sock_put(s);
+	ssize_t rc;
+	SOCK_PUT_AFTER(s, rc, sock_send_msg(s, fd, &m, flags));
 	return rc;
 }
 
@@ -187,8 +189,8 @@ PUBLIC ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 		s = sock_udp_sends(fd, m->msg_name, m->msg_namelen);
 	if (s == NULL)
 		return sock_libc.sendmsg(fd, m, flags);
-	ssize_t rc = sock_send_msg(s, fd, m, flags);
-	sock_put(s);
+	ssize_t rc;
+	SOCK_PUT_AFTER(s, rc, sock_send_msg(s, fd, m, flags));
 	return rc;
 }
 
@@ -232,8 +234,8 @@ PUBLIC ssize_t sendfile(int fd, int file, off_t *at, size_t n)
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.sendfile(fd, file, at, n);
-	ssize_t rc = copy_file(s, fd, file, at, n);
-	sock_put(s);
+	ssize_t rc;
+	SOCK_PUT_AFTER(s, rc, copy_file(s, fd, file, at, n));
 	return rc;
 }
 

@@ -71,6 +71,8 @@ void sock_put(struct sock *s)
 	pthread_mutex_unlock(&lock);
 }
 
+void sock_put_held(void *s) { sock_put(s); }
+
 struct sock *sock_new(int domain)
 {
 	pthread_mutex_lock(&lock);
