@@ -86,7 +86,8 @@ struct rnic_session {
 	pthread_mutex_t ids_lock; /* guards ids and nids */
 	struct rnic_cm_id **ids;  /* by handle */
 	uint32_t nids;
-	struct rnic_cm_dev *cm_devs; /* [ndevs]: contexts, and PDs for CM ids without a PD; under cm_channel.c's lock */
+	pthread_mutex_t open_lock;   /* guards cm_devs, which are opened once */
+	struct rnic_cm_dev *cm_devs; /* [ndevs]: contexts, and PDs for CM ids without a PD */
 };
 
 /*

@@ -5,12 +5,17 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <rdma/rdma_cma.h>
@@ -55,7 +60,55 @@ static uint32_t channels(void)
 	return n;
 }
 
-/* First of all: the devices are opened once. */
+/* ---- the devices: opened once, so these tests come first ---- */
+
+static pid_t opener;
+
+static void *opens_devices(void *arg)
+{
+	(void)arg;
+	__atomic_store_n(&opener, gettid(), __ATOMIC_RELEASE);
+	rdma_free_devices(rdma_get_devices(NULL));
+	return NULL;
+}
+
+/* Whether the thread sleeps. */
+static bool sleeps(pid_t tid)
+{
+	char path[64], state = '?';
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	FILE *f = fopen(path, "re");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
+	fclose(f);
+	return state == 'S';
+}
+
+/* The thread waits in the middle of the call, for a lock that the test has. */
+static void a_child_need_not_wait_for_a_thread_that_opened_the_devices(void **state)
+{
+	struct rnic_session *s = cm_channel(ch)->q.s;
+	int st = -1;
+	pthread_t t;
+
+	(void)state;
+	pthread_mutex_lock(&s->dev_lock);
+	assert_int_equal(pthread_create(&t, NULL, opens_devices, NULL), 0);
+	while (__atomic_load_n(&opener, __ATOMIC_ACQUIRE) == 0 || !sleeps(opener))
+		sched_yield();
+	pid_t pid = fork();
+	if (pid == 0) {
+		alarm(20);
+		_exit(rdma_get_devices(NULL) != NULL ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &st, 0), pid);
+	fake_refuse_later(fake, ENOMEM, IPC_ALLOC_PD, 0); /* so that the devices are still to be opened */
+	pthread_mutex_unlock(&s->dev_lock);
+	pthread_join(t, NULL);
+	assert_int_equal(st, 0);
+}
+
 static void devices_that_cannot_all_be_opened_are_closed_again(void **state)
 {
 	static const uint16_t step[] = { IPC_CREATE_CHANNEL, IPC_ALLOC_PD };
@@ -338,6 +391,7 @@ static void an_id_of_a_daemon_that_is_gone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_child_need_not_wait_for_a_thread_that_opened_the_devices),
 		cmocka_unit_test(devices_that_cannot_all_be_opened_are_closed_again),
 		cmocka_unit_test(more_private_data_than_a_connection_carries),
 		cmocka_unit_test(private_data_does_not_displace_that_of_the_address),

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -481,6 +482,55 @@ static void a_forked_child_starts_afresh(void **state)
 	fake_stop(fake);
 }
 
+static void sees_queue_pair(struct rnic_qp *qp, void *arg)
+{
+	(void)qp;
+	(void)arg;
+	sched_yield();
+}
+
+/* Walks the list of the process's queue pairs, so that its lock is nearly always taken. */
+static void *walks_queue_pairs(void *stop)
+{
+	while (!__atomic_load_n((bool *)stop, __ATOMIC_RELAXED)) {
+		rnic_qp_each(sees_queue_pair, NULL);
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void a_child_need_not_wait_for_a_thread_that_used_the_queue_pairs(void **state)
+{
+	bool stop = false;
+	pthread_t t;
+
+	(void)state;
+	fake = fake_start();
+	struct ibv_context *c = open_first();
+	struct ibv_pd *pd = ibv_alloc_pd(c);
+	struct ibv_cq *cq = ibv_create_cq(c, 10, NULL, NULL, 0);
+	struct ibv_qp_init_attr qa = { .send_cq = cq, .recv_cq = cq, .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
+	struct ibv_qp *qp = ibv_create_qp(pd, &qa);
+	assert_int_equal(pthread_create(&t, NULL, walks_queue_pairs, &stop), 0);
+	for (uint32_t i = 0; i < 20; i++) {
+		int st = -1;
+		pid_t pid = fork();
+		if (pid == 0) {
+			alarm(20);
+			_exit(rnic_qp_find(qp->qp_num) == qp ? 0 : 1);
+		}
+		assert_int_equal(waitpid(pid, &st, 0), pid);
+		assert_int_equal(st, 0);
+	}
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	pthread_join(t, NULL);
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+	ibv_dealloc_pd(pd);
+	ibv_close_device(c);
+	fake_stop(fake);
+}
+
 static void queue_blocks_come_again_zeroed(void **state)
 {
 	(void)state;
@@ -522,6 +572,7 @@ int main(void)
 		cmocka_unit_test(devices),
 		cmocka_unit_test(the_daemon_dies),
 		cmocka_unit_test(a_forked_child_starts_afresh),
+		cmocka_unit_test(a_child_need_not_wait_for_a_thread_that_used_the_queue_pairs),
 		cmocka_unit_test(queue_blocks_come_again_zeroed),
 	};
 

@@ -56,8 +56,6 @@ struct rnic_cm_dev {
 	struct ibv_pd *pd; /* for ids whose program gives no PD */
 };
 
-static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
-
 /* Closes the first n devices again. */
 static void devs_close(struct rnic_cm_dev *devs, uint32_t n)
 {
@@ -97,14 +95,14 @@ static struct rnic_cm_dev *devs_get(struct rnic_session *s)
 	const int cancel = rnic_cancel_off();
 	int rc = 0;
 
-	pthread_mutex_lock(&open_lock);
+	pthread_mutex_lock(&s->open_lock);
 	if (s->cm_devs == NULL) {
 		uint32_t n = 0;
 		struct rnic_dev **list = rnic_devices(s, &n);
 		rc = list != NULL ? devs_open(s, list, n) : errno;
 		free(list);
 	}
-	pthread_mutex_unlock(&open_lock);
+	pthread_mutex_unlock(&s->open_lock);
 	rnic_cancel_back(cancel);
 	if (rc != 0)
 		errno = rc;

@@ -211,6 +211,10 @@ void rnic_cq_idle(struct rnic_cq *cq);                     /* after a poll that 
 /* Add a queue pair to the process's list, and remove it. */
 void rnic_qp_list(struct rnic_qp *qp);
 void rnic_qp_unlist(struct rnic_qp *qp);
+/* Before fork() the forking thread takes the list's lock; after fork() parent and child have a list that is free. */
+void rnic_qps_fork_prepare(void);
+void rnic_qps_fork_parent(void);
+void rnic_qps_fork_child(void);
 void rnic_qp_each(void (*fn)(struct rnic_qp *qp, void *arg), void *arg); /* under the list's lock */
 /* Attributes of a queue pair that standard verbs have no field for. All zero: a standard queue pair. */
 struct rnic_qp_kind {

@@ -5,6 +5,12 @@
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rn_list list; /* struct rnic_qp, all of the process */
 
+void rnic_qps_fork_prepare(void) { pthread_mutex_lock(&list_lock); }
+
+void rnic_qps_fork_parent(void) { pthread_mutex_unlock(&list_lock); }
+
+void rnic_qps_fork_child(void) { pthread_mutex_init(&list_lock, NULL); }
+
 void rnic_qp_list(struct rnic_qp *qp)
 {
 	pthread_mutex_lock(&list_lock);

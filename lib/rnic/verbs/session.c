@@ -235,6 +235,16 @@ static bool few_cpus(void)
 	return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) <= FEW_CPUS;
 }
 
+/* Makes all locks of a session free, also those that a thread held which does not exist in this process. */
+static void locks_init(struct rnic_session *s)
+{
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->id_lock, NULL);
+	pthread_mutex_init(&s->ids_lock, NULL);
+	pthread_mutex_init(&s->dev_lock, NULL);
+	pthread_mutex_init(&s->open_lock, NULL);
+}
+
 static struct rnic_session *session_make(void)
 {
 	struct rnic_session *s = calloc(1, sizeof(*s));
@@ -243,10 +253,7 @@ static struct rnic_session *session_make(void)
 
 	if (s == NULL)
 		return NULL;
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_mutex_init(&s->id_lock, NULL);
-	pthread_mutex_init(&s->ids_lock, NULL);
-	pthread_mutex_init(&s->dev_lock, NULL);
+	locks_init(s);
 	s->wake_fd = -1;
 	for (unsigned r = 0; r < IPC_REGIONS; r++)
 		s->fd[r] = -1;
@@ -291,6 +298,7 @@ static void fork_prepare(void)
 
 	pthread_mutex_lock(&make_lock);
 	fork_cancel = cancel;
+	rnic_qps_fork_prepare(); /* before the memory's lock: holders of the list's lock allocate memory */
 	m = rnic_mem_last();
 	if (m != NULL)
 		rnic_mem_fork_prepare(m);
@@ -311,6 +319,7 @@ static void fork_parent(void)
 		pthread_mutex_unlock(&current->lock);
 	if (m != NULL)
 		rnic_mem_fork_parent(m);
+	rnic_qps_fork_parent();
 	const int cancel = fork_cancel;
 	pthread_mutex_unlock(&make_lock);
 	rnic_cancel_back(cancel);
@@ -338,14 +347,14 @@ static void fork_child(void)
 		if (s->own.turn != NULL)
 			s->own.fork_child();
 		s->own.turn = NULL;
-		pthread_mutex_init(&s->lock, NULL);
-		pthread_mutex_init(&s->id_lock, NULL);
-		pthread_mutex_init(&s->ids_lock, NULL);
 		rnic_mem_retire(s->mem);
 		s->older = older;
 		older = s;
 		current = NULL;
 	}
+	for (s = older; s != NULL; s = s->older)
+		locks_init(s);
+	rnic_qps_fork_child();
 	pthread_mutex_init(&make_lock, NULL);
 	rnic_cancel_back(fork_cancel);
 }
