@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Half-open streams that end inside a burst of segments, while later segments of the burst still name them. */
+/*
+ * Half-open streams that end inside a burst of segments, while later segments of the burst still name them; and streams
+ * whose neighbour does not answer.
+ */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -117,7 +121,7 @@ static int setup(void **state)
 	rnicd.port[0] = &port;
 	rnicd.n_ports = rnicd.n_workers = rnicd.cfg.n_workers = 1;
 	w.tx[0] = (struct port_tx){ .port = &port, .st = &port.stats[0], .wake = RN_NEVER };
-	w.now = RN_NS_PER_S;
+	w.now = rnicd_now();
 	w.arp[0] = arp_create(&port, &port.stats[0], 0);
 	flow_init(&w.flows, slots[0], RN_ARRAY_LEN(slots[0]));
 	flow_init(&w.listens, slots[1], RN_ARRAY_LEN(slots[1]));
@@ -241,12 +245,66 @@ static void an_evicted_stream_is_free_again_while_the_event_queue_is_full(void *
 	assert_int_equal(w.streams.listener[0].n_half, HALF);
 }
 
+/* A program connects to a host that does not answer ARP. */
+static struct stream *open_to_nobody(struct ipc_stream *mem, uint16_t lport)
+{
+	static struct stream_user user;
+	struct cmd c = { .type = CMD_STREAM_OPEN,
+			 .stream = { .key = lport,
+				     .addr = { .local = port_cfg.ip,
+					       .remote = pkt_addr_ip4(0x0a000009),
+					       .lport = lport,
+					       .rport = LPORT },
+				     .mem = mem,
+				     .user = &user } };
+
+	command_stream(&w, &c);
+	assert_int_equal(c.stream.verdict, CONN_OK);
+	rest_of_turn();
+	return c.stream.stream;
+}
+
+/* Lets the timers run until the stream has ended. Returns how long that took, in ms. */
+static uint64_t until_over(struct stream *s)
+{
+	const uint64_t from = w.now;
+
+	while (!stream_is_over(s) && w.now - from < 60 * RN_NS_PER_S) {
+		w.now += 10 * RN_NS_PER_MS;
+		neigh_timers(&w);
+		stream_timers(&w);
+		stream_transmit(&w);
+		port_tx_drop_all(&w.tx[0]);
+	}
+	return (w.now - from) / RN_NS_PER_MS;
+}
+
+static void a_neighbour_that_has_failed_is_asked_anew_for_a_new_stream(void **state)
+{
+	struct ipc_stream *mem[2] = { calloc(1, IPC_STREAM_SIZE), calloc(1, IPC_STREAM_SIZE) };
+
+	(void)state;
+	assert_non_null(mem[0]);
+	assert_non_null(mem[1]);
+	for (uint16_t i = 0; i < 2; i++) {
+		struct stream *s = open_to_nobody(mem[i], 10 + i);
+		assert_int_equal(port.stats[0].arp_tx, i * ARP_TRIES + 1);
+		assert_true(until_over(s) > 3000);
+		assert_int_equal(port.stats[0].arp_tx, (i + 1) * ARP_TRIES);
+		assert_int_equal(mem[i]->error, EHOSTUNREACH);
+	}
+	free(mem[0]);
+	free(mem[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_segment_behind_a_reset_in_a_burst_finds_no_stream, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_syn_behind_a_reset_in_a_burst_begins_a_stream, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_segment_of_an_evicted_stream_does_not_go_to_the_new_one, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_neighbour_that_has_failed_is_asked_anew_for_a_new_stream, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(an_evicted_stream_is_free_again_while_the_event_queue_is_full, setup,
 						teardown),

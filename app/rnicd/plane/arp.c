@@ -219,6 +219,12 @@ struct arp_entry *arp_get(struct arp_table *t, const struct pkt_addr *ip, uint64
 	return e;
 }
 
+void arp_retry(struct arp_entry *e)
+{
+	if (e->state == ARP_S_FAILED)
+		e->due = 0;
+}
+
 bool arp_park(struct arp_table *t, struct arp_entry *e, struct rte_mbuf *m)
 {
 	if (arp_usable(e)) {

@@ -31,7 +31,7 @@ enum arp_state {
 	ARP_S_WAIT,  /* asked; a reply makes it READY, ARP_TRIES without one FAILED */
 	ARP_S_READY, /* mac is good; ARP_FRESH_NS after the last news it goes to PROBE when used */
 	ARP_S_PROBE, /* mac still in use, asked again: a reply makes it READY, none after ARP_TRIES FAILED */
-	ARP_S_FAILED /* no answer; after ARP_FAILED_NS the next use asks again */
+	ARP_S_FAILED /* no answer; after ARP_FAILED_NS, or arp_retry(), the next use asks again */
 };
 
 struct arp_entry {
@@ -73,6 +73,9 @@ static inline bool arp_fresh(const struct arp_entry *e, uint64_t now)
 }
 
 static inline bool arp_usable(const struct arp_entry *e) { return e->state == ARP_S_READY || e->state == ARP_S_PROBE; }
+
+/* A program connects to the neighbour: if it has failed, the next arp_get() asks again at once, as in Linux. */
+void arp_retry(struct arp_entry *e);
 
 /*
  * Takes a frame whose destination MAC is not known yet; true: kept, or (when failed or full) freed and counted. False:

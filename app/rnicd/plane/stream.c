@@ -246,6 +246,8 @@ static void open_stream(struct rnicd_worker *w, struct cmd_stream *c)
 		return;
 	s->key = c->key;
 	own(s, c);
+	if (s->way.neigh != NULL)
+		arp_retry(s->way.neigh); /* an earlier connection's failure must not end this one */
 	tcpl_connect(&s->qc.tcp, w->now, iss_of(w, s));
 	stream_say_state(s);
 	stream_ready(w, s);
