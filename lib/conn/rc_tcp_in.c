@@ -45,11 +45,13 @@ static RN_COLD void early(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct
 		rc_early(&ctx->rc, &c->rc, &b);
 }
 
+/* While packets are kept, the slice's bytes are not the next ones, and are not looked at. */
 static inline bool terminate_ahead(const struct rc_tcp *c, const struct tcpl_slice *s)
 {
 	const struct rn_iov *first = pkt_of(s)->iov;
 
-	return s->off < first->len && rc_terminate_ahead(&c->rc, first->base + s->off, first->len - s->off);
+	return rn_likely(c->rc.rnr.state == RC_RNR_NONE) && s->off < first->len &&
+	       rc_terminate_ahead(&c->rc, first->base + s->off, first->len - s->off);
 }
 
 #define ACKED_AHEAD 3u /* FPDUs between the one that completes and the one whose record is prefetched */

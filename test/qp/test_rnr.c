@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "rig.h"
+#include "tcp_lite/tcpl_int.h"
 
 #define SRQ_OFF   (RIG_REGION / 2)
 #define SRQ_SLOTS 64u
@@ -420,6 +421,44 @@ static void post_shared(uint64_t wr_id, uint32_t off, uint32_t len)
 	rig_turn(R, 1);
 }
 
+/* The bytes of the ACK's segment are kept, and do not begin where the message that waits begins. */
+static void work_completes_by_an_ack_behind_a_message_that_waits(void **state)
+{
+	const struct tcpl_conn *tcp;
+	struct qp_sge s;
+	uint8_t bytes[64];
+	struct qp_cqe e;
+
+	(void)state;
+	up(RN_NEVER);
+	tcp = &B->conn[0].tcp;
+	post_send(0, 1, 0, 100);
+	s = rig_sge(A, 0, 100);
+	assert_true(rig_post_recv(A, 0, 1, &s, 1));
+	rig_settle(R);
+	assert_true(B->ctx.rnr_kept > 0);
+	A->paused = true; /* its ACK comes with bytes that look like a Terminate */
+	s = rig_sge(B, 8192, 100);
+	const struct rig_wr w = { .wr_id = 7, .op = QP_WR_SEND, .flags = QP_WF_SIGNALED, .sge = &s, .num_sge = 1 };
+	assert_true(rig_post(B, 0, &w));
+	rig_turn(R, 1);
+	memset(bytes, RDMAP_TERMINATE, sizeof(bytes));
+	struct tcpl_out o = {
+		.seq = tcp->rcv_nxt, .ack = tcp->snd_nxt, .len = sizeof(bytes), .wnd = 1000, .flags = TCPL_ACK
+	};
+	o.optlen = tcpl_opt_ts(tcp->ts_recent, 0, o.opt);
+	rig_inject(R, 1, 0, &o, bytes);
+	rig_run(R, RN_NS_PER_MS);
+	assert_int_equal(tcp->snd_una, o.ack);
+	assert_true(rig_poll(&B->scq_client, &e));
+	assert_int_equal(e.wr_id, 7);
+	assert_int_equal(e.status, QP_WC_SUCCESS);
+	A->paused = false;
+	rc_abort(&B->ctx.rc, &B->conn[0].rc);
+	rig_run(R, 20 * RN_NS_PER_S);
+	down();
+}
+
 static void those_of_a_shared_queue_are_served_as_they_came(void **state)
 {
 	enum { FLOWS = 3, EACH = 20 };
@@ -550,6 +589,7 @@ int main(void)
 		cmocka_unit_test(the_peers_end_comes_behind_what_waits),
 		cmocka_unit_test(a_managed_connections_end_is_told_in_time),
 		cmocka_unit_test(one_that_waits_can_be_ended),
+		cmocka_unit_test(work_completes_by_an_ack_behind_a_message_that_waits),
 		cmocka_unit_test(those_of_a_shared_queue_are_served_as_they_came),
 		cmocka_unit_test(one_that_leaves_a_shared_queue_is_forgotten),
 		cmocka_unit_test(data_is_whole_whatever_the_line_does),
