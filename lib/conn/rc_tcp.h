@@ -42,7 +42,10 @@ struct rc_tcp_params {
 #define RC_TCP_REFS        4096u
 #define RC_TCP_HOLD_MAX    2048u /* out-of-order packets held with a wide block at most: one for each FPDU in flight */
 #define RC_TCP_HOLD_NARROW 128u  /* the same with a narrow block */
-#define RC_TCP_REFS_CALL   (RC_TCP_HOLD_MAX + 1)
+#define RC_TCP_RNR_CALL    128u  /* packets kept for a QP that is not ready to receive, worked off by a call at most */
+/* Packets that one call gives back at most: a connection that has ended gives back those kept, then those held. */
+#define RC_TCP_REFS_CALL (RC_TCP_HOLD_MAX + RC_TCP_RNR_CALL + 1)
+_Static_assert(RC_TCP_REFS_CALL <= RC_TCP_REFS, "one call's packets fit an empty list");
 
 struct rc_tcp_cfg {
 	struct rc_cfg rc;   /* rc.stream is filled in by rc_tcp_ctx_init */

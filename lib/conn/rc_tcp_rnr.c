@@ -7,8 +7,6 @@
  */
 #include "conn/rc_tcp_int.h"
 
-#define AT_ONCE 128u /* kept packets worked off in a turn at most */
-
 /* Nothing is kept for a connection without a QP, but the QP may leave while packets are kept. */
 static struct rc_tcp_pkt *packet(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_slice *s)
 {
@@ -99,7 +97,7 @@ void rc_tcp_rnr(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 	struct tcpl_slice s;
 
 	rc_rnr_look(&ctx->rc, &c->rc, dead);
-	for (uint32_t n = 0; c->rc.rnr.state == RC_RNR_BEHIND && n < AT_ONCE; n++) {
+	for (uint32_t n = 0; c->rc.rnr.state == RC_RNR_BEHIND && n < RC_TCP_RNR_CALL; n++) {
 		all = !next(ctx, c, &s, &twice);
 		if (all)
 			break;
