@@ -160,5 +160,7 @@ bool rc_tcp_segment(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_
 		rc_tcp_window(c);
 	if (rn_unlikely(ev.bits & (TCPL_EV_PEER_FIN | TCPL_EV_RESET | TCPL_EV_TIMEOUT)))
 		ends(ctx, c, ev.bits);
+	if (rn_unlikely(rc_todo(&c->rc) & RC_TODO_LET_GO)) /* completions become visible before the next turn */
+		rc_tcp_let_go(ctx, c);
 	return ev.held || kept;
 }

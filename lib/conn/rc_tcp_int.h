@@ -33,6 +33,9 @@ static inline void rc_tcp_use_mem(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 /* rc_tcp_in.c */
 bool rc_tcp_slice(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s);
 
+/* rc_tcp_out.c */
+RN_COLD void rc_tcp_let_go(struct rc_tcp_ctx *ctx, struct rc_tcp *c);
+
 /* rc_tcp_rnr.c */
 void rc_tcp_keep(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s);
 void rc_tcp_keep_rest(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s);

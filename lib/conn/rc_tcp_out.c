@@ -20,9 +20,22 @@ static void queue_due(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 		}
 }
 
+/* The memory of the records in flight is their owners' again. Without enough copies the stream cannot go on. */
+void rc_tcp_let_go(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
+{
+	for (uint32_t i = c->tcp.q_head; i != c->tcp.q_tail; i++) {
+		if (!rc_let_go(&ctx->rc, &c->rc, tcpl_chunk(&c->tcp, i)->ref)) {
+			rc_reset(&ctx->rc, &c->rc);
+			return;
+		}
+	}
+}
+
 /* Does what rc wants of TCP. */
 static void obey(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 {
+	if (rn_unlikely(rc_todo(&c->rc) & RC_TODO_LET_GO))
+		rc_tcp_let_go(ctx, c);
 	uint32_t todo = rc_todo(&c->rc);
 
 	rc_todo_clear(&c->rc);

@@ -136,6 +136,7 @@ struct rc_out {
 	uint8_t todo;                  /* enum rc_todo_bit */
 	bool rtr_due;                  /* initiator, p2p: the RTR must be sent first */
 	bool term;                     /* a Terminate has been sent; there is only one */
+	uint8_t tenant;                /* the tenant of the QP that has left */
 	struct rc_rec *due, *due_last; /* finished records, to be sent before all others */
 };
 
@@ -326,7 +327,12 @@ enum rc_todo_bit {
 	RC_TODO_SEND = 1 << 0, /* rc_due has a record, which goes before all others and whatever the peer's window is */
 	RC_TODO_ACK = 1 << 1,  /* the peer's completion waits for the acknowledgement of the used bytes */
 	RC_TODO_FIN = 1 << 2,  /* our direction ends behind all records that are queued or due */
-	RC_TODO_RST = 1 << 3   /* the stream ends at once */
+	RC_TODO_RST = 1 << 3,  /* the stream ends at once */
+	/*
+	 * rc_let_go for each record in flight, before completions become visible; if it fails, rc_reset. An adapter
+	 * that has sent or copied the bytes of each record by the end of the turn has nothing to do.
+	 */
+	RC_TODO_LET_GO = 1 << 4
 };
 static inline uint32_t rc_todo(const struct rc *c) { return c->out.todo; }
 /* The adapter has done, or will do, everything that rc_todo() returned. */
@@ -367,6 +373,11 @@ void rc_copy(struct rc_ctx *ctx, const struct rc *c, const struct rc_part *part,
 bool rc_tx_copies(struct rc_ctx *ctx, struct rc *c);
 /* After rc_tx_copies() and rc_pull(): all sendings of the FPDU take its bytes as they are now. */
 void rc_keep(struct rc_ctx *ctx, const struct rc *c, uint64_t ref);
+/*
+ * The memory that the record is sent from is its owner's again: all later sendings take its bytes as they are now.
+ * False: no copy is free.
+ */
+RN_COLD bool rc_let_go(struct rc_ctx *ctx, const struct rc *c, uint64_t ref);
 /* Whether an FPDU may be begun with a part of it. */
 static inline bool rc_may_cut(const struct rc_ctx *ctx, const struct rc *c);
 /* Something of this connection waits until rc_may_cut(). */
@@ -466,7 +477,7 @@ struct rc_ctx {
 uint64_t rc_ctx_size(const struct rc_cfg *cfg);
 RN_NODISCARD enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *mem, uint64_t size);
 
-static inline uint8_t rc_tenant(const struct rc *c) { return c->m.qp != NULL ? c->m.qp->tenant : 0; }
+static inline uint8_t rc_tenant(const struct rc *c) { return c->m.qp != NULL ? c->m.qp->tenant : c->out.tenant; }
 
 /* Whether a copy is free for an FPDU that cannot go without one: the last quarter is for these. */
 static inline bool rc_copy_left(const struct rc_ctx *ctx, const struct rc *c)

@@ -13,6 +13,11 @@
  *   a box on the way is known to cut          without a free copy the FPDU is not made (rc_tx_copies)
  *   a box on the way may cut (rc_part.keep)   without a free copy the FPDU is sent whole, from the client's memory
  *
+ * A copy is kept, too, of an FPDU in flight whose memory the client gets back, since our Terminate stands behind the
+ * FPDU and the QP's requests are flushed:
+ *
+ *   the client gets the memory (rc_let_go)    without a free copy the stream is reset
+ *
  * The number of copies bounds the memory. What can wait leaves a quarter of them to what cannot go on otherwise, and
  * one tenant leaves a quarter to the others. So a connection with FPDUs in flight needs no copy that another one waits
  * for: an acknowledgement gives it the next turn.
@@ -28,7 +33,7 @@ uint32_t rc_slices(const struct rc_part *part, bool alone, struct rn_iov *iov, u
 	*crc_due = false;
 	if (part->ref == RC_REF_FRAME)
 		return 0;
-	if (r->crc && (!alone || !whole(r, part) || part->keep || r->copy != NULL))
+	if (r->copy != NULL || (r->crc && (!alone || !whole(r, part) || part->keep)))
 		return 0;
 	if (r->f.markers != 0 && MPA_TX_IOV(r->f.n_iov - 2u, r->f.markers) > max)
 		return 0; /* must be copied, with the markers inserted */
@@ -49,12 +54,12 @@ bool rc_refers(uint64_t ref, const uint8_t *base, uint64_t len)
 	return false;
 }
 
-/* The whole FPDU with its CRC. Each byte is read once. */
+/* The whole FPDU, with its CRC if it has one. Each byte is read once. */
 static void sum(struct rc_ctx *ctx, struct rc_rec *r, uint8_t *dst)
 {
 	ctx->qp.stats.copied_tx += r->f.len;
-	ctx->qp.stats.summed_tx += r->f.len;
-	mpa_tx_copy(&r->f, true, dst);
+	ctx->qp.stats.summed_tx += r->crc ? r->f.len : 0;
+	mpa_tx_copy(&r->f, r->crc, dst);
 }
 
 /* Whether a copy is free for an FPDU that can go without one, or wait. */
@@ -104,6 +109,25 @@ void rc_keep(struct rc_ctx *ctx, const struct rc *c, uint64_t ref)
 		(void)keep_copy(ctx, c, r, true);
 }
 
+/* Whether a byte of the record lies elsewhere than in the record: in memory of a client. */
+static bool lends(const struct rc_ctx *ctx, struct rc_rec *r)
+{
+	const uint8_t *from = (const uint8_t *)r;
+	const uint64_t size = (uint64_t)(rc_rec_inline(ctx, r) + QP_MAX_INLINE - from);
+
+	for (uint32_t k = 0; k < r->f.n_iov; k++)
+		if (r->f.iov[k].len != 0 && (uint64_t)((const uint8_t *)r->f.iov[k].base - from) >= size)
+			return true;
+	return false;
+}
+
+bool rc_let_go(struct rc_ctx *ctx, const struct rc *c, uint64_t ref)
+{
+	struct rc_rec *r = (struct rc_rec *)(uintptr_t)ref;
+
+	return ref == RC_REF_FRAME || !lends(ctx, r) || keep_copy(ctx, c, r, true);
+}
+
 /*
  * Copies a part of an FPDU. An FPDU with a CRC is taken from its copy, which is made first if necessary. One that was
  * sent whole without a copy, and that a box has cut, has none: the bytes of that sending are no longer known.
@@ -113,7 +137,7 @@ static void copy_part(struct rc_ctx *ctx, const struct rc *c, struct rc_rec *r, 
 {
 	struct rn_iov iov[MPA_TX_IOV(QP_SEG_SLICES, MPA_TX_MARKERS)];
 
-	if (r->crc) {
+	if (r->crc || r->copy != NULL) {
 		if (!keep_copy(ctx, c, r, part->off == 0))
 			sum(ctx, r, ctx->copy_once);
 		memcpy(dst, (r->copy != NULL ? r->copy : ctx->copy_once) + part->off, part->len);

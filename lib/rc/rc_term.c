@@ -53,6 +53,7 @@ void rc_terminate(struct rc_ctx *ctx, struct rc *c, struct iw_err e, const struc
 		c->out.term = true;
 		ctx->qp.stats.terms_sent++;
 		rc_ask(c, RC_TODO_FIN);
+		rc_ask(c, RC_TODO_LET_GO); /* the Terminate stands behind records whose memory the flush gives back */
 		rc_to(ctx, c, RC_TERMINATING);
 	} else if (c->state == RC_WAIT_FIRST || c->state == RC_CLOSING) {
 		rc_to(ctx, c, RC_TERMINATING);

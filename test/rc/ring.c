@@ -41,6 +41,9 @@ static bool obey(struct ring_end *e)
 	uint64_t ref;
 
 	rc_todo_clear(&e->rc);
+	for (uint32_t i = e->head; (todo & RC_TODO_LET_GO) && i != e->tail; i++)
+		if (!rc_let_go(&e->n->ctx.rc, &e->rc, e->q[i % RING_QUEUE].ref))
+			todo |= RC_TODO_RST;
 	if (todo & RC_TODO_RST) {
 		e->out->rst = true;
 		drop_all(e);

@@ -249,7 +249,10 @@ static bool room(const struct batch *b)
 	       b->len + (DUE_MAX + 1) * KS_MTU_MAX <= KS_BATCH;
 }
 
-/* Carries out what c->rc asks of its byte stream. The TCP below sends acknowledgements by itself. */
+/*
+ * Carries out what c->rc asks of its byte stream. The TCP below sends acknowledgements by itself. There are no records
+ * to let go of (RC_TODO_LET_GO): the bytes of each are sent or copied in the turn that makes the record.
+ */
 static void obey(struct ks_conn *c, struct batch *b)
 {
 	uint32_t todo = rc_todo(&c->rc), len;
