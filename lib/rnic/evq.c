@@ -105,7 +105,8 @@ void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg
 		if (!match(e->slot, arg))
 			continue;
 		rn_list_remove(&q->kept, &e->link);
-		token_take(q);
+		if (!rnic_dead(q->s)) /* a child of fork() shares the eventfd with its parent, whose tokens they are */
+			token_take(q);
 		if (take != NULL)
 			take(e->slot, to);
 		free(e);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -20,7 +21,7 @@
 #include "queue_rig.h"
 #include "rnic/verbs/objects.h"
 
-static void raise(struct ibv_cq *c)
+static void cq_event(struct ibv_cq *c)
 {
 	struct ipc_comp_event ev = { .cq_cookie = client()->cq[c->handle].cookie };
 
@@ -41,8 +42,8 @@ static void completion_events(void **state)
 	assert_int_equal(ibv_req_notify_cq(cq, 1), 0);
 	assert_int_equal(shm->armed, QP_CQ_ARM_ANY);
 	shm->armed = 0;
-	raise(cq);
-	raise(cq);
+	cq_event(cq);
+	cq_event(cq);
 	assert_int_equal(ibv_get_cq_event(chan, &got, &context), 0);
 	assert_ptr_equal(got, cq);
 	assert_ptr_equal(context, &cap);
@@ -71,10 +72,10 @@ static void destroying_a_cq_with_events(void **state)
 	pthread_t t;
 
 	(void)state;
-	raise(other);
-	raise(cq);
-	raise(other);
-	raise(cq);
+	cq_event(other);
+	cq_event(cq);
+	cq_event(other);
+	cq_event(cq);
 	assert_int_equal(ibv_get_cq_event(chan, &got, &context), 0);
 	assert_ptr_equal(got, other);
 	pthread_create(&t, NULL, destroy_it, other);
@@ -91,6 +92,30 @@ static void destroying_a_cq_with_events(void **state)
 	assert_int_equal(ibv_get_cq_event(chan, &got, &context), -1);
 	assert_int_equal(errno, EAGAIN);
 	fcntl(chan->fd, F_SETFL, 0);
+}
+
+/* A child of fork() shares the descriptor of the channel, and destroys its copies of the objects. */
+static void a_child_that_destroys_a_cq_leaves_its_parent_the_events(void **state)
+{
+	struct ibv_cq *other = ibv_create_cq(ctx, 10, NULL, chan, 0), *third = ibv_create_cq(ctx, 10, NULL, chan, 0);
+	struct ibv_cq *got;
+	void *context;
+	int status;
+
+	(void)state;
+	cq_event(other);
+	assert_int_equal(ibv_destroy_cq(third), 0); /* takes the events of all CQs out of the ring */
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(ibv_destroy_cq(other));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	fcntl(chan->fd, F_SETFL, O_NONBLOCK);
+	assert_int_equal(ibv_get_cq_event(chan, &got, &context), 0);
+	assert_ptr_equal(got, other);
+	fcntl(chan->fd, F_SETFL, 0);
+	ibv_ack_cq_events(other, 1);
+	assert_int_equal(ibv_destroy_cq(other), 0);
 }
 
 static void asynchronous_events(void **state)
@@ -155,6 +180,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(completion_events),
 		cmocka_unit_test(destroying_a_cq_with_events),
+		cmocka_unit_test(a_child_that_destroys_a_cq_leaves_its_parent_the_events),
 		cmocka_unit_test(asynchronous_events),
 		cmocka_unit_test(an_event_of_another_devices_work_queue),
 		cmocka_unit_test(a_token_of_a_device_that_there_is_not),
