@@ -167,6 +167,27 @@ def a_client_keeps_the_port_that_it_was_bound_to():
 
 
 @case
+def two_clients_that_are_bound_to_one_port_connect():
+    """The second one may have another port at its server."""
+    out, both = [], []
+    with listener() as one, listener() as two:
+        at = ("", 0)
+        for l in (one, two):
+            c = socket.socket()
+            c.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            c.bind(at)
+            at = c.getsockname()
+            out.append(code(c.connect, l.getsockname()))
+            c.sendall(b"abc")
+            s, peer = l.accept()
+            out += [s.recv(9).decode(), peer == c.getsockname()]
+            both += [c, s]
+    for x in both:
+        x.close()
+    return out
+
+
+@case
 def splice_between_sockets_and_pipes():
     c, s = pair()
     r, w = os.pipe()

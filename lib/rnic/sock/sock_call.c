@@ -119,8 +119,12 @@ PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 		if (sock_is_at_any(fd, &any)) /* a port that the program has bound the socket to stays */
 			from.port = any.port;
 		s = become(fd, &from);
+		if (s == NULL && from.port != 0 && (errno == EADDRINUSE || errno == EACCES)) {
+			from.port = 0; /* rnicd gives that port to one socket only: the peer sees another port */
+			s = become(fd, &from);
+		}
 		if (s == NULL)
-			return from.port != 0 && errno == EADDRINUSE ? result(EADDRNOTAVAIL) : -1;
+			return -1;
 	}
 	if (s->kind == SOCK_IS_GRAM)
 		return sock_udp_connect(s, sa, len);
