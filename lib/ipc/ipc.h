@@ -46,7 +46,7 @@ enum ipc_type {
 	IPC_CM_RESOLVE_ROUTE, /* event ROUTE_RESOLVED or ROUTE_ERROR */
 	IPC_CM_LISTEN,
 	IPC_CM_CONNECT, /* event ESTABLISHED, REJECTED, UNREACHABLE, CONNECT_ERROR, or (qp 0) CONNECT_RESPONSE */
-	IPC_CM_ACCEPT,  /* event ESTABLISHED or CONNECT_ERROR */
+	IPC_CM_ACCEPT,  /* event ESTABLISHED (unless `quiet`) or CONNECT_ERROR */
 	IPC_CM_REJECT,
 	IPC_CM_DISCONNECT, /* event DISCONNECTED, on both sides */
 	IPC_CM_MIGRATE,
@@ -113,7 +113,10 @@ struct ipc_hello {
 	uint32_t pid;     /* for messages only; the daemon trusts SO_PEERCRED */
 	uint64_t size[IPC_REGIONS]; /* bytes; 0: region absent */
 };
-enum { IPC_CAN_OPEN = 1 << 0 }; /* the daemon knows IPC_CM_OPEN */
+enum {
+	IPC_CAN_OPEN = 1 << 0,  /* the daemon knows IPC_CM_OPEN */
+	IPC_CAN_QUIET = 1 << 1, /* the daemon knows ipc_conn_param.quiet */
+};
 struct ipc_hello_ok {
 	uint32_t version, devs, workers;
 	uint32_t can; /* IPC_CAN_*; an older daemon sends 0 */

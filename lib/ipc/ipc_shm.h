@@ -119,8 +119,9 @@ struct ipc_conn_param {
 	/* used only towards the daemon, as in ipc_modify_qp */
 	uint8_t rnr_retry; /* 0..7 */
 	uint8_t timeout, retry_cnt;
-	uint8_t tos; /* IPv4's TOS, IPv6's traffic class: the DSCP (RFC 2474); TCP sets the two ECN bits */
-	uint8_t rsv[2];
+	uint8_t tos;   /* IPv4's TOS, IPv6's traffic class: the DSCP (RFC 2474); TCP sets the two ECN bits */
+	uint8_t quiet; /* ACCEPT: 1: no event tells that the connection is established (IPC_CAN_QUIET) */
+	uint8_t rsv;
 	uint8_t priv[IPC_PRIV_MAX];
 };
 

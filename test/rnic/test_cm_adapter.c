@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "cm_rig.h"
+#include "rnic/cm/cm.h"
 
 #define RETRIES 7
 
@@ -73,10 +74,80 @@ static void a_queue_pairs_attributes_permit_what_the_device_can(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
+/* The daemon reports something about an id of device 0. */
+static void report(enum rdma_cm_event_type type, struct rdma_cm_id *id)
+{
+	struct ipc_cm_event ev = {
+		.type = type, .id = cm_id(id)->handle, .local = ipc(1, 4000), .remote = ipc(1, 5000)
+	};
+
+	fake_cm(client(), &ev);
+}
+
+/* An id for a queue pair that the program brings up itself. The peer has accepted. */
+static struct rdma_cm_id *accepted(struct ibv_qp **qp)
+{
+	struct ibv_qp_init_attr attr = { .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
+	struct sockaddr_in dst = addr(1, 5000);
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&dst, 2000), 0);
+	report(RDMA_CM_EVENT_ADDR_RESOLVED, id);
+	rdma_ack_cm_event(next(RDMA_CM_EVENT_ADDR_RESOLVED));
+	attr.send_cq = attr.recv_cq = ibv_create_cq(id->verbs, 8, NULL, NULL, 0);
+	*qp = ibv_create_qp(id->pd, &attr);
+	assert_non_null(*qp);
+	struct rdma_conn_param p = { .qp_num = (*qp)->qp_num };
+	assert_int_equal(rdma_connect(id, &p), 0);
+	report(RDMA_CM_EVENT_CONNECT_RESPONSE, id);
+	rdma_ack_cm_event(next(RDMA_CM_EVENT_CONNECT_RESPONSE));
+	assert_int_equal(ntohs(rdma_get_src_port(id)), 4000);
+	return id;
+}
+
+static void ends(struct rdma_cm_id *id, struct ibv_qp *qp)
+{
+	struct ibv_cq *cq = qp->send_cq;
+
+	report(RDMA_CM_EVENT_DISCONNECTED, id);
+	rdma_ack_cm_event(next(RDMA_CM_EVENT_DISCONNECTED));
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void rdma_establish_asks_for_no_event(void **state)
+{
+	struct ibv_qp *qp;
+	struct rdma_cm_id *id = accepted(&qp);
+
+	(void)state;
+	cm_id(id)->s->can = IPC_CAN_QUIET;
+	assert_int_equal(rdma_establish(id), 0);
+	assert_int_equal(client()->last.cm_connect.param.quiet, 1);
+	assert_false(cm_id(id)->quiet);
+	ends(id, qp);
+}
+
+static void an_older_daemons_event_after_rdma_establish_is_not_returned(void **state)
+{
+	struct ibv_qp *qp;
+	struct rdma_cm_id *id = accepted(&qp);
+
+	(void)state;
+	cm_id(id)->s->can = 0;
+	assert_int_equal(rdma_establish(id), 0);
+	report(RDMA_CM_EVENT_ESTABLISHED, id);
+	ends(id, qp);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_request_asks_for_retries),
+		cmocka_unit_test(rdma_establish_asks_for_no_event),
+		cmocka_unit_test(an_older_daemons_event_after_rdma_establish_is_not_returned),
 		cmocka_unit_test(a_queue_pairs_attributes_permit_what_the_device_can),
 	};
 

@@ -70,6 +70,27 @@ static void disconnect_is_told_on_both_sides(void **state)
 	expect(&srv, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
 }
 
+/* rdma_establish(): the client itself says that the connection is established. */
+static void who_establishes_a_connection_gets_no_event_of_it(void **state)
+{
+	struct ipc_cm_event ev;
+	struct ipc_msg m;
+
+	(void)state;
+	listen_on(&srv, 1, 7001);
+	resolve(&cli, cli.id, 1, 7001);
+	assert_int_equal(connect_id(&cli, cli.id, 0, &m), 0);
+	expect(&srv, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &ev);
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_ACCEPT, cm_connect, .id = ev.id, .qp = srv.qp), 0);
+	expect(&cli, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, NULL);
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_ACCEPT, cm_connect, .id = cli.id, .qp = cli.qp, .param.quiet = 1),
+			 0);
+	expect(&srv, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_DISCONNECT, handle, .handle = ev.id), 0);
+	expect(&cli, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+	expect(&srv, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+}
+
 static void a_reject_carries_private_data(void **state)
 {
 	struct ipc_cm_event ev;
@@ -206,10 +227,15 @@ static void many_connections_one_after_the_other(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(a_connection_from_request_to_disconnect), CASE(disconnect_is_told_on_both_sides),
-		CASE(a_reject_carries_private_data),           CASE(nobody_listens),
-		CASE(a_listener_that_goes_rejects_who_waits),  CASE(the_backlog_is_a_limit),
-		CASE(a_client_that_dies_disconnects_its_peer), CASE(a_peer_that_gives_up_before_accept),
+		CASE(a_connection_from_request_to_disconnect),
+		CASE(disconnect_is_told_on_both_sides),
+		CASE(who_establishes_a_connection_gets_no_event_of_it),
+		CASE(a_reject_carries_private_data),
+		CASE(nobody_listens),
+		CASE(a_listener_that_goes_rejects_who_waits),
+		CASE(the_backlog_is_a_limit),
+		CASE(a_client_that_dies_disconnects_its_peer),
+		CASE(a_peer_that_gives_up_before_accept),
 		CASE(many_connections_one_after_the_other),
 	};
 

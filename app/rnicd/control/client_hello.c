@@ -164,7 +164,7 @@ static void join_done(struct cmd *cmd)
 	struct ipc_msg m = { .hello_ok = { .version = IPC_VERSION,
 					   .devs = rnicd.n_ports,
 					   .workers = rnicd.n_workers,
-					   .can = IPC_CAN_OPEN } };
+					   .can = IPC_CAN_OPEN | IPC_CAN_QUIET } };
 	struct client *c = j->c;
 
 	free(j);

@@ -97,6 +97,7 @@ struct cm_id {
 	uint8_t tos;          /* LISTENING: TOS of its connections' packets */
 	bool routed;          /* ADDR_KNOWN: connect needs no resolve_route: the neighbour was known lately */
 	bool disconnected;    /* DISCONNECTED has been sent to the client, or waits in `hold` */
+	bool quiet;           /* ACCEPTING: the client gets no ESTABLISHED */
 	bool udp;             /* RDMA_PS_UDP: cm_sidr.c */
 	struct rn_list joins; /* RDMA_PS_UDP: struct cm_join, its groups (cm_join.c) */
 	uint32_t n_joins;

@@ -437,6 +437,7 @@ void cm_accept(struct client *c)
 	if (o == NULL)
 		return;
 	o->was = id->state;
+	id->quiet = c->req.cm_connect.param.quiet != 0;
 	if (id->listener != NULL) {
 		id->listener->requests--;
 		id->listener = NULL;

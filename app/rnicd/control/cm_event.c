@@ -147,7 +147,8 @@ void cm_fx(const struct event_fx *fx)
 		break;
 	case QP_FX_ESTABLISHED:
 		cm_set_state(id, CM_CONNECTED);
-		cm_event(id, CM_EV_ESTABLISHED, 0, fx);
+		if (!id->quiet)
+			cm_event(id, CM_EV_ESTABLISHED, 0, fx);
 		break;
 	case QP_FX_REJECTED: on_end(id, CM_EV_REJECTED, refused(id, IB_REJ_CONSUMER), fx); break;
 	case QP_FX_UNREACHABLE:

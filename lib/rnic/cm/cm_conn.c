@@ -284,7 +284,9 @@ int rdma_establish(struct rdma_cm_id *rid)
 	m.cm_connect.qp = qp->handle;
 	param_send(&m.cm_connect.param, id,
 		   &(struct rdma_conn_param){ .retry_count = id->retry_cnt, .rnr_retry_count = id->rnr_retry });
-	id->quiet = true; /* ESTABLISHED is only for the side that has not called rdma_establish() */
+	/* ESTABLISHED is only for the side that has not called rdma_establish(). */
+	m.cm_connect.param.quiet = 1;
+	id->quiet = (id->s->can & IPC_CAN_QUIET) == 0;
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	if (rc != 0)
 		id->quiet = false;

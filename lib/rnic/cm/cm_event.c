@@ -172,10 +172,11 @@ static int id_update(struct rnic_cm_id *id, const struct ipc_cm_event *ev)
 		cm_addr_to(&id->id.route.addr.src_storage, &ev->local);
 		cm_addr_to(&id->id.route.addr.dst_storage, &ev->remote);
 		return cm_device(id, ev->dev);
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 	case RDMA_CM_EVENT_ESTABLISHED:
 		cm_addr_to(&id->id.route.addr.src_storage, &ev->local);
 		cm_addr_to(&id->id.route.addr.dst_storage, &ev->remote);
-		if (id->id.qp != NULL)
+		if (ev->type == RDMA_CM_EVENT_ESTABLISHED && id->id.qp != NULL)
 			id->id.qp->state = IBV_QPS_RTS;
 		return 0;
 	case RDMA_CM_EVENT_DISCONNECTED:
@@ -186,7 +187,6 @@ static int id_update(struct rnic_cm_id *id, const struct ipc_cm_event *ev)
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
-	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_REJECTED:
