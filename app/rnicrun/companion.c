@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -38,14 +39,46 @@ struct companion {
 	char socket[64], conf[64], log[64], notify[64];
 	int ready; /* the socket on which the daemon says that it is ready */
 	pid_t pid;
+	int signals;     /* signalfd: reads what is blocked */
+	sigset_t before; /* the mask that rnicrun was started with; its children get it */
 };
+
+static const int passed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 
 static volatile sig_atomic_t program_pid;
 
-static void pass_on(int sig)
+/* A terminal's signal goes to the whole process group: the program has it already. */
+static void pass_on(int sig, siginfo_t *info, void *context)
 {
-	if (program_pid > 0)
+	(void)context;
+	if (program_pid > 0 && info->si_code != SI_KERNEL)
 		kill((pid_t)program_pid, sig);
+}
+
+/*
+ * Blocks the signals that are passed on, until there is a program to pass them to. A signal that rnicrun was started to
+ * ignore (nohup) stays ignored.
+ */
+static bool hold_signals(struct companion *c)
+{
+	struct sigaction now;
+	sigset_t held;
+
+	sigemptyset(&held);
+	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+		if (sigaction(passed[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+			sigaddset(&held, passed[i]);
+	sigprocmask(SIG_BLOCK, &held, &c->before);
+	c->signals = signalfd(-1, &held, SFD_CLOEXEC | SFD_NONBLOCK);
+	return c->signals >= 0;
+}
+
+/* The signal that has come; 0: none. */
+static int signal_come(const struct companion *c)
+{
+	struct signalfd_siginfo info;
+
+	return read(c->signals, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;
 }
 
 /* Path of the rnicd beside this program, in a build or an installation; NULL: there is none. */
@@ -112,6 +145,7 @@ static void become_rnicd(const struct companion *c, const char *rnicd, pid_t par
 	int log = open(c->log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
 	setpgid(0, 0);
+	sigprocmask(SIG_SETMASK, &c->before, NULL);
 	unsetenv("LD_PRELOAD"); /* librnic is for the program */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent || log < 0 || dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0 ||
@@ -130,26 +164,29 @@ static bool has_ended(pid_t pid)
 }
 
 /*
- * True: the daemon is ready. False: the daemon has ended. Without pidfd_open() (Linux before 5.3, seccomp) rnicrun
- * notices its end at the next look.
+ * True: the daemon is ready. False: the daemon has ended, or a signal has come: *sig is its number, else 0. Without
+ * pidfd_open() (Linux before 5.3, seccomp) rnicrun notices the daemon's end at the next look.
  */
-static bool wait_until_ready(struct companion *c)
+static bool wait_until_ready(struct companion *c, int *sig)
 {
 	char notice[NOTICE_SIZE];
-	struct pollfd on[2] = { { .fd = c->ready, .events = POLLIN },
-				{ .fd = (int)syscall(SYS_pidfd_open, c->pid, 0), .events = POLLIN } };
+	struct pollfd on[3] = { { .fd = c->ready, .events = POLLIN },
+				{ .fd = (int)syscall(SYS_pidfd_open, c->pid, 0), .events = POLLIN },
+				{ .fd = c->signals, .events = POLLIN } };
 	bool ready = false, ended = false;
 
-	while (!ready && !ended) {
-		(void)poll(on, 2, on[1].fd >= 0 ? -1 : LOOK_MS);
+	*sig = 0;
+	while (!ready && !ended && *sig == 0) {
+		(void)poll(on, 3, on[1].fd >= 0 ? -1 : LOOK_MS);
 		ended = has_ended(c->pid); /* before recv(): rnicd may have been ready before its end */
 		ssize_t n = recv(c->ready, notice, sizeof(notice) - 1, MSG_DONTWAIT);
 		notice[n > 0 ? n : 0] = '\0';
 		ready = strstr(notice, "READY=1") != NULL;
+		*sig = signal_come(c);
 	}
 	if (on[1].fd >= 0)
 		close(on[1].fd);
-	return ready;
+	return ready && *sig == 0;
 }
 
 /* The daemon's last output, which says why it ended. */
@@ -178,18 +215,11 @@ static int status_of(pid_t pid)
 
 static int run_program(const struct companion *c, char *const *argv)
 {
-	static const int passed[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction act = { .sa_handler = pass_on };
-	sigset_t held, before;
-	pid_t pid;
+	struct sigaction act = { .sa_sigaction = pass_on, .sa_flags = SA_SIGINFO };
+	const pid_t pid = fork();
 
-	sigemptyset(&held);
-	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
-		sigaddset(&held, passed[i]);
-	sigprocmask(SIG_BLOCK, &held, &before); /* signals wait until there is a child to pass them to */
-	pid = fork();
 	if (pid == 0) {
-		sigprocmask(SIG_SETMASK, &before, NULL);
+		sigprocmask(SIG_SETMASK, &c->before, NULL);
 		setenv("RNICD_SOCKET", c->socket, 1);
 		execvp(argv[0], argv);
 		fprintf(stderr, "rnicrun: %s: %s\n", argv[0], strerror(errno));
@@ -198,8 +228,29 @@ static int run_program(const struct companion *c, char *const *argv)
 	program_pid = pid;
 	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
 		sigaction(passed[i], &act, NULL);
-	sigprocmask(SIG_SETMASK, &before, NULL);
+	sigprocmask(SIG_SETMASK, &c->before, NULL);
 	return pid < 0 ? CANNOT : status_of(pid);
+}
+
+/* The daemon was told to start: runs the program, or says why it cannot. Returns rnicrun's exit status. */
+static int accompany(struct companion *c, char *const *argv)
+{
+	int status = CANNOT, sig;
+
+	if (wait_until_ready(c, &sig)) {
+		status = run_program(c, argv);
+		if (kill(c->pid, SIGTERM) != 0 || status_of(c->pid) != 0)
+			fputs("rnicrun: the private rnicd did not end in order\n", stderr);
+		return status;
+	}
+	if (sig != 0) {
+		kill(c->pid, SIGTERM);
+		status = BY_SIGNAL + sig;
+	}
+	status_of(c->pid);
+	if (sig == 0)
+		tell_log(c);
+	return status;
 }
 
 int companion_run(char *const *argv)
@@ -214,21 +265,15 @@ int companion_run(char *const *argv)
 		fputs("rnicrun: there is no rnicd beside rnicrun: build or install both\n", stderr);
 		return CANNOT;
 	}
-	if (!make_folder(&c)) {
+	if (!hold_signals(&c) || !make_folder(&c)) {
 		fprintf(stderr, "rnicrun: cannot make a folder for a private rnicd in /tmp: %s\n", strerror(errno));
 		return CANNOT;
 	}
 	c.pid = fork();
 	if (c.pid == 0)
 		become_rnicd(&c, rnicd, self);
-	if (c.pid > 0 && wait_until_ready(&c)) {
-		status = run_program(&c, argv);
-		if (kill(c.pid, SIGTERM) != 0 || status_of(c.pid) != 0)
-			fputs("rnicrun: the private rnicd did not end in order\n", stderr);
-	} else if (c.pid > 0) {
-		status_of(c.pid);
-		tell_log(&c);
-	}
+	if (c.pid > 0)
+		status = accompany(&c, argv);
 	remove_folder(&c);
 	close(c.ready);
 	return status;

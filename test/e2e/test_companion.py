@@ -3,10 +3,16 @@
 """
 rnicrun --with-daemon: one command runs a program and a private rnicd. Nothing is left behind however the command ends.
 """
+import fcntl
 import glob
 import os
+import pty
+import select
 import shlex
 import signal
+import subprocess
+import sys
+import termios
 import time
 
 from rig import PATIENCE, RNICRUN, TESTPMD, Process, case, main
@@ -86,6 +92,70 @@ def a_signal_goes_on_to_the_program():
     p.p.send_signal(signal.SIGTERM)
     assert p.wait() == 3 and "told" in p.stdout(), p.tail()
     assert not os.path.exists(folder)
+
+
+# Says how many SIGINTs have come before SIGTERM.
+COUNTS = '''
+import signal
+hits = 0
+def hit(*_):
+    global hits
+    hits += 1
+    print("hit", flush=True)
+def end(*_):
+    print(f"told {hits} times", flush=True)
+    raise SystemExit
+signal.signal(signal.SIGINT, hit)
+signal.signal(signal.SIGTERM, end)
+print("program runs", flush=True)
+while True:
+    signal.pause()
+'''
+
+
+def read_until(fd, text, so_far):
+    while text not in so_far:
+        assert select.select([fd], [], [], PATIENCE)[0], so_far
+        so_far += os.read(fd, 4096).decode()
+    return so_far
+
+
+@case
+def an_interrupt_at_the_terminal_reaches_the_program_once():
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([RNICRUN, "--with-daemon", sys.executable, "-c", COUNTS], stdin=theirs, stdout=theirs,
+                          stderr=theirs, start_new_session=True,
+                          preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) as p:
+        os.close(theirs)
+        try:
+            read_until(ours, "program runs", "")
+            for _ in range(10):
+                os.write(ours, b"\x03")
+                read_until(ours, "hit", "")
+            p.send_signal(signal.SIGTERM)  # rnicrun takes SIGINT, whose number is smaller, before SIGTERM
+            said = read_until(ours, "times", "")
+            assert "told 10 times" in said, said
+            assert p.wait(PATIENCE) == 0, said
+        finally:
+            p.kill()
+            os.close(ours)
+
+
+@case
+def a_signal_before_the_program_runs_leaves_nothing_behind():
+    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(sig, signal.SIG_DFL)  # a shell's background process ignores SIGINT and SIGQUIT
+        p = run("sh", "-c", "echo the program runs")
+        pid = rnicd_of(p)
+        os.kill(pid, signal.SIGSTOP)  # so it is not ready yet
+        with open(f"/proc/{pid}/cmdline", encoding="ascii") as f:
+            argv = f.read().split("\0")
+        folder = os.path.dirname(argv[argv.index("--config") + 1])
+        p.p.send_signal(sig)
+        os.kill(pid, signal.SIGCONT)
+        assert p.wait() == 128 + sig, p.tail()
+        assert not os.path.exists(folder) and gone(pid), folder
+        assert "the program runs" not in p.stdout(), p.tail()
 
 
 @case
