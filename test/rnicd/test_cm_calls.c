@@ -13,6 +13,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "cm_sides.h"
+#include "wqe/qp_wqe.h"
 
 static void binding(void **state)
 {
@@ -231,6 +232,50 @@ static void connects_that_cannot_be(void **state)
 	assert_string_equal(m.text, "the queue pair is connected already, or in a state that cannot be connected");
 }
 
+static uint32_t worker_of_qp(const struct side *s)
+{
+	const struct qp_shm *shm = (const struct qp_shm *)(const void *)(s->c.queues + FC_PLACE(1));
+
+	return __atomic_load_n(&shm->worker, __ATOMIC_ACQUIRE);
+}
+
+/* Each fixed port gives the flow to one of the two workers, and so does each port that the peer chooses. */
+static void a_connected_queue_pair_stays_with_its_worker(void **state)
+{
+	struct ipc_cm_event ev;
+	struct ipc_msg m;
+
+	(void)state;
+	listen_on(&srv, 1, 7001);
+	resolve(&cli, cli.id, 1, 7001);
+	assert_int_equal(connect_id(&cli, cli.id, cli.qp, &m), 0);
+	expect(&srv, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &ev);
+	assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_ACCEPT, cm_connect, .id = ev.id, .qp = srv.qp), 0);
+	expect(&cli, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+	expect(&srv, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+	const uint32_t at_cli = worker_of_qp(&cli), at_srv = worker_of_qp(&srv);
+	for (uint16_t i = 0; i < 16; i++) {
+		uint32_t id = fc_id(&cli.c, cli.chan), more = fc_qp(&cli.c, 20, cli.pd, cli.cq, NULL);
+		assert_int_equal(
+			FC_CALL(&cli.c, &m, IPC_CM_BIND, cm_bind, .id = id, .addr = fc_addr(2, (uint16_t)(20000 + i))),
+			0);
+		resolve(&cli, id, 1, 7001);
+		assert_int_equal(connect_id(&cli, id, cli.qp, &m), EINVAL);
+		assert_int_equal(worker_of_qp(&cli), at_cli);
+		assert_int_equal(connect_id(&cli, id, more, &m), 0);
+		expect(&srv, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &ev);
+		assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_ACCEPT, cm_connect, .id = ev.id, .qp = srv.qp), ENOTCONN);
+		assert_int_equal(worker_of_qp(&srv), at_srv);
+		assert_int_equal(FC_CALL(&srv.c, &m, IPC_CM_REJECT, cm_reject, .id = ev.id), 0);
+		expect(&cli, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, NULL);
+		assert_int_equal(FC_CALL(&cli.c, &m, IPC_DESTROY_QP, handle, .handle = more), 0);
+	}
+	/* the connection is as before */
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_CM_DISCONNECT, handle, .handle = cli.id), 0);
+	expect(&cli, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+	expect(&srv, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+}
+
 static void events_move_with_their_id(void **state)
 {
 	struct ipc_cm_event ev;
@@ -284,6 +329,7 @@ int main(void)
 		CASE(the_source_chooses_the_device),
 		CASE(calls_out_of_order),
 		CASE(connects_that_cannot_be),
+		CASE(a_connected_queue_pair_stays_with_its_worker),
 		CASE(events_move_with_their_id),
 		CASE(more_events_than_the_queue_holds),
 	};

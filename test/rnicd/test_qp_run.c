@@ -183,6 +183,27 @@ static void lent_qp_comes_to_the_wanted_worker(void **state)
 	assert_int_equal(settled, 1);
 }
 
+static void lent_qp_with_a_connection_stays(void **state)
+{
+	const uint32_t from = qp.worker, to = (from + 1) % WORKERS;
+
+	(void)state;
+	client_qp_lend(&qp, to, &arrived, then);
+	sent->qp.verdict = QP_BAD_STATE;
+	answer(CMD_QP_LEAVE, from);
+	assert_null(sent);
+	assert_int_equal(arrived, 1);
+	assert_int_equal(qp.worker, from);
+	assert_int_equal(((struct qp_shm *)(void *)queues)->worker, from);
+	assert_false(client_qp_is_there(&qp));
+	/* at its own worker it may be used */
+	client_qp_lend(&qp, from, &arrived, then);
+	assert_int_equal(arrived, 2);
+	assert_true(client_qp_is_there(&qp));
+	client_qp_return(&qp);
+	assert_int_equal(cl.under_way, 0);
+}
+
 static void death_waits_for_the_qp_and_wakes_nobody_else(void **state)
 {
 	(void)state;
@@ -254,6 +275,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(holding_twice_counts_once, begin, end),
 		cmocka_unit_test_setup_teardown(request_that_waited_goes_on_before_the_connection, begin, end),
 		cmocka_unit_test_setup_teardown(lent_qp_comes_to_the_wanted_worker, begin, end),
+		cmocka_unit_test_setup_teardown(lent_qp_with_a_connection_stays, begin, end),
 		cmocka_unit_test_setup_teardown(death_waits_for_the_qp_and_wakes_nobody_else, begin, end),
 		cmocka_unit_test_setup_teardown(another_clients_request_holds_that_client_and_is_refused_at_the_end,
 						begin, end),

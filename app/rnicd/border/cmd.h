@@ -38,9 +38,13 @@ enum cmd_type {
 	CMD_CLIENT_DEL,    /* client: the worker forgets its doorbells. Its QPs must be destroyed before */
 	CMD_CLIENT_REFERS, /* refers: asks whether a connection still has bytes to send that lie in this memory */
 
-	CMD_QP_CREATE,  /* qp: the QP belongs to this worker from now on; datagrams find it */
-	CMD_QP_MODIFY,  /* qp: new attributes, perhaps a new state */
-	CMD_QP_LEAVE,   /* qp: this worker no longer looks at the QP's doorbell; CMD_QP_LATER must follow */
+	CMD_QP_CREATE, /* qp: the QP belongs to this worker from now on; datagrams find it */
+	CMD_QP_MODIFY, /* qp: new attributes, perhaps a new state */
+	/*
+	 * qp: this worker no longer looks at the QP's doorbell; CMD_QP_LATER must follow. QP_BAD_STATE: the QP has a
+	 * connection, and nothing has changed
+	 */
+	CMD_QP_LEAVE,
 	CMD_QP_LATER,   /* qp: asks whether the turn is over in which the QP left or was destroyed */
 	CMD_QP_ARRIVE,  /* qp: this worker looks at the QP's doorbell from now on */
 	CMD_QP_DESTROY, /* qp: ends the QP; CMD_QP_LATER must follow */

@@ -199,7 +199,7 @@ struct client_qp {
 	uint32_t n_groups;
 	struct rn_slist groups; /* struct client_member: its memberships in groups (client_group.c) */
 	enum client_qp_state state;
-	uint32_t target; /* the worker to which it moves */
+	uint32_t target; /* the worker to which it was lent last */
 	struct span shm, sq, rq, held, maps;
 	struct qp_hold *hold;              /* rnicrun --sanitize: delays the peer's Writes; NULL: does not */
 	void (*then)(struct client_qp *q); /* called when LEAVING and ARRIVING, or ENDING, are done */
@@ -513,8 +513,11 @@ static inline bool client_qp_is_ending(const struct client_qp *q) { return q->st
 void client_qp_hold(struct client_qp *q);
 /* The same, and sends q->cmd, whose arguments are set, to the QP's worker. `done` ends with client_qp_return. */
 void client_qp_command(struct client_qp *q, enum cmd_type type, void (*done)(struct cmd *));
-/* Reserves the QP, makes `worker` its owner, and then calls `then`; at once if the QP is at that worker already. */
+/* Reserves the QP, makes `worker` its owner, and then calls `then`; at once if the QP is at that worker already. A QP
+ * with a connection stays where it is: `then` asks client_qp_is_there(). */
 void client_qp_lend(struct client_qp *q, uint32_t worker, void *borrower, void (*then)(struct client_qp *q));
+/* Whether the QP is at the worker to which it was lent. Only there may it be attached to a connection. */
+static inline bool client_qp_is_there(const struct client_qp *q) { return q->worker == q->target; }
 /* HELD to FREE: continues the request, or the step of the QP's connection, that waits for the QP. */
 void client_qp_return(struct client_qp *q);
 /* The two halves of client_qp_return, for callers that do something in between. give_back: false: the QP's client is

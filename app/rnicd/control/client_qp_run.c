@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The operation under way on a QP, and the worker to which the QP belongs. A QP belongs to one worker from its
- * creation; before it gets a connection it may be moved to the connection's worker. Only one command about a QP is
- * under way at a time.
+ * creation; before it gets a connection it may be moved to the connection's worker. While it has a connection it stays
+ * where it is. Only one command about a QP is under way at a time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -171,6 +171,11 @@ static void client_qp_run_left(struct cmd *cmd)
 {
 	struct client_qp *q = rn_container_of(cmd, struct client_qp, cmd);
 
+	if (cmd->qp.verdict != QP_OK) { /* the QP has a connection */
+		client_qp_run_set_state(q, CLIENT_QP_HELD);
+		q->then(q);
+		return;
+	}
 	if (!turn_is_over(q))
 		return;
 	client_qp_unplace(q);
@@ -183,13 +188,13 @@ static void client_qp_run_left(struct cmd *cmd)
 void client_qp_lend(struct client_qp *q, uint32_t worker, void *borrower, void (*then)(struct client_qp *q))
 {
 	q->borrower = borrower;
+	q->target = worker;
 	if (q->worker == worker) {
 		client_qp_hold(q);
 		then(q);
 		return;
 	}
 	q->then = then;
-	q->target = worker;
 	client_qp_run_set_state(q, CLIENT_QP_LEAVING);
 	q->cmd = (struct cmd){ .type = CMD_QP_LEAVE, .done = client_qp_run_left, .qp = client_qp_args(q) };
 	cmd_send(&q->cmd, q->worker);

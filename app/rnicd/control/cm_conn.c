@@ -201,7 +201,10 @@ static void qp_there(struct client_qp *q)
 	o->go(o);
 }
 
-/* Moves the QP to that worker, and then calls `go`; at once if there is no QP. */
+/* True: the QP has a connection of another worker, and so has not been moved. */
+static bool qp_stayed(const struct op *o) { return o->q != NULL && !client_qp_is_there(o->q); }
+
+/* Moves the QP to that worker, unless qp_stayed(), and then calls `go`; at once if there is no QP. */
 static void bring_qp(struct op *o, uint32_t worker, void (*go)(struct op *o))
 {
 	o->go = go;
@@ -304,6 +307,13 @@ static void cm_conn_opened(struct cmd *cmd)
 
 static void open_go(struct op *o)
 {
+	if (qp_stayed(o)) {
+		if (o->k != NULL)
+			cm_conn_free(o->k);
+		cm_set_state(o->id, CM_ROUTE_KNOWN);
+		op_end(o, EINVAL, "the queue pair is connected already");
+		return;
+	}
 	if (!user_has_room(o->c->user, USER_OPENINGS, conn_owner(&o->addr), 1) && wait_for_others(o))
 		return;
 	if (o->k == NULL)
@@ -397,6 +407,10 @@ static void accept_go(struct op *o)
 	/* the connection has ended while the QP moved to its worker */
 	if (o->id->conn == NULL || o->id->state != o->was) {
 		op_end(o, ENOTCONN, "the peer has given up");
+		return;
+	}
+	if (qp_stayed(o)) {
+		op_end(o, ENOTCONN, "the queue pair is connected already");
 		return;
 	}
 	o->k->qp = o->q->owner.key;

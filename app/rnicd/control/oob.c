@@ -222,7 +222,7 @@ static void send_join(struct oob *o)
 	client_qp_command(q, CMD_CONN_JOIN, oob_joined);
 }
 
-/* The QP has moved to the connection's worker. */
+/* The QP has moved to the connection's worker, unless another worker's connection has it. */
 static void oob_arrived(struct client_qp *q)
 {
 	struct oob *o = q->oob;
@@ -231,7 +231,14 @@ static void oob_arrived(struct client_qp *q)
 		client_qp_return(q);
 		return;
 	}
-	send_join(o);
+	if (client_qp_is_there(q)) {
+		send_join(o);
+		return;
+	}
+	if (o->k != NULL)
+		cm_conn_end(o->k->worker, o->k->conn, o->k->owner.key);
+	seek_again(o);
+	client_qp_return(q);
 }
 
 static void start_join(struct oob *o)

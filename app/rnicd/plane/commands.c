@@ -57,8 +57,12 @@ static void qp_change(struct rnicd_worker *w, struct cmd_qp *q)
 		qp_set(q->qp, &q->was);
 }
 
+/* A QP that is attached to a connection stays: the connection is of this worker. */
 static void qp_leave(struct rnicd_worker *w, struct cmd_qp *q)
 {
+	q->verdict = rc_of(q->qp) != NULL ? QP_BAD_STATE : QP_OK;
+	if (q->verdict != QP_OK)
+		return;
 	q->client->qp[q->bit] = NULL;
 	qp_unlist(&w->tcp.rc.qp, q->qp);
 	q->seen = w->now;

@@ -50,6 +50,9 @@ static void qp_change(struct cmd_qp *q)
 
 static void qp_leave(struct cmd_qp *q)
 {
+	q->verdict = rc_of(q->qp) != NULL ? QP_BAD_STATE : QP_OK;
+	if (q->verdict != QP_OK)
+		return;
 	q->client->qp[q->bit] = NULL;
 	qp_unlist(&ks.rc.qp, q->qp);
 	q->seen = ks.now;
