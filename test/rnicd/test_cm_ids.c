@@ -517,9 +517,13 @@ static void a_family_does_not_take_the_ports_of_the_other(void **state)
 	assert_true(destroyed(four));
 	assert_int_equal(CALL(cm_bind, cm_bind, .id = both, .addr = any6), EADDRINUSE);
 	assert_int_equal(CALL(cm_bind, cm_bind, .id = both, .addr = addr(10, 1, 20003)), 0);
-	/* no device of the id's family reaches the address */
+	/* no device of the id's family reaches the address, or has the source address */
 	assert_int_equal(CALL(cm_resolve_addr, cm_resolve, .id = six, .dst = addr(10, 2, 9)), 0);
+	assert_int_equal(CALL(cm_resolve_addr, cm_resolve, .id = six, .has_src = 1, .src = addr(10, 1, 0),
+			      .dst = addr(10, 2, 9)),
+			 0);
 	assert_true(destroyed(six));
+	assert_false(port_is_free(0, 20003)); /* it is that of `both` */
 	assert_true(destroyed(both));
 	assert_true(port_is_free(0, 20003) && port_is_free(1, 20003));
 }

@@ -59,11 +59,12 @@ static uint32_t choose(const struct cm_id *id, const struct ipc_cm_resolve *r)
 {
 	if (id->dev != CM_NO_DEV)
 		return id->dev;
+	uint32_t dev;
 	if (r->has_src != 0 && !cm_addr_is_any(&r->src))
-		return cm_addr_dev(&r->src);
-	uint32_t dev = dev_by_scope(&r->dst);
-	if (dev == UINT32_MAX)
+		dev = cm_addr_dev(&r->src);
+	else if ((dev = dev_by_scope(&r->dst)) == UINT32_MAX)
 		dev = dev_by_route(r->dst.ip);
+	/* the id has its port in these families only */
 	return dev != UINT32_MAX && (id->families & cm_family_of(dev)) == 0 ? UINT32_MAX : dev;
 }
 
@@ -74,6 +75,8 @@ static uint32_t choose(const struct cm_id *id, const struct ipc_cm_resolve *r)
  */
 static bool settle(struct cm_id *id, uint32_t dev, uint16_t port)
 {
+	if ((id->families & cm_family_of(dev)) == 0)
+		return false; /* choose() names no such device: the port in that family is not the id's */
 	if (id->has_port) {
 		if (id->dev == CM_NO_DEV)
 			cm_port_narrow(dev, id->families, id->local.port);
