@@ -193,12 +193,15 @@ bool client_pds_leave(struct client *c)
 	}
 	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;)
 		rn_list_each(const struct client_pd, g, &p->guests, guest)
-			if (g->c != c)
+			if (g->c != c && !g->left)
 				return false;
 	for (uint32_t h = 0; (mr = table_next(&c->mr, &h)) != NULL;)
 		if (wanted(mr->pd))
 			return false;
-	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;)
+	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;) {
+		rn_list_each(struct client_pd, g, &p->guests, guest)
+			client_pd_return(g); /* of clients that have ended, which may wait for this one in turn */
 		client_pd_return(p);
+	}
 	return true;
 }
