@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -194,6 +195,34 @@ static void listener_that_finds_its_port_in_use_ends_no_other_listener(void **st
 	assert_int_equal(listener(CMD_UNLISTEN, 0, ~(1u << 1), port), CONN_OK);
 	assert_null(ks_listener(1, port));
 	close(other);
+}
+
+/* Unaccepted, the connection would keep its listener readable, and the progress thread busy. */
+static void a_connection_for_which_there_is_no_descriptor_is_closed(void **state)
+{
+	const struct ks_listener how = { .lport = free_port(), .backlog = 16, .policy = conn_policy(rnicd.port[0]) };
+	const uint64_t before = rnicd.port[0]->stats[0].rx_unanswered;
+	struct rlimit was, none;
+	char c;
+
+	(void)state;
+	assert_int_equal(ks_listen(&how), CONN_OK);
+	const int at = ks_listener(0, how.lport)->src.fd;
+	const int fd = dial(how.lport);
+	assert_true(readable(at, PATIENCE));
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	const int unused = dup(fd);
+	close(unused);
+	none = (struct rlimit){ .rlim_cur = (rlim_t)unused, .rlim_max = was.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_true(ks_poll());
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_false(readable(at, 0));
+	assert_true(readable(fd, PATIENCE));
+	assert_true(recv(fd, &c, 1, MSG_DONTWAIT) <= 0 && errno != EAGAIN);
+	assert_int_equal(rnicd.port[0]->stats[0].rx_unanswered, before + 1);
+	close(fd);
+	ks_unlisten(0, how.lport);
 }
 
 /* ---- ports that are held for the connection manager ---- */
@@ -498,6 +527,7 @@ int main(void)
 		cmocka_unit_test(guest_that_makes_room_may_have_input),
 		cmocka_unit_test(listener_ends_on_its_own_devices_only),
 		cmocka_unit_test(listener_that_finds_its_port_in_use_ends_no_other_listener),
+		cmocka_unit_test(a_connection_for_which_there_is_no_descriptor_is_closed),
 		cmocka_unit_test(a_listener_takes_over_the_socket_that_holds_its_port),
 		cmocka_unit_test(a_port_that_is_given_back_on_one_device_stays_held_on_the_others),
 		cmocka_unit_test(two_interfaces_with_one_address_do_not_keep_a_port_from_each_other),

@@ -270,8 +270,11 @@ void ks_accept(struct ks_listener *l)
 {
 	for (uint32_t i = 0; i < CONNS_AT_ONCE && ks_space(); i++) {
 		struct ks_src src = { .kind = KS_CONN, .fd = -1 };
-		if (!ks.net->accept(&l->src, &src))
+		if (!ks.net->accept(&l->src, &src)) {
+			if (errno == EMFILE || errno == ENFILE)
+				closed_for_room(l);
 			return;
+		}
 		if ((l->flags & RC_KEEP_RECV) != 0)
 			ks_guest(src.fd, l);
 		else

@@ -92,6 +92,30 @@ static int kernel_connected(const struct ks_src *s)
 	return getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &err, &len) != 0 ? errno : err;
 }
 
+/*
+ * A descriptor that is given up when the process has no other: a connection that is accepted with it can be closed.
+ * Unaccepted it would keep its listener readable. -1: none.
+ */
+static int spare = -1;
+
+static void spare_open(void)
+{
+	if (spare < 0)
+		spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* Closes the connection that waits longest. */
+static void refuse(const struct ks_src *l)
+{
+	if (spare < 0)
+		return;
+	close(spare);
+	spare = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (spare >= 0)
+		close(spare);
+	spare = -1;
+}
+
 static bool kernel_listen(struct ks_src *s, const struct conn_addr *at, const struct ks_listening *how)
 {
 	const bool has_port = s->fd >= 0;
@@ -106,8 +130,10 @@ static bool kernel_listen(struct ks_src *s, const struct conn_addr *at, const st
 	kernel_tos(s, how->tos); /* the listener's connections inherit the TOS */
 	if (!has_port && !bound(s, at))
 		return false;
-	if (listen(s->fd, (int)how->backlog) == 0)
+	if (listen(s->fd, (int)how->backlog) == 0) {
+		spare_open();
 		return true;
+	}
 	int err = errno;
 	kernel_close(s);
 	errno = err;
@@ -117,8 +143,17 @@ static bool kernel_listen(struct ks_src *s, const struct conn_addr *at, const st
 static bool kernel_accept(const struct ks_src *l, struct ks_src *s)
 {
 	s->fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	at_once(s);
-	return s->fd >= 0;
+	if (s->fd >= 0) {
+		at_once(s);
+		return true;
+	}
+	const int err = errno;
+	if (err == EMFILE || err == ENFILE) {
+		refuse(l);
+		spare_open();
+	}
+	errno = err;
+	return false;
 }
 
 static int option_of(int fd, int which)

@@ -67,7 +67,7 @@ struct ks_net {
 	int (*connected)(const struct ks_src *s);
 	/* Listens on *s, if it has a socket of open(), or else on a new socket. On failure *s has no socket. */
 	bool (*listen)(struct ks_src *s, const struct conn_addr *at, const struct ks_listening *how);
-	/* Accepts one connection of listener l. */
+	/* Accepts one connection of listener l. EMFILE or ENFILE: there is no descriptor; a connection was closed. */
 	bool (*accept)(const struct ks_src *l, struct ks_src *s);
 	/*
 	 * Duplicates fd, a descriptor of the program, into *s, for the same socket. 0, or an errno with a sentence in
