@@ -7,7 +7,7 @@ import wire_rd
 from rd_scene import COUNTER, QKEY, REM_ACCESS, SLOTS, counters, customer, device, scene, text
 from rig import helper, until
 from rules import rule
-from wire import ADDR, WRITE, tagged, untagged
+from wire import ADDR, READ_RESP, WRITE, tagged, untagged
 from wire_rd import F_COOKIE, REFUSED, SEGMENT, SEGS, TAKEN, Pair, decode_carried
 from wire_world import daemon
 
@@ -119,7 +119,10 @@ def a_queue_pair_that_there_is_not_refuses(x):
 @scene()
 def a_wrong_key_is_refused_with_its_segment(x):
     c = x.refused(Pair(x.d, 0x4343, x.qpn, QKEY + 1), x.attack(), term=(0x01, 0x02))
-    assert c.run != 0 and c.taken == 0, c
+    assert (c.run, c.taken) == (0, 0), ("a stranger has got a pair", c)
+    answer = tagged(READ_RESP, 0x77, 0x4000, b"x" * 8)
+    c = x.refused(Pair(x.d, 0x4344, x.qpn, QKEY + 1), answer, term=(0x01, 0x02))
+    assert (c.run, c.taken) == (0, 0), ("an answer to nothing has got a pair", c)
     x.works()
 
 
