@@ -51,6 +51,8 @@ def main():
     results.append(('without a version only the functions of libc that librnic replaces are exported', sorted(unversioned(sys.argv[1]) ^ HOOKS)))
     dyn = subprocess.run(['readelf', '-d', sys.argv[1]], check=True, capture_output=True, text=True).stdout
     results.append(('the soname is private', [] if 'soname: [librnic.so.0]' in dyn else ['soname']))
+    stays = re.search(r'FLAGS_1\).*NODELETE', dyn)
+    results.append(('it stays loaded, as its threads and handlers do', [] if stays else ['dlclose']))
     needed = re.findall(r'NEEDED.*\[(.*)\]', dyn)
     results.append(('only libc is needed', sorted(set(needed) - {'libc.so.6', 'ld-linux-x86-64.so.2', 'ld-linux-aarch64.so.1'})
                     if 'asan' not in dyn else []))
