@@ -339,7 +339,7 @@ struct qp_ctx {
 	struct qp_fx fx[QP_FX_MAX];
 	uint32_t notify_room;      /* how many more QP_FX_CQ_NOTIFY the caller takes; UINT32_MAX: any number */
 	struct rn_list dirty_cq;   /* struct qp_cq_ring, by link: CQs to publish */
-	struct rn_list waiting_cq; /* struct qp_cq_ring, by wait: notifications that wait for room, the oldest first */
+	struct rn_list waiting_cq; /* struct qp_cq, by wait[]: notifications that wait for room, the oldest first */
 	struct qp *dirty_qp[QP_DIRTY_MAX];
 	struct rn_list flushing; /* QPs in ERR with more to flush in a later portion, by flush_link */
 	uint64_t flush_turn;     /* `now` of the turn of which the next two count work requests that were flushed ... */

@@ -59,8 +59,9 @@ static void notify(struct qp_ctx *ctx, struct qp_cq *cq, bool due)
 {
 	struct qp_cq_ring *r = &cq->ring[ctx->worker];
 
-	rn_list_remove(&ctx->waiting_cq, &r->wait);
-	r->solicited = false;
+	if (rn_unlikely(r->waits))
+		rn_list_remove(&ctx->waiting_cq, &cq->wait[ctx->worker]);
+	r->waits = r->solicited = false;
 	if (!due || __atomic_exchange_n(&cq->shm->armed, QP_CQ_UNARMED, __ATOMIC_ACQ_REL) == QP_CQ_UNARMED)
 		return;
 	qp_fx_add(ctx, QP_FX_CQ_NOTIFY, cq->owner);
@@ -86,25 +87,24 @@ void qp_cq_publish(struct qp_ctx *ctx, struct qp_cq *cq)
 	rn_list_remove(&ctx->dirty_cq, &r->link);
 	if (rn_likely(!due || (ctx->n_fx < QP_FX_MAX && ctx->notify_room > 0)))
 		notify(ctx, cq, due);
-	else if (!rn_link_linked(&r->wait)) /* the CQ stays armed: nothing but the effect wakes the client */
-		rn_list_push_back(&ctx->waiting_cq, &r->wait);
+	else if (!r->waits) { /* the CQ stays armed: nothing but the effect wakes the client */
+		r->waits = true;
+		rn_list_push_back(&ctx->waiting_cq, &cq->wait[ctx->worker]);
+	}
 }
 
 void qp_cq_told(struct qp_ctx *ctx, struct qp_cq *cq)
 {
 	struct qp_cq_ring *r = &cq->ring[ctx->worker];
 
-	if (rn_link_linked(&r->wait))
+	if (r->waits)
 		notify(ctx, cq, is_due(cq, r));
 }
 
 void qp_cq_notify_waiting(struct qp_ctx *ctx)
 {
-	struct qp_cq_ring *r;
-
-	while (ctx->n_fx < QP_FX_MAX && ctx->notify_room > 0 &&
-	       (r = rn_list_first(&ctx->waiting_cq, struct qp_cq_ring, wait)) != NULL)
-		qp_cq_told(ctx, rn_container_of(r - ctx->worker, struct qp_cq, ring[0]));
+	while (ctx->n_fx < QP_FX_MAX && ctx->notify_room > 0 && !rn_list_empty(&ctx->waiting_cq))
+		qp_cq_told(ctx, rn_container_of(ctx->waiting_cq.first - ctx->worker, struct qp_cq, wait[0]));
 }
 
 enum spsc_verdict qp_cq_rings(const struct qp_cq_attr *a, struct spsc_prod ring[QP_MAX_WORKERS])
@@ -138,6 +138,9 @@ void qp_cq_change(struct qp_ctx *ctx, struct qp_cq *cq, const struct spsc_prod r
 
 void qp_cq_leave(struct qp_ctx *ctx, struct qp_cq *cq)
 {
-	rn_list_remove(&ctx->dirty_cq, &cq->ring[ctx->worker].link);
-	rn_list_remove(&ctx->waiting_cq, &cq->ring[ctx->worker].wait);
+	struct qp_cq_ring *r = &cq->ring[ctx->worker];
+
+	rn_list_remove(&ctx->dirty_cq, &r->link);
+	rn_list_remove(&ctx->waiting_cq, &cq->wait[ctx->worker]);
+	r->waits = false;
 }

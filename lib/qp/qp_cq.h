@@ -22,8 +22,8 @@ struct qp_cq_ring {
 	struct spsc_prod prod RN_ALIGNED(RN_CACHE_LINE);
 	uint32_t pending;    /* entries written and not yet published */
 	bool solicited;      /* an entry that is pending, or that the client is not notified of yet, is solicited */
+	bool waits;          /* a notification waits for room: qp_cq.wait is in a list */
 	struct rn_link link; /* in the worker's list of CQs to publish */
-	struct rn_link wait; /* in the worker's list of CQs with a notification for which there is no room */
 };
 
 struct qp_cq {
@@ -33,6 +33,7 @@ struct qp_cq {
 	uint32_t error; /* atomic, any worker sets it: 1 from then on */
 	bool wide;      /* the entries are struct qp_cqe_wide */
 	struct qp_cq_ring ring[QP_MAX_WORKERS];
+	struct rn_link wait[QP_MAX_WORKERS]; /* in each worker's list of notifications that wait for room */
 };
 
 struct qp_cq_attr {

@@ -197,6 +197,29 @@ static void listener_that_finds_its_port_in_use_ends_no_other_listener(void **st
 	close(other);
 }
 
+static void an_address_that_has_gone_stops_no_listener_at_the_others(void **state)
+{
+	struct rnicd_port_cfg *gone = &rnicd.cfg.port[1];
+	const struct pkt_addr was = gone->ip;
+	const uint16_t port = free_port();
+
+	(void)state;
+	gone->ip = pkt_addr_ip4(0xc0000201); /* 192.0.2.1, of documentation (RFC 5737) */
+	assert_int_equal(listener(CMD_LISTEN, 0, 0, port), CONN_OK);
+	assert_non_null(ks_listener(0, port));
+	assert_null(ks_listener(1, port));
+	assert_non_null(ks_listener(2, port));
+	assert_int_equal(listener(CMD_UNLISTEN, 0, 0, port), CONN_OK);
+	assert_int_equal(listener(CMD_LISTEN, 0, ~(1u << 1), port), CONN_NO_ROUTE);
+	for (uint32_t devs = 3; devs < 8; devs++) {
+		const uint16_t held = ks_hold(devs);
+		assert_int_not_equal(held, 0);
+		ks_hold_end(devs, held);
+	}
+	assert_int_equal(ks_hold(1u << 1), 0);
+	gone->ip = was;
+}
+
 /* Unaccepted, the connection would keep its listener readable, and the progress thread busy. */
 static void a_connection_for_which_there_is_no_descriptor_is_closed(void **state)
 {
@@ -527,6 +550,7 @@ int main(void)
 		cmocka_unit_test(guest_that_makes_room_may_have_input),
 		cmocka_unit_test(listener_ends_on_its_own_devices_only),
 		cmocka_unit_test(listener_that_finds_its_port_in_use_ends_no_other_listener),
+		cmocka_unit_test(an_address_that_has_gone_stops_no_listener_at_the_others),
 		cmocka_unit_test(a_connection_for_which_there_is_no_descriptor_is_closed),
 		cmocka_unit_test(a_listener_takes_over_the_socket_that_holds_its_port),
 		cmocka_unit_test(a_port_that_is_given_back_on_one_device_stays_held_on_the_others),

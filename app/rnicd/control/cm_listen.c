@@ -26,16 +26,23 @@ static void undone(struct cmd *cmd)
 {
 	struct op *o = rn_container_of(cmd, struct op, cmd);
 	struct client *c = o->id->c;
-	bool in_use = false;
+	bool in_use = false, gone = false;
 
-	for (uint32_t i = 0; i < rnicd.n_workers; i++)
+	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
 		in_use |= cmd->listen.verdict[i] == CONN_IN_USE;
+		gone |= cmd->listen.verdict[i] == CONN_NO_ROUTE;
+	}
 	owner_del(&o->id->owner);
 	user_give(c->user, USER_LISTENERS, 0, devs(o));
 	cm_requests_end(o->id); /* workers that could listen may have got requests already */
 	if (client_back(c))
-		client_error(c, in_use ? EADDRINUSE : ENOMEM,
-			     in_use ? "port %u is in use" : "port %u: the workers' tables of listeners are full",
+		client_error(c,
+			     in_use ? EADDRINUSE
+			     : gone ? EADDRNOTAVAIL
+				    : ENOMEM,
+			     in_use ? "port %u is in use"
+			     : gone ? "port %u: this host no longer has the device's address"
+				    : "port %u: the workers' tables of listeners are full",
 			     cmd->listen.lport);
 	free(o);
 }

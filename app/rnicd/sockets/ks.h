@@ -219,6 +219,9 @@ static inline uint64_t ks_conn_due(const struct ks_conn *c)
 struct ks_listener *ks_listener(uint32_t port, uint16_t lport);
 
 /* ---- ks_held.c ---- */
+
+/* After a bind() that failed: the host no longer has the device's address, or its interface. */
+bool ks_addr_has_gone(void);
 /*
  * Control thread: chooses a port that is free on each of the devices (bit mask, not 0), and holds the port there.
  * Returns the port. 0 and errno: EADDRINUSE if no port is free.

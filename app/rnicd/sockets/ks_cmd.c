@@ -99,9 +99,11 @@ static void unlisten(const struct cmd_listen *c, uint32_t last)
 			ks_unlisten(d, c->lport);
 }
 
+/* Of several devices, those are left out whose address the host no longer has. */
 static void listen_on(struct cmd_listen *c)
 {
 	enum conn_verdict *v = &c->verdict[0];
+	bool listens = false;
 
 	*v = CONN_OK;
 	for (uint32_t d = c->first; d < c->last; d++) {
@@ -117,11 +119,14 @@ static void listen_on(struct cmd_listen *c)
 		if (c->rev != 0)
 			l.policy.rev = c->rev;
 		*v = ks_listen(&l);
-		if (*v != CONN_OK) {
+		if (*v != CONN_OK && *v != CONN_NO_ROUTE) {
 			unlisten(c, d);
 			return;
 		}
+		listens |= *v == CONN_OK;
 	}
+	if (listens)
+		*v = CONN_OK;
 }
 
 /*

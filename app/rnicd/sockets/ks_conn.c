@@ -212,7 +212,9 @@ enum conn_verdict ks_listen(const struct ks_listener *from)
 					  .tos = l->tos };
 	(void)ks_held(&l->src, l->port, l->lport);
 	if (!ks.net->listen(&l->src, &at, &how)) {
-		enum conn_verdict v = errno == EADDRINUSE || errno == EACCES ? CONN_IN_USE : CONN_FULL;
+		enum conn_verdict v = errno == EADDRINUSE || errno == EACCES ? CONN_IN_USE
+				      : ks_addr_has_gone()                   ? CONN_NO_ROUTE
+									     : CONN_FULL;
 		free(l);
 		return v;
 	}

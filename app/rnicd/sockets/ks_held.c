@@ -21,6 +21,8 @@ struct held {
 
 static struct rn_list all;
 
+bool ks_addr_has_gone(void) { return errno == EADDRNOTAVAIL || errno == ENODEV; }
+
 /* Holds the port on the device. 0: any port. Returns the port; 0 and errno. */
 static uint16_t hold_on(uint32_t dev, uint16_t port)
 {
@@ -54,6 +56,7 @@ static uint32_t distinct(uint32_t devs)
 	return devs;
 }
 
+/* Of several devices, those are left out whose address the host no longer has. */
 uint16_t ks_hold(uint32_t devs)
 {
 	devs = distinct(devs);
@@ -65,14 +68,20 @@ uint16_t ks_hold(uint32_t devs)
 		for (; port != 0 && left != 0; left &= left - 1)
 			if (hold_on((uint32_t)__builtin_ctz(left), port) == 0)
 				break;
-		if (port == 0 || left == 0)
+		if (port != 0 && left == 0)
 			return port;
+		const uint32_t failed = port == 0 ? chooser : (uint32_t)__builtin_ctz(left);
 		const int err = errno;
 		ks_hold_end(devs, port);
 		errno = err;
-		if (err != EADDRINUSE)
+		if (ks_addr_has_gone() && (devs & (devs - 1)) != 0) {
+			devs &= ~(UINT32_C(1) << failed);
+			chooser = (uint32_t)__builtin_ctz(devs);
+		} else if (port != 0 && err == EADDRINUSE) {
+			chooser = failed; /* it knows which ports are free there */
+		} else {
 			return 0;
-		chooser = (uint32_t)__builtin_ctz(left); /* it knows which ports are free there */
+		}
 	}
 	return 0;
 }
