@@ -36,7 +36,6 @@
 #define QP_SEG_SLICES  6u  /* payload slices of one segment sent; a segment with more is made shorter */
 #define QP_SEG_HDR_MAX 96u /* a segment's header, and payload that is copied behind the header */
 #define QP_ULPDU_IOV   40u /* slices of one segment received */
-#define QP_MSG_MAX     UINT32_C(0x80000000) /* bytes of one message */
 
 enum qp_wr_done {
 	QP_WR_UNDER_WAY = 0,

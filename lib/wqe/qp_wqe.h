@@ -17,9 +17,10 @@
 
 #define QP_SLOT_SIZE  64
 #define QP_CQE_SIZE   32
-#define QP_CQE_WIDE   64  /* with the sender's address behind it */
-#define QP_MAX_SGE    30  /* SGEs of a work request, send or receive */
-#define QP_MAX_INLINE 480 /* inline bytes of a work request */
+#define QP_CQE_WIDE   64                   /* with the sender's address behind it */
+#define QP_MAX_SGE    30                   /* SGEs of a work request, send or receive */
+#define QP_MAX_INLINE 480                  /* inline bytes of a work request */
+#define QP_MSG_MAX    UINT32_C(0x80000000) /* bytes of one message */
 
 /*
  * Operation of a send WQE. SOLICITED in flags turns Send into Send with Solicited Event (RFC 5040, 5.1). Operations

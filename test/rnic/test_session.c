@@ -317,6 +317,7 @@ static void devices(void **state)
 	assert_int_equal(ibv_query_port(c, 1, &p), 0);
 	assert_int_equal(p.state, IBV_PORT_ACTIVE);
 	assert_int_equal(p.active_mtu, IBV_MTU_1024);
+	assert_int_equal(p.max_msg_sz, UINT32_C(1) << 31); /* a longer message ends the connection */
 	assert_int_equal(p.link_layer, IBV_LINK_LAYER_ETHERNET);
 	assert_int_equal(ibv_query_port(c, 2, &p), EINVAL);
 	assert_int_equal(ibv_query_gid(c, 1, 0, &gid), 0);

@@ -167,7 +167,7 @@ int rnic_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *a
 	a.active_mtu = mtu_of(info.ud_mtu != 0 ? info.ud_mtu : info.mtu);
 	a.gid_tbl_len = RNIC_GIDS;
 	a.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
-	a.max_msg_sz = UINT32_MAX;
+	a.max_msg_sz = QP_MSG_MAX;
 	a.pkey_tbl_len = 1;
 	a.link_layer = IBV_LINK_LAYER_ETHERNET;
 	if (info.efa) {
