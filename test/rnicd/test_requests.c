@@ -79,6 +79,7 @@ static void devices_tell_of_themselves(void **state)
 	assert_true(m.dev_info.mtu == 1500 && m.dev_info.prefix_len == 120 && m.dev_info.up == 1);
 	assert_true(m.dev_info.max_cqe >= 262144 && m.dev_info.max_sge >= 16 && m.dev_info.max_inline >= 64);
 	assert_int_equal(m.dev_info.max_qp, 3);
+	assert_int_equal(m.dev_info.max_mr_size, 1 << 20);
 	REFUSED(FC_CALL(&c, &m, IPC_QUERY_DEV, query_dev, .dev = 2), ENODEV, "there is no device 2: this rnicd has 2");
 }
 

@@ -85,7 +85,7 @@ void dev_info(uint32_t index, struct ipc_dev_info *d)
 		.max_sge = QP_MAX_SGE,
 		.max_inline = QP_MAX_INLINE,
 		.max_rd_atomic = rn_min_u32(cfg->max_ird, cfg->max_ord),
-		.max_mr_size = DEV_MAX_MR_SIZE,
+		.max_mr_size = rn_min_u64(DEV_MAX_MR_SIZE, rnicd.cfg.quota_memory),
 		.roce = rnicd_adapter(cfg),
 		.efa = cfg->personality == RNICD_EFA,
 		.rnr_waits = rnicd_rnr_waits(cfg),
