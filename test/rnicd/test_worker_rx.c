@@ -312,6 +312,7 @@ static void flood_of_notifications_leaves_room_for_frames(void **state)
 					      .cqe = 4 };
 		assert_int_equal(qp_cq_init(&cq[i], &a), SPSC_OK);
 		cq[i].shm->armed = QP_CQ_ARM_ANY;
+		cq[i].ring[0].pending = 1;
 		rn_list_push_back(&worker.tcp.rc.qp.dirty_cq, &cq[i].ring[0].link);
 	}
 	port_cfg.ud_port = 4793;
