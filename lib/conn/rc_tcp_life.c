@@ -79,7 +79,7 @@ void rc_tcp_timer(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 
 	if (rc_get_state(&c->rc) == RC_FREE)
 		return;
-	tcpl_set_patience(&c->tcp, c->rc.m.qp != NULL ? c->rc.m.qp->silence_ns : 0); /* the client may change it */
+	tcpl_set_patience(&c->tcp, rc_silence(&c->rc));
 	tcpl_timer(&c->tcp, ctx->rc.qp.now, &ev);
 	rc_set_mss(&c->rc, tcpl_emss(&c->tcp));
 	if (ev.bits & TCPL_EV_TIMEOUT)

@@ -477,6 +477,9 @@ struct rc_ctx {
 uint64_t rc_ctx_size(const struct rc_cfg *cfg);
 RN_NODISCARD enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *mem, uint64_t size);
 
+/* How long the peer may leave bytes without an answer, ns; 0: the adapter decides. The client may change it. */
+static inline uint64_t rc_silence(const struct rc *c) { return c->m.qp != NULL ? c->m.qp->silence_ns : 0; }
+
 static inline uint8_t rc_tenant(const struct rc *c) { return c->m.qp != NULL ? c->m.qp->tenant : c->out.tenant; }
 
 /* Whether a copy is free for an FPDU that cannot go without one: the last quarter is for these. */

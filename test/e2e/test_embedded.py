@@ -467,6 +467,34 @@ def wildcards_of_both_families():
 
 
 @case
+def a_host_that_does_not_answer_is_unreachable():
+    with nets.two_hosts(A, B) as hosts:
+        p = in_netns(hosts[1], RNICRUN, "--embedded", "rping", "-c", "-a", "10.77.0.99", "-C", "1")
+        assert p.wait() != 0 and "RDMA_CM_EVENT_UNREACHABLE, error -110" in p.stdout() + p.stderr(), p.tail()
+
+
+@case
+def a_silent_peer_is_waited_for_as_long_as_the_program_says():
+    """ib_read_bw asks for 2 s. The kernel alone would wait for a quarter of an hour."""
+    need("ss")
+    argv = ["ib_read_bw", "-F", "-s", "4096", "-n", "100000000", "-p", "18590"]
+    with nets.two_hosts(A, B) as (there, here):
+        s = in_netns(there, RNICRUN, "--embedded", *argv, "-d", "rnic-v0")
+        try:
+            until(listens(there, 18590), s.tail)
+            p = in_netns(here, RNICRUN, "--embedded", *argv, "-d", "rnic-v1", A)
+            try:
+                sockets = lambda: nets.sh("ip", "netns", "exec", here, "ss", "-tinH").stdout
+                until(lambda: re.search(r"bytes_received:\d{7}", sockets()), p.tail)
+                nets.sh("ip", "-n", there, "addr", "del", f"{A}/24", "dev", "v0")
+                assert p.wait() != 0 and "Failed status 12" in p.stdout() + p.stderr(), p.tail()
+            finally:
+                p.stop(signal.SIGKILL)
+        finally:
+            s.stop(signal.SIGKILL)
+
+
+@case
 def a_listener_is_in_the_kernels_list():
     """rnicrun --ss refers to it."""
     need("ss")

@@ -96,6 +96,7 @@ struct ks_conn {
 	bool fin_sent; /* this side's FIN was sent */
 	bool spoke;    /* an FPDU was sent, so the last bytes before the FIN are no set-up frame of MPA */
 	bool lost_due; /* BROKEN, but `rc` has not been told yet */
+	bool silent;   /* BROKEN, because the peer did not answer */
 	bool assisted; /* its queue pair has design assisted: rnicd computes the CRCs of its FPDUs */
 	bool sums_out; /* design assisted: rnicd was told where FPDUs begin, and fills in their CRCs */
 	bool sums_in;  /* rnicd checks the CRCs of received FPDUs */
@@ -104,6 +105,7 @@ struct ks_conn {
 	struct ks_buf *kept; /* received bytes for which the QP has no receive; the socket is not read meanwhile */
 	struct rn_timer timer;
 	uint64_t again;           /* REFUSED: time of the next connect. A FIN that waits: time of the next look */
+	uint64_t look;            /* time of the next look whether the peer is silent; 0: nothing is awaited */
 	uint32_t refused;         /* how often the peer has refused the connect so far */
 	struct ks_listener *half; /* the listener that counts the connection as half open; NULL: none */
 	struct rn_link link;
@@ -211,8 +213,9 @@ void ks_connect(struct ks_conn *c);
 static inline uint64_t ks_conn_due(const struct ks_conn *c)
 {
 	const bool waits = c->fin && !c->fin_sent && c->state == KS_OPEN && c->rest == NULL;
+	const uint64_t due = c->look != 0 ? rn_min_u64(c->look, rc_next_wake(&c->rc)) : rc_next_wake(&c->rc);
 
-	return c->state == KS_REFUSED || waits ? rn_min_u64(c->again, rc_next_wake(&c->rc)) : rc_next_wake(&c->rc);
+	return c->state == KS_REFUSED || waits ? rn_min_u64(c->again, due) : due;
 }
 
 /* The listener of this device and TCP port; NULL: there is none. */
@@ -263,8 +266,11 @@ void ks_pass_close(void);
 /* ---- ks_stream.c ---- */
 /* Notes that the socket is connected: the caller may call rc_opened or rc_in then. */
 void ks_opened(struct ks_conn *c);
-/* Gives up a broken socket. lost: c->rc is told in its next turn. */
+/* Gives up a broken socket. lost: c->rc is told in its next turn. ks_failed: a call has failed with this errno. */
 void ks_broken(struct ks_conn *c, bool lost);
+void ks_failed(struct ks_conn *c, int err);
+/* Gives up the socket if a look is due, and the peer has been silent for longer than the queue pair waits. */
+void ks_look_silent(struct ks_conn *c);
 /* Reads the socket. True: there was input. */
 bool ks_in(struct ks_conn *c);
 /* Sends c->rest, since the socket takes bytes again. */

@@ -142,7 +142,7 @@ enum conn_verdict ks_conn_take(struct handed *h, const struct conn_addr *a, stru
 static void not_connected(struct ks_conn *c, int err)
 {
 	if (err != ECONNREFUSED || (c->rc.flags & RC_KEEP_RECV) != 0 || c->refused == REFUSALS) {
-		ks_broken(c, true);
+		ks_failed(c, err);
 		return;
 	}
 	ks_watch(&c->src, 0);

@@ -10,6 +10,8 @@
 
 #include "sockets/ks.h"
 
+#define PROBES_MIN 3u /* probes of a closed window in a row without an answer: the peer may be silent */
+
 static void kernel_close(struct ks_src *s)
 {
 	if (s->fd >= 0)
@@ -220,6 +222,23 @@ static bool kernel_arrived(const struct ks_src *s)
 	return ioctl(s->fd, SIOCOUTQ, &left) != 0 || left == 0;
 }
 
+/*
+ * TCP_USER_TIMEOUT would also end connections with a peer that answers, but keeps its window closed. The last of the
+ * retransmissions in a row has doubled the time-out to tcpi_rto, so all of them have waited nearly as long before it.
+ */
+static uint64_t kernel_unanswered(const struct ks_src *s)
+{
+	struct tcp_info i = { .tcpi_state = 0 };
+	socklen_t len = sizeof(i);
+
+	if (getsockopt(s->fd, IPPROTO_TCP, TCP_INFO, &i, &len) != 0)
+		return 0;
+	const uint64_t rto = i.tcpi_rto * RN_NS_PER_US, silent = i.tcpi_last_ack_recv * RN_NS_PER_MS;
+	if (i.tcpi_retransmits > 0)
+		return rn_min_u64(silent, rto - (rto >> i.tcpi_retransmits % 64));
+	return i.tcpi_probes >= PROBES_MIN ? silent : 0;
+}
+
 static void kernel_finish(const struct ks_src *s) { shutdown(s->fd, SHUT_WR); }
 
 /*
@@ -252,6 +271,7 @@ const struct ks_net ks_net_kernel = {
 	.recv = kernel_recv,
 	.send = kernel_send,
 	.arrived = kernel_arrived,
+	.unanswered = kernel_unanswered,
 	.finish = kernel_finish,
 	.reset = kernel_reset,
 	.close = kernel_close,

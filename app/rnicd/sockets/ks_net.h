@@ -90,7 +90,9 @@ struct ks_net {
 	void (*took)(const struct ks_src *s, uint32_t n);
 	ssize_t (*send)(const struct ks_src *s, const struct iovec *iov, uint32_t n);
 	bool (*arrived)(const struct ks_src *s); /* the peer's TCP has acknowledged all bytes that were sent */
-	void (*finish)(const struct ks_src *s);  /* sends a FIN */
+	/* At least how long the peer's TCP has not answered, in ns. NULL: rnicd's TCP gives up a silent peer itself. */
+	uint64_t (*unanswered)(const struct ks_src *s);
+	void (*finish)(const struct ks_src *s); /* sends a FIN */
 	void (*reset)(const struct ks_src *s);
 	void (*close)(struct ks_src *s);
 	/*

@@ -64,6 +64,44 @@ void ks_broken(struct ks_conn *c, bool lost)
 	rc_ready_put(&ks.rc, &c->rc);
 }
 
+/* A kernel that gets no answer tells the reason if it knows one: ICMP, or ARP that failed. */
+void ks_failed(struct ks_conn *c, int err)
+{
+	c->silent = err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH || err == EHOSTDOWN ||
+		    err == ENETDOWN;
+	ks_broken(c, true);
+}
+
+/* ---- a silent peer ---- */
+
+#define LOOKS 4u /* in the time after which a silent peer counts as gone */
+
+/* Bytes were sent, so an answer is awaited. */
+static void await_answer(struct ks_conn *c)
+{
+	const uint64_t most = rc_silence(&c->rc);
+
+	if (c->look == 0 && c->state == KS_OPEN && ks.net->unanswered != NULL && most != 0)
+		c->look = ks.now + most / LOOKS;
+}
+
+void ks_look_silent(struct ks_conn *c)
+{
+	const uint64_t most = rc_silence(&c->rc);
+
+	if (c->look == 0 || ks.now < c->look)
+		return;
+	c->look = 0;
+	if (c->state != KS_OPEN || (c->rest == NULL && ks.net->arrived(&c->src)))
+		return;
+	if (most != 0 && ks.net->unanswered(&c->src) >= most) {
+		ks.net->reset(&c->src);
+		ks_failed(c, ETIMEDOUT);
+	} else {
+		await_answer(c);
+	}
+}
+
 /* ---- in ---- */
 
 static struct ks_buf *buffer(void)
@@ -170,7 +208,7 @@ bool ks_in(struct ks_conn *c)
 			rc_fin(&ks.rc, &c->rc);
 			rc_ready_put(&ks.rc, &c->rc);
 		} else {
-			ks_broken(c, true);
+			ks_failed(c, errno);
 		}
 		if (n < (ssize_t)KS_BUF)
 			break;
@@ -304,7 +342,9 @@ static void write_batch(struct ks_conn *c, struct batch *b)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			n = 0;
 	}
-	if (n < 0 || (n < (ssize_t)b->len && !keep(c, b, (uint32_t)n)))
+	if (n < 0)
+		ks_failed(c, errno);
+	else if (n < (ssize_t)b->len && !keep(c, b, (uint32_t)n))
 		ks_broken(c, true);
 	else if (c->rest != NULL)
 		ks_interest(c);
@@ -317,6 +357,7 @@ static void send_batch(struct ks_conn *c, struct batch *b)
 		return;
 	if (c->state == KS_OPEN)
 		write_batch(c, b);
+	await_answer(c);
 	for (uint32_t i = 0; i < b->n_ref; i++) {
 		if (c->state == KS_OPEN)
 			rc_acked(&ks.rc, &c->rc, b->ref[i]);
@@ -365,7 +406,7 @@ void ks_writable(struct ks_conn *c)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n < 0) {
-		ks_broken(c, true);
+		ks_failed(c, errno);
 		return;
 	}
 	r->sent += (uint32_t)n;
@@ -410,7 +451,7 @@ bool ks_out(struct ks_conn *c)
 		return false;
 	if (c->lost_due) {
 		c->lost_due = false;
-		rc_lost(&ks.rc, &c->rc, RC_LOST_RESET);
+		rc_lost(&ks.rc, &c->rc, c->silent ? RC_LOST_TIMEOUT : RC_LOST_RESET);
 	}
 	obey(c, &b);
 	rc_turn(&ks.rc, &c->rc);

@@ -198,6 +198,7 @@ static uint32_t timers(void)
 		struct ks_conn *c = rn_container_of(t, struct ks_conn, timer);
 		if (c->state == KS_REFUSED && ks.now >= c->again)
 			ks_connect(c);
+		ks_look_silent(c);
 		rc_timer(&ks.rc, &c->rc);
 		/* The turn sends what the timer wants to be sent, or ends a connection that waited for the timer. */
 		if (rc_get_state(&c->rc) != RC_FREE)
