@@ -159,7 +159,7 @@ enum tcpl_verdict tcpl_accept_syn(struct tcpl_conn *c, uint64_t now, uint32_t is
 	tcpl_negotiate(c, now, &o);
 	c->snd_wnd = s->wnd; /* never scaled in a SYN (RFC 7323, 2.2) */
 	c->snd_wl1 = s->seq;
-	c->max_wnd = 65535;
+	c->max_wnd = s->wnd;
 	c->flags |= F_SYN_NOW;
 	c->stats.segs_in++;
 	tcpl_set_state(c, TCPL_S_SYN_RCVD);

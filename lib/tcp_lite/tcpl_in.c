@@ -161,7 +161,7 @@ static enum tcpl_verdict in_syn_sent(struct tcpl_conn *c, uint64_t now, const st
 	tcpl_negotiate(c, now, o);
 	c->snd_wnd = s->wnd;
 	c->snd_wl1 = s->seq;
-	c->max_wnd = 65535;
+	c->max_wnd = s->wnd;
 	if (!acks) { /* simultaneous open (3.5, figure 7) */
 		c->flags |= F_SYN_NOW;
 		tcpl_set_state(c, TCPL_S_SYN_RCVD);
@@ -301,6 +301,7 @@ static enum tcpl_verdict in_syn_rcvd(struct tcpl_conn *c, uint64_t now, const st
 		return v;
 	c->snd_una = bare.ack;
 	c->snd_wnd = (uint32_t)bare.wnd << c->snd_wscale;
+	c->max_wnd = rn_max_u32(c->max_wnd, c->snd_wnd);
 	c->snd_wl1 = bare.seq;
 	if (c->backoff == 0)
 		tcpl_rtt_sample(c, now - c->rto_base);

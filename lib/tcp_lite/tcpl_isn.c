@@ -90,7 +90,7 @@ enum tcpl_verdict tcpl_cookie_accept(struct tcpl_conn *c, const struct tcpl_tupl
 	c->snd_una = s->ack;
 	c->snd_wnd = (uint32_t)s->wnd << c->snd_wscale;
 	c->snd_wl1 = s->seq;
-	c->max_wnd = rn_max_u32(c->snd_wnd, 65535);
+	c->max_wnd = c->snd_wnd;
 	tcpl_established(c, now);
 	return TCPL_OK;
 }
