@@ -73,7 +73,7 @@ void qp_set(struct qp *qp, const struct qp_tune *t)
 	qp->silence_ns = t->silence_ns;
 	qp->rnr_told = t->rnr_told;
 	qp->rnr_unit_ns = t->rnr_unit_ns;
-	qp->tell_drained = t->tell_drained;
+	qp->tell_drained |= t->tell_drained;
 }
 
 void qp_set_state(struct qp *qp, enum qp_state to)
@@ -416,7 +416,7 @@ static void reset(struct qp_ctx *ctx, struct qp *qp)
 	qp_cq_publish(ctx, qp->scq); /* the QP's CQEs must all be in the ring: the client removes them */
 	qp_cq_publish(ctx, qp->rcq);
 	qp->vendor_err = 0;
-	qp->last_told = false;
+	qp->last_told = qp->tell_drained = false;
 	qp_set_state(qp, QP_S_RESET);
 }
 
@@ -431,17 +431,21 @@ enum qp_verdict qp_step(struct qp_ctx *ctx, struct qp *qp, enum qp_state to)
 		return QP_OK;
 	case QP_S_RTR:
 	case QP_S_RTS:
-		if (qp->state == QP_S_SQD && to == QP_S_RTS)
+		if (qp->state == QP_S_SQD && to == QP_S_RTS) {
+			qp->tell_drained = false;
 			qp_set_state(qp, to);
+		}
 		if (qp->state != QP_S_RTR && qp->state != QP_S_RTS && (qp->state != QP_S_INIT || to == QP_S_RTS))
 			return QP_BAD_STATE; /* IBTA, 11.2.5.2: RTS has RTR before it */
 		if (qp->state < (uint8_t)to) /* a connection may have set RTS already */
 			qp_set_state(qp, to);
 		return QP_OK;
 	case QP_S_SQD:
-		if (qp->state != QP_S_RTS)
+		if (qp->state != QP_S_RTS && qp->state != QP_S_SQD) {
+			qp->tell_drained = false;
 			return QP_BAD_STATE;
-		qp_set_state(qp, QP_S_SQD);
+		}
+		qp_set_state(qp, QP_S_SQD); /* from SQD, too: a step by which attributes change */
 		qp_look_drained(ctx, qp);
 		return QP_OK;
 	case QP_S_ERR: qp_enter_error(ctx, qp); return QP_OK;

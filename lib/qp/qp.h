@@ -154,7 +154,8 @@ struct qp_tune {
 	uint64_t silence_ns;  /* RC: time until a silent peer counts as gone; 0: the carrier decides */
 	uint8_t rnr_told;     /* RD: RNR retries of our message at the peer, plus 1; 0: the peer decides */
 	uint64_t rnr_unit_ns; /* RD: length of one RNR wait of the peer's message here */
-	bool tell_drained;    /* raise QP_EVENT_SQ_DRAINED in SQD, once no begun send work is under way */
+	/* Raise QP_EVENT_SQ_DRAINED in SQD, once no begun send work is under way. False: as asked before. */
+	bool tell_drained;
 };
 
 /*

@@ -66,7 +66,7 @@ enum qp_verdict rc_modify(struct rc_ctx *ctx, struct qp *qp, enum qp_state to)
 			rc_doorbell(ctx, qp);
 		return v;
 	case QP_S_SQD:
-		if (qp->state != QP_S_RTS || !ending(qp))
+		if (qp->state != QP_S_RTS || !ending(qp)) /* SQD again, while the connection ends, changes nothing */
 			break;
 		rc_disconnect(ctx, rc_of(qp));
 		qp_look_drained(&ctx->qp, qp);

@@ -414,6 +414,28 @@ static bool the_end_of_draining_is_told_if_asked_for(void)
 	return both_end(&p);
 }
 
+/* SQD exists for such changes. The end of draining that was asked for is told nevertheless. */
+static bool attributes_change_while_the_send_queue_drains(void)
+{
+	struct ibv_qp_attr sqd = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_SQD, .qp_access_flags = IBV_ACCESS_REMOTE_READ };
+	struct ibv_sge sge = { (uintptr_t)cli.buf, BUF_LEN, cli.mr->lkey };
+	struct ibv_send_wr rd = { .wr_id = 6, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ }, *bad;
+	struct ibv_async_event ev;
+	struct both p;
+
+	rd.wr.rdma.remote_addr = (uintptr_t)srv.buf;
+	rd.wr.rdma.rkey = srv.mr->rkey;
+	CHECK(both_new(&p, &cli, &srv) && both_up(&p) && carries(&cli, p.a, &srv, p.b));
+	CHECK(ibv_post_send(p.a, &rd, &bad) == 0);
+	CHECK(ibv_modify_qp(p.a, &sqd, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0);
+	CHECK(ibv_modify_qp(p.a, &a, IBV_QP_ACCESS_FLAGS) == 0);
+	CHECK(ibv_modify_qp(p.a, &a, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS) == 0 && state_of(p.a) == IBV_QPS_SQD);
+	CHECK(async(cli.verbs, IBV_EVENT_SQ_DRAINED, &ev) && ev.element.qp == p.a);
+	CHECK(to_state(p.a, IBV_QPS_SQD) && no_async(cli.verbs) && to_state(p.a, IBV_QPS_RTS));
+	return wc_is(&cli, 6, IBV_WC_SUCCESS) && both_end(&p);
+}
+
 static bool steps_that_cannot_be_are_refused(void)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR, .dest_qp_num = 5, .path_mtu = IBV_MTU_1024 };
@@ -555,6 +577,7 @@ int main(int argc, char **argv)
 		CASE(a_send_to_nobody_fails_in_the_end),
 		CASE(sqd_holds_sends_back),
 		CASE(the_end_of_draining_is_told_if_asked_for),
+		CASE(attributes_change_while_the_send_queue_drains),
 		CASE(steps_that_cannot_be_are_refused),
 		CASE(a_qp_may_be_its_own_peer),
 		CASE(many_at_once),

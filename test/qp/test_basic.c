@@ -193,6 +193,43 @@ static void orderly_end(void **state)
 	rig_free(r);
 }
 
+/* SQD exists so that attributes may change. The end of draining that was asked for is told nevertheless, once. */
+static void attributes_change_in_sqd(void **state)
+{
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.accept_flags = cfg.connect_flags = RC_KEEP_RECV;
+	struct rig *r = up(&cfg);
+	struct rc_ctx *ctx = &r->n[0].ctx.rc;
+	struct qp *qp = &r->n[0].q[0].qp;
+	struct qp_sge s = rig_sge(&r->n[0], 0, 100);
+	const struct rig_wr w = { .wr_id = 1,
+				  .op = QP_WR_READ,
+				  .flags = QP_WF_SIGNALED,
+				  .sge = &s,
+				  .num_sge = 1,
+				  .raddr = RIG_IOVA(1),
+				  .rkey = r->n[1].rkey };
+
+	rig_post(&r->n[0], 0, &w);
+	rig_turn(r, 0);
+	qp_set(qp, &(struct qp_tune){ .access = QP_ACC_ALL, .tell_drained = true });
+	assert_int_equal(rc_modify(ctx, qp, QP_S_SQD), QP_OK);
+	qp_set(qp, &(struct qp_tune){ .access = QP_ACC_REMOTE_READ });
+	assert_int_equal(rc_modify(ctx, qp, QP_S_SQD), QP_OK);
+	assert_int_equal(rig_fx_count(r, 0, QP_FX_QP_EVENT), 0);
+	rig_run(r, RN_NS_PER_S);
+	assert_int_equal(rig_fx_count(r, 0, QP_FX_QP_EVENT), 1);
+	assert_int_equal(rig_fx(r, 0, QP_FX_QP_EVENT)->code, QP_EVENT_SQ_DRAINED);
+	assert_int_equal(rc_modify(ctx, qp, QP_S_RTS), QP_OK);
+	assert_int_equal(rc_modify(ctx, qp, QP_S_SQD), QP_OK); /* not asked for this time */
+	rig_run(r, RN_NS_PER_S);
+	assert_int_equal(rig_fx_count(r, 0, QP_FX_QP_EVENT), 1);
+	rig_free(r);
+}
+
 /*
  * A turn is long when many connections send. An acknowledgement that waited for the end of the turn would keep the
  * peer's work requests open.
@@ -274,11 +311,9 @@ static void touched_bytes_are_counted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(set_up_tells_both_sides),
-		cmocka_unit_test(lengths),
-		cmocka_unit_test(every_combination),
-		cmocka_unit_test(orderly_end),
-		cmocka_unit_test(answers_go_before_what_is_posted),
+		cmocka_unit_test(set_up_tells_both_sides),   cmocka_unit_test(lengths),
+		cmocka_unit_test(every_combination),         cmocka_unit_test(orderly_end),
+		cmocka_unit_test(attributes_change_in_sqd),  cmocka_unit_test(answers_go_before_what_is_posted),
 		cmocka_unit_test(touched_bytes_are_counted),
 	};
 
