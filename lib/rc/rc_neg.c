@@ -16,6 +16,24 @@ void rc_neg_send(struct rc *c)
 	rc_ask(c, RC_TODO_SEND);
 }
 
+#define RTR_REPLIES 4u /* the time for an RTR: this many times the time for a Reply, as its segments may be lost */
+
+/*
+ * Only this timer notices an initiator that is silent after the Reply. An initiator that has agreed to send an RTR
+ * sends it at once. Other initiators with a connection manager may wait for ever.
+ */
+static void wait_for_first(const struct rc_ctx *ctx, struct rc *c)
+{
+	const uint64_t wait = ctx->cfg.reply_ns;
+
+	if (wait == RN_NEVER)
+		return;
+	if (c->flags & RC_KEEP_RECV)
+		c->deadline = ctx->qp.now + wait;
+	else if (c->agreed.rtr != MPA_RTR_NONE)
+		c->deadline = ctx->qp.now + RTR_REPLIES * wait;
+}
+
 /* Full Operation begins in both directions; c->agreed holds. */
 void rc_neg_operational(struct rc_ctx *ctx, struct rc *c)
 {
@@ -35,9 +53,8 @@ void rc_neg_operational(struct rc_ctx *ctx, struct rc *c)
 	c->nudges = 0;
 	if (!c->passive)
 		c->deadline = ctx->qp.now + RC_NUDGE_FIRST_NS;
-	else if (c->flags & RC_KEEP_RECV)
-		c->deadline = ctx->qp.now +
-			      ctx->cfg.reply_ns; /* without a CM, only this timer notices a silent initiator */
+	else
+		wait_for_first(ctx, c);
 	if (c->m.qp != NULL)
 		qp_set_state(c->m.qp, QP_S_RTS);
 	rc_setup_done(ctx, c);

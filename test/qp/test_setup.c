@@ -159,6 +159,30 @@ static void rejected(void **state)
 	close_bench();
 }
 
+/* A program that waits for ESTABLISHED is told when the initiator falls silent instead of sending its RTR. */
+static void an_rtr_that_never_comes_ends_the_set_up(void **state)
+{
+	const struct mpa_policy p = { .rev = 2, .crc = true, .p2p = true, .rtr = MPA_RTR_WRITE, .ird = 4, .ord = 4 };
+	struct rig_cfg cfg;
+	struct mpa_out o;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.raw[0] = true;
+	struct rig *r = rig_new(&cfg);
+	rig_raw_connect(r, 0);
+	assert_int_equal(mpa_neg_request(&p, NULL, 0, &o), MPA_NEG_OK);
+	rig_raw_send(r, 0, o.buf, o.len);
+	rig_run(r, RN_NS_PER_S);
+	assert_true(r->n[0].raw->rx_len > 0);
+	assert_int_equal(rc_get_state(&r->n[1].conn[0].rc), RC_WAIT_FIRST);
+	rig_run(r, 60 * RN_NS_PER_S);
+	assert_int_equal(rig_fx_count(r, 1, QP_FX_ESTABLISHED), 0);
+	assert_int_equal(rig_fx_count(r, 1, QP_FX_CONNECT_ERROR), 1);
+	assert_int_equal(rc_get_state(&r->n[1].conn[0].rc), RC_FREE);
+	rig_free(r);
+}
+
 static void rtr_mismatch(void **state)
 {
 	struct mpa_policy p = raw_policy();
@@ -382,6 +406,7 @@ int main(void)
 		cmocka_unit_test(reply_split_and_merged),
 		cmocka_unit_test(rejected),
 		cmocka_unit_test(rtr_mismatch),
+		cmocka_unit_test(an_rtr_that_never_comes_ends_the_set_up),
 		cmocka_unit_test(responder_waits_for_the_first_fpdu),
 		cmocka_unit_test(fin_inside_an_fpdu),
 		cmocka_unit_test(terminate_in_every_state),
