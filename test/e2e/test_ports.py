@@ -254,6 +254,34 @@ def two_daemons_over_pcap():
 
 
 @case
+def frames_of_a_worker_without_a_queue_are_captured_and_counted_once():
+    """A port of the pcap driver has one queue, which is the first worker's. The second worker sends through it."""
+    def refusals():
+        n = 0
+        for port in range(5000, 5040):
+            try:
+                connect(port).close()
+            except ConnectionRefusedError:
+                n += 1
+        return n
+
+    need("ethtool")
+    with veth() as ns:
+        sh("ip", "-n", ns, "addr", "add", f"{KERNEL}/24", "dev", "v0")
+        sh("ip", "netns", "exec", ns, "ethtool", "-K", "v0", "tx", "off")
+        text = conf("pcap:rx_iface_in=v1,tx_iface=v1", "mtu = 1500\ncapture = {dir}/a.pcapng", "workers = 0,0")
+        with Daemon(text, netns=ns) as d:
+            assert In(ns).run(refusals) == 40
+            sent = stats(d)["tx_packets"]
+            d.end()
+            frames = list(wire_check.frames(os.path.join(d.dir, "a.pcapng")))
+            resets = [f[34:38] for f in frames if f[12:14] == b"\x08\x00" and f[23] == 6 and f[47] & 4]
+            mac = next(f[6:12] for f in frames if f[12:14] == b"\x08\x00" and f[47] & 4)
+            ours = sum(f[6:12] == mac for f in frames)
+            assert len(resets) == len(set(resets)) == 40 and sent == ours, (len(resets), sent, ours)
+
+
+@case
 def the_dead_peer_of_an_idle_connection_is_noticed():
     with veth() as ns:
         a, b = (conf(f"af_packet:{dev}", "keepalive = 300ms") for dev in ("v0", "v1"))

@@ -55,7 +55,7 @@ static void admit(struct port_tx *t, uint64_t now)
 			t->wake = now;
 	}
 	struct capture *cap = port_capture(rn_likely(t->port->of == NULL) ? t->port : t->port->of);
-	if (rn_likely(cap == NULL)) {
+	if (rn_likely(cap == NULL || t->through != NULL)) { /* the queue's owner captures the frames */
 		t->ready += n;
 		return;
 	}
@@ -93,6 +93,7 @@ static uint32_t give(struct port_tx *t, struct rte_mbuf **m, uint32_t n)
 		sent = rte_ring_mp_enqueue_burst(t->through, (void *const *)m, n, NULL);
 		if (sent != 0)
 			bell_ring(t->queue);
+		return sent; /* the queue's owner counts the frames */
 	}
 	for (uint32_t i = 0; i < sent; i++)
 		bytes += lens[i];
