@@ -314,9 +314,10 @@ void stream_iwarp_input(struct rnicd_worker *w, struct stream *s, struct rte_mbu
 	const enum tcpl_state is = tcpl_get_state(&s->qc.tcp);
 	if (rn_unlikely(is == TCPL_S_TIME_WAIT) && !rn_link_linked(&s->time_wait))
 		stream_time_wait(w, s);
-	if (rn_unlikely(was == TCPL_S_TIME_WAIT && is == TCPL_S_CLOSED) &&
+	if (rn_unlikely(is == TCPL_S_CLOSED) && (was == TCPL_S_TIME_WAIT || was == TCPL_S_CLOSED) &&
 	    (seg.flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) == TCPL_SYN) {
-		rte_pktmbuf_refcnt_update(m, 1); /* TCPL_NEW_SYN: a listener may answer the SYN in the next turn */
+		/* TCPL_NEW_SYN: a listener may answer in the next turn. In this one the SYN may come by once more. */
+		rte_pktmbuf_refcnt_update(m, 1);
 		conn_again(w, s->way.port, m);
 	}
 }
