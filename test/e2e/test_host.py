@@ -10,6 +10,7 @@ import socket
 import struct
 import sys
 
+import wire
 from nets import KERNEL, OURS, In, conf, netns, ping, sh, veth, wait_for, wait_said
 from rig import RNICRUN, TESTPMD, Daemon, Skip, case, main, need, until
 from shark import fields
@@ -194,6 +195,65 @@ def a_sum_at_a_wrong_place_is_refused():
         In(ns).run(send)
         until(lambda: stats(d)["rx_bad"] == before + 3, d.tail)
         assert ping(ns, "-c", "1").returncode == 0
+
+
+class Stranger:
+    """A host at the kernel's end of the veth pair, of which the kernel knows nothing."""
+
+    IP, MAC = "10.79.0.77", b"\2\0\0\0\0\x77"
+
+    def __init__(self):
+        self.f = wire.Frames("v0")
+        self.arp(1, b"\xff" * 6, OURS)
+        self.mac = self.f.get(lambda f: f[12:14] == b"\x08\x06" and f[21] == 2)[22:28]
+
+    def arp(self, op, mac, ip):
+        here, there = socket.inet_aton(self.IP), socket.inet_aton(ip)
+        said = struct.pack("!HHHBBH6s4s6s4s", 0x806, 1, 0x800, 6, 4, op, self.MAC, here, mac, there)
+        self.f.put(mac + self.MAC + said)
+
+    def send(self, sport, **more):
+        self.f.put(wire.tcp_frame(self.mac, self.MAC, self.IP, OURS, sport, 18600, **more))
+
+    def answers(self, sport):
+        """For Frames.get(): whether the frame is a SYN-ACK. Answers ARP requests meanwhile."""
+        def match(f):
+            if f[12:14] == b"\x08\x06" and f[21] == 1 and f[38:42] == socket.inet_aton(self.IP):
+                self.arp(2, self.mac, OURS)
+            return f[12:14] == b"\x08\x00" and f[23] == 6 and f[36:38] == struct.pack("!H", sport) and f[47] == 0x12
+        return match
+
+    def leave_a_hole(self, sport, n):
+        """Connects, and sends n segments of 60,000 bytes behind a missing byte."""
+        self.send(sport, seq=999, options=b"\x02\x04\x05\xb4\x01\x03\x03\x07")
+        f = self.f.get(self.answers(sport))
+        ack = struct.unpack_from("!I", f, 38)[0] + 1
+        for i in range(n):
+            self.send(sport, seq=1001 + 60000 * i, ack=ack, flags=0x10, data=bytes(60000))
+
+
+@case
+def strangers_do_not_take_all_large_buffers():
+    """Connections that are never set up hold large segments behind a hole. Others' large segments are received."""
+    def strangers():
+        s = Stranger()
+        for sport in range(20000, 20024):
+            s.leave_a_hole(sport, 16)
+
+    with veth(65000) as ns:
+        sh("ip", "-n", ns, "addr", "add", f"{KERNEL}/24", "dev", "v0")
+        with Daemon(conf("host:v1", "mtu = 1500"), netns=ns) as d:
+            d.run(TESTPMD, "-s", "-a", OURS).wait_line("listening")
+            In(ns).run(strangers)
+            until(lambda: stats(d)["no_buffer"] > 0, d.tail)
+            before = stats(d)
+            s = ours(d, *python(SERVE, OURS, 0, 1), netns=ns)
+            kernels(d, *python(SEND, OURS, port_of(s), 3, 2_000_000), netns=ns).ok()
+            s.ok()
+            after = stats(d)
+            assert after["no_buffer"] == before["no_buffer"], (before, after)
+            n = after["rx_packets"] - before["rx_packets"]
+            assert after["rx_bytes"] - before["rx_bytes"] > 3000 * n, "the segments were not large"
 
 
 @case

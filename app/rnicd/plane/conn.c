@@ -5,6 +5,7 @@
 #include "base/rn_seq.h"
 #include "border/expect.h"
 #include "plane/frame.h"
+#include "plane/port_host.h"
 #include "plane/worker_int.h"
 
 #define BACKLOG_DEFAULT 64u
@@ -479,17 +480,12 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 	return false;
 }
 
-/*
- * Whether TCP may keep the packet and acknowledge its bytes: ahead of a hole, and while a message waits for a receive.
- * After that the program that has sent the bytes may change them, so a frame that refers to them must be copied.
- */
-static bool must_own(const struct rte_mbuf *m, const struct flow *f, const struct tcpl_seg *seg)
+/* Whether TCP may keep the packet and acknowledge its bytes: ahead of a hole, or as a message waits for a receive. */
+static inline bool is_kept(const struct flow *f, const struct tcpl_seg *seg)
 {
 	const struct rc_tcp *qc = f != NULL ? &rn_container_of(f, struct conn, flow)->qc : NULL;
 
-	if (rn_likely(qc != NULL && qc->rc.rnr.state == RC_RNR_NONE && rn_seq_le(seg->seq, qc->tcp.rcv_nxt)))
-		return false;
-	return txseg_is_reference(m);
+	return rn_unlikely(qc == NULL || qc->rc.rnr.state != RC_RNR_NONE || rn_seq_gt(seg->seq, qc->tcp.rcv_nxt));
 }
 
 /* Gives a frame that TCP keeps bytes of its own, if it refers to a client's memory. False: no buffer. */
@@ -541,7 +537,13 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 	if (rn_likely(f != NULL))
 		way_came(&rn_container_of(f, struct conn, flow)->way, m);
 	if (p->payload_len != 0) {
-		const bool own = must_own(m, f, &seg);
+		const bool keep = is_kept(f, &seg);
+		if (keep && port_host_scarce(m)) { /* TCP treats the segment as lost */
+			port->stats[w->index].no_buffer++;
+			return m;
+		}
+		/* the program that has sent acknowledged bytes may change them, so a frame must not refer to them */
+		const bool own = keep && txseg_is_reference(m);
 		if (rn_unlikely(own || m->nb_segs > WORKER_MAX_IOV)) {
 			/* slice() may replace the frame by a copy: the pointer to the options must follow */
 			memcpy(opt, p->tcp_opt, p->tcp_opt_len);

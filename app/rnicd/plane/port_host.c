@@ -24,7 +24,8 @@
 #define TX_BURST       64u
 #define TX_IOV         1024u  /* the kernel's limit for one message */
 #define LARGE_ROOM     65024u /* bytes of a large buffer; with one small buffer in front it holds any frame */
-#define LARGE_EACH     256u   /* large buffers for each queue */
+#define LARGE_SIZE     (LARGE_ROOM + RTE_PKTMBUF_HEADROOM)
+#define LARGE_EACH     256u /* large buffers for each queue */
 #define AUX_ROOM       CMSG_SPACE(sizeof(struct tpacket_auxdata))
 
 /* A frame lands in a small buffer, and the rest of a longer frame in a large buffer behind. */
@@ -105,7 +106,7 @@ static bool fan_out(struct port_host *h)
 
 static struct port_host *make_host(struct rnicd_port *port)
 {
-	const uint32_t n = rnicd.cfg.n_workers, one = LARGE_ROOM + RTE_PKTMBUF_HEADROOM;
+	const uint32_t n = rnicd.cfg.n_workers, one = LARGE_SIZE;
 	const uint64_t fit = rnicd_free_memory() / 4 / rnicd.cfg.n_ports / one;
 	struct port_host *h = rte_zmalloc("host", sizeof(*h) + n * sizeof(h->queue[0]), RN_CACHE_LINE);
 	char name[RTE_MEMPOOL_NAMESIZE];
@@ -295,6 +296,14 @@ uint32_t port_host_rx(struct rnicd_port *port, uint16_t queue, struct rte_mbuf *
 	}
 	q->todo = rn_max_u32(q->todo, (uint32_t)got);
 	return k;
+}
+
+bool port_host_scarce(const struct rte_mbuf *m)
+{
+	const struct rte_mbuf *rest = m->next;
+
+	return rn_unlikely(rest != NULL) && rte_pktmbuf_data_room_size(rest->pool) == LARGE_SIZE &&
+	       rte_mempool_avail_count(rest->pool) < rest->pool->size / 2;
 }
 
 /* ---- transmit ---- */

@@ -18,6 +18,11 @@ void port_host_close(struct rnicd_port *port);
 void port_host_free(struct rnicd_port *port);
 
 int port_host_fd(const struct rnicd_port *port, uint16_t queue);
+/*
+ * Whether the frame has a large buffer, of which more than half are in use. Such a frame is not kept: packets that are
+ * held ahead of a hole, or wait for a receive, could otherwise leave no large buffer to receive with.
+ */
+bool port_host_scarce(const struct rte_mbuf *m);
 uint32_t port_host_rx(struct rnicd_port *port, uint16_t queue, struct rte_mbuf **m, uint32_t n);
 /* Sends and counts frames. Returns how many frames were sent or lost; the others are still the caller's. */
 uint32_t port_host_tx(struct rnicd_port *port, uint16_t queue, struct rte_mbuf **m, uint32_t n);

@@ -9,6 +9,7 @@
 #include "plane/frame.h"
 #include "plane/stream.h"
 #include "plane/stream_iwarp.h"
+#include "plane/port_host.h"
 #include "plane/worker_int.h"
 
 #define MASK       (IPC_STREAM_RING - 1)
@@ -311,8 +312,8 @@ void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev 
 }
 
 /*
- * As stream_slices(), in case the frame must be kept. If the segment is ahead of a hole and the limit of kept frames is
- * reached, its bytes are dropped, and only its ACK is used.
+ * As stream_slices(), in case the frame must be kept. If the segment is ahead of a hole and the limit of kept frames,
+ * or of kept large buffers, is reached, its bytes are dropped, and only its ACK is used.
  */
 static struct rte_mbuf *may_keep(struct rnicd_worker *w, const struct stream *s, struct rte_mbuf *m,
 				 const struct pkt *p, struct tcpl_seg *seg)
@@ -322,7 +323,8 @@ static struct rte_mbuf *may_keep(struct rnicd_worker *w, const struct stream *s,
 	if (kept == NULL)
 		return NULL;
 	seg->ref = (uint64_t)(uintptr_t)&mbuf_priv(kept)->pkt;
-	if (w->streams.held >= w->tcp.cfg.hold_pkts && rn_seq_gt(seg->seq, s->qc.tcp.rcv_nxt)) {
+	if (rn_seq_gt(seg->seq, s->qc.tcp.rcv_nxt) &&
+	    (w->streams.held >= w->tcp.cfg.hold_pkts || port_host_scarce(m))) {
 		w->tcp.rc.qp.stats.hold_drops++;
 		seg->len = 0;
 		seg->flags &= (uint8_t) ~(TCPL_FIN | TCPL_PSH);

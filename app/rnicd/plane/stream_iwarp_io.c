@@ -5,7 +5,9 @@
  */
 #include "plane/stream_iwarp.h"
 
+#include "base/rn_seq.h"
 #include "plane/frame.h"
+#include "plane/port_host.h"
 #include "plane/worker_int.h"
 
 #define MASK       (IPC_STREAM_RING - 1)
@@ -302,7 +304,8 @@ void stream_iwarp_input(struct rnicd_worker *w, struct stream *s, struct rte_mbu
 	struct rte_mbuf *kept = NULL;
 
 	if (seg.len != 0) {
-		kept = stream_slices(s, m, p);
+		const bool ahead = rn_unlikely(rn_seq_gt(seg.seq, s->qc.tcp.rcv_nxt));
+		kept = ahead && port_host_scarce(m) ? NULL : stream_slices(s, m, p);
 		if (kept == NULL) {
 			s->way.tx->st->no_buffer++; /* TCP treats the segment as lost */
 			return;
