@@ -5,8 +5,8 @@
  * FPDU and all later bytes, as a TCP keeps bytes that its user does not read, and the window closes. The peer sees a
  * slow reader; its Sends are acknowledged, and so complete, before they are delivered.
  *
- * For an FPDU that came in pieces the stage is kept. Stages are counted per worker; when no more may be kept
- * (rc_cfg.rnr_stages), the message fails as without rnr_ns.
+ * For an FPDU that came in pieces the stage is kept, and for no other. Stages are counted per worker; when no more may
+ * be kept (rc_cfg.rnr_stages), the message fails as without rnr_ns.
  *
  * A word in the ring asks the client to ring a doorbell when it posts: the queue pair's for receives of its own, the
  * worker's for receives of a shared queue, which leads to rc_recvs().
@@ -66,6 +66,7 @@ bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
 		ctx->rnr_stages_of[c->m.qp->tenant]++;
 	} else {
 		mpa_rx_unread(&c->in.mpa, v);
+		rc_rx_stage_back(ctx, c); /* it may hold an FPDU of the same bytes, which has been used */
 	}
 	return true;
 }
