@@ -59,13 +59,17 @@ enum rc_state {
 };
 
 /*
- * Received bytes of a connection whose QP is not ready to receive. One writer: rc_rnr.c. In all but NONE the adapter
- * keeps received bytes, in order, behind those that wait.
+ * Received bytes of a connection whose QP is not ready to receive, or that has no memory for an FPDU in pieces. One
+ * writer: rc_rnr.c. In all but NONE the adapter keeps received bytes, in order, behind those that wait.
  */
 enum rc_rnr {
 	RC_RNR_NONE = 0, /* input is used as it comes */
-	RC_RNR_WAITS,    /* a message waits for a receive; moved on by a doorbell, rc_recvs, rnr.until or the end */
-	RC_RNR_BEHIND    /* the wait is over; the adapter brings the kept bytes, then calls rc_caught_up */
+	/*
+	 * A message waits for a receive, or an FPDU that comes in pieces for a stage; moved on by a doorbell, rc_recvs,
+	 * a stage, rnr.until or the end.
+	 */
+	RC_RNR_WAITS,
+	RC_RNR_BEHIND /* the wait is over; the adapter brings the kept bytes, then calls rc_caught_up */
 };
 
 /* Set in params.flags. */
@@ -140,13 +144,14 @@ struct rc_out {
 	struct rc_rec *due, *due_last; /* finished records, to be sent before all others */
 };
 
-/* A message that waits for a receive: rc_rnr.c. */
+/* Received bytes that wait: rc_rnr.c. */
 struct rc_wait {
 	struct qp_srq *srq;  /* the SRQ that the message waits for, in the ctx's list; NULL: none */
-	struct rn_link link; /* in that list */
+	struct rn_link link; /* in that list, or in the ctx's list of those that wait for a stage */
 	uint64_t until;      /* WAITS: when the wait ends in failure; RN_NEVER: never */
 	uint8_t state;       /* enum rc_rnr */
 	bool fin;            /* the peer's FIN follows the kept bytes */
+	bool stage;          /* WAITS: for a stage, and not for a receive */
 };
 
 /* Ordered by use. From m on, a connection that carries Writes needs three cache lines to send and four to receive. */
@@ -237,7 +242,7 @@ struct rc_bytes {
 #define RC_MAX_IOV 32 /* slices in one call at most */
 
 /*
- * The next bytes of the stream. Returns how many were used: all, unless the QP is not ready to receive (RC_RNR_WAITS).
+ * The next bytes of the stream. Returns how many were used: all, unless the connection waits (RC_RNR_WAITS).
  * The adapter then keeps the rest, as a stream keeps bytes that its user does not read, and brings them again in
  * RC_RNR_BEHIND.
  */
@@ -423,7 +428,8 @@ struct rc_cfg {
 	uint32_t wide;       /* blocks with room for `chunks`, which are used first; the others are narrow */
 	uint32_t recs;       /* FPDUs in flight, all connections */
 	uint32_t setups;     /* connections being set up at once */
-	uint32_t stages;     /* FPDUs being put together at once, MPA_STAGE_SIZE bytes each */
+	uint32_t stages;     /* FPDUs being put together at once, MPA_STAGE_SIZE bytes each; three quarters of them for
+				QPs of one tenant at most */
 	uint32_t rnr_stages; /* stages kept with FPDUs for QPs that are not ready to receive, three quarters of them
 				for QPs of one tenant at most; a message without such a stage ends its stream */
 	uint32_t copies;     /* FPDUs in flight whose bytes are kept as a copy, max_mtu each; three quarters of them for
@@ -468,8 +474,11 @@ struct rc_ctx {
 	uint32_t blk_left;            /* free blocks, the never used ones included */
 	bool fed;                     /* connections that wait for a pool are tried once between two flushes */
 	struct rc_setup *setup_free, *setup_done;
-	uint32_t setups_left; /* free set-ups, the never used ones included */
-	uint8_t *stage_free;
+	uint32_t setups_left;               /* free set-ups, the never used ones included */
+	uint32_t stages_left;               /* free stages, the never used ones included */
+	uint32_t stages_of[QP_TENANTS];     /* stages in use, of each tenant */
+	struct rn_list stages, stages_free; /* struct rc_stage: in use, and free */
+	struct rn_list stageless;           /* connections that wait for a stage */
 	struct rc_fresh rec_fresh, copy_fresh, setup_fresh, stage_fresh;
 };
 

@@ -62,7 +62,7 @@ uint64_t rc_ctx_size(const struct rc_cfg *cfg)
 	if (!rn_is_pow2(cfg->chunks) || cfg->chunks < 64 || cfg->chunks > 4096)
 		return 0;
 	return blocks_size(cfg) + cfg->recs * rec_size(cfg) + cfg->setups * line_up(sizeof(struct rc_setup)) +
-	       cfg->stages * line_up(MPA_STAGE_SIZE) + (cfg->copies + 1ull) * line_up(cfg->max_mtu);
+	       cfg->stages * line_up(rc_stage_size()) + (cfg->copies + 1ull) * line_up(cfg->max_mtu);
 }
 
 static void *carve(uint8_t **p, uint64_t size)
@@ -74,7 +74,7 @@ static void *carve(uint8_t **p, uint64_t size)
 }
 
 /* Takes an object of `size` bytes from memory that was never used. */
-static void *take_fresh(struct rc_fresh *f, uint64_t size)
+void *rc_take_fresh(struct rc_fresh *f, uint64_t size)
 {
 	if (f->n == 0)
 		return NULL;
@@ -119,7 +119,7 @@ static uint8_t *buf_get(uint8_t **list, struct rc_fresh *fresh, uint64_t size)
 	uint8_t *mem = *list;
 
 	if (mem == NULL)
-		return take_fresh(fresh, size);
+		return rc_take_fresh(fresh, size);
 	memcpy(list, mem, sizeof(*list));
 	return mem;
 }
@@ -153,12 +153,13 @@ enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *
 	ctx->rec_left = cfg->recs;
 	ctx->setups_left = cfg->setups;
 	ctx->copies_left = cfg->copies;
+	ctx->stages_left = cfg->stages;
 	ctx->rec_fresh = keep_fresh(&p, cfg->recs, rec_size(cfg));
 	ctx->setup_fresh = keep_fresh(&p, cfg->setups, sizeof(struct rc_setup));
-	ctx->stage_fresh = keep_fresh(&p, cfg->stages, MPA_STAGE_SIZE);
+	ctx->stage_fresh = keep_fresh(&p, cfg->stages, rc_stage_size());
 	ctx->copy_fresh = keep_fresh(&p, cfg->copies, cfg->max_mtu);
 	ctx->copy_once = carve(&p, cfg->max_mtu);
-	ctx->rec_free = take_fresh(&ctx->rec_fresh, rec_size(cfg));
+	ctx->rec_free = rc_take_fresh(&ctx->rec_fresh, rec_size(cfg));
 	return QP_OK;
 }
 
@@ -184,7 +185,7 @@ struct rc_rec *rc_rec_get(struct rc_ctx *ctx, uint32_t reserve)
 		rn_prefetch_write((const uint8_t *)next + RN_CACHE_LINE);
 		rn_prefetch_write((const uint8_t *)next + 2 * RN_CACHE_LINE);
 	} else {
-		ctx->rec_free = take_fresh(&ctx->rec_fresh, rec_size(&ctx->cfg));
+		ctx->rec_free = rc_take_fresh(&ctx->rec_fresh, rec_size(&ctx->cfg));
 	}
 	return r;
 }
@@ -238,7 +239,7 @@ struct rc_setup *rc_setup_get(struct rc_ctx *ctx)
 	if (s != NULL)
 		ctx->setup_free = s->next;
 	else
-		s = take_fresh(&ctx->setup_fresh, sizeof(*s));
+		s = rc_take_fresh(&ctx->setup_fresh, sizeof(*s));
 	if (s == NULL) {
 		ctx->qp.stats.no_setup++;
 		return NULL;
@@ -255,17 +256,6 @@ void rc_setup_put(struct rc_ctx *ctx, struct rc_setup *s)
 	s->next = ctx->setup_done;
 	ctx->setup_done = s;
 }
-
-uint8_t *rc_stage_get(struct rc_ctx *ctx)
-{
-	uint8_t *mem = buf_get(&ctx->stage_free, &ctx->stage_fresh, MPA_STAGE_SIZE);
-
-	if (mem == NULL)
-		ctx->qp.stats.no_stage++;
-	return mem;
-}
-
-void rc_stage_put(struct rc_ctx *ctx, uint8_t *mem) { buf_put(&ctx->stage_free, mem); }
 
 /* ---- effects ---- */
 

@@ -6,10 +6,11 @@
 #include "rc/rc.h"
 #include "iwarp/mpa_tx.h"
 
-#define RC_REF_FRAME UINT64_C(1) /* stands for the MPA frame in setup, which has no struct rc_rec */
-#define RC_CTRL_RECS 64u         /* records of a worker that are reserved for RTR, nudges and Terminates */
-#define RC_REST_MAX  32u         /* blocks that connections may keep while they are at rest */
-#define RC_OOO       64u         /* FPDUs of one connection placed ahead of their turn: a power of two */
+#define RC_REF_FRAME UINT64_C(1)        /* stands for the MPA frame in setup, which has no struct rc_rec */
+#define RC_CTRL_RECS 64u                /* records of a worker that are reserved for RTR, nudges and Terminates */
+#define RC_REST_MAX  32u                /* blocks that connections may keep while they are at rest */
+#define RC_STAGE_NS  (10 * RN_NS_PER_S) /* for an FPDU that comes in pieces, while another one waits for its stage */
+#define RC_OOO       64u                /* FPDUs of one connection placed ahead of their turn: a power of two */
 
 _Static_assert(QP_SEG_HDR_MAX <= MPA_TX_HDR_MAX, "a segment's header lies in its record");
 _Static_assert(MPA_VIEW_IOV <= QP_ULPDU_IOV, "a view has no more slices than the engine takes");
@@ -97,6 +98,7 @@ static inline bool rc_streaming(const struct rc *c)
 }
 
 /* rc_ctx.c */
+void *rc_take_fresh(struct rc_fresh *f, uint64_t size);
 struct qp_fx *rc_fx_conn(struct rc_ctx *ctx, enum qp_fx_type type, struct rc *c);
 struct rc_rec *rc_rec_get(struct rc_ctx *ctx, uint32_t reserve);
 void rc_rec_put(struct rc_ctx *ctx, struct rc_rec *r);
@@ -104,9 +106,7 @@ struct rc_block *rc_block_get(struct rc_ctx *ctx);
 void rc_block_put(struct rc_ctx *ctx, struct rc_block *b);
 struct rc_setup *rc_setup_get(struct rc_ctx *ctx);
 void rc_setup_put(struct rc_ctx *ctx, struct rc_setup *s); /* the set-up is free after the next rc_drained */
-uint8_t *rc_stage_get(struct rc_ctx *ctx);
-void rc_stage_put(struct rc_ctx *ctx, uint8_t *mem);
-uint8_t *rc_copy_get(struct rc_ctx *ctx, uint8_t tenant); /* a copy must be free */
+uint8_t *rc_copy_get(struct rc_ctx *ctx, uint8_t tenant);  /* a copy must be free */
 void rc_starve(struct rc_ctx *ctx, struct rc *c, enum rc_want want);
 void rc_unlist(struct rc_ctx *ctx, struct rc *c);
 
@@ -118,15 +118,24 @@ bool rc_tx_ask(struct rc_ctx *ctx, struct rc *c);
 
 /* rc_rx.c */
 void rc_rx_fpdu(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v);
-void rc_rx_stage_back(struct rc_ctx *ctx, struct rc *c);
 void rc_rx_first(struct rc_ctx *ctx, struct rc *c);
 
 /* rc_rnr.c */
 RN_COLD bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v);
 void rc_rnr_bound(const struct rc_ctx *ctx, struct rc *c);
+void rc_rnr_wait_stage(struct rc_ctx *ctx, struct rc *c);
 
 /* rc_ooo.c */
 bool rc_ooo_placed(struct rc *c, const struct ddp_hdr *h, const struct mpa_view *v);
+
+/* rc_stage.c */
+uint32_t rc_stage_size(void);
+/* The next FPDU needs a stage. False: the connection waits for one, or is reset since it has waited too long. */
+bool rc_stage_get(struct rc_ctx *ctx, struct rc *c);
+/* Gives the stage back if nothing lies in it; otherwise the time counts for the FPDU that lies in it now. */
+void rc_stage_look(struct rc_ctx *ctx, struct rc *c);
+/* Gives the stage back, whatever lies in it. */
+void rc_stage_put(struct rc_ctx *ctx, struct rc *c);
 
 /* rc_term.c */
 /* The segment that the Terminate names after the sequence has failed. v: the current segment, or NULL. */

@@ -108,7 +108,7 @@ void rc_setup_done(struct rc_ctx *ctx, struct rc *c)
 }
 
 /*
- * The message no longer waits for a receive, or the QP leaves the connection: the next turn works off the bytes that
+ * The connection no longer waits for a receive or a stage, or the QP leaves it: the next turn works off the bytes that
  * the adapter has kept.
  */
 void rc_rnr_stop(struct rc_ctx *ctx, struct rc *c)
@@ -116,8 +116,9 @@ void rc_rnr_stop(struct rc_ctx *ctx, struct rc *c)
 	if (rn_likely(c->rnr.state != RC_RNR_WAITS))
 		return;
 	c->rnr.state = RC_RNR_BEHIND;
-	qp_recv_over(&ctx->qp, c->m.qp, c->rnr.srq);
-	rn_list_remove(&ctx->rnr, &c->rnr.link);
+	if (!c->rnr.stage)
+		qp_recv_over(&ctx->qp, c->m.qp, c->rnr.srq);
+	rn_list_remove(c->rnr.stage ? &ctx->stageless : &ctx->rnr, &c->rnr.link);
 	c->rnr.srq = NULL;
 	rc_ready_put(ctx, c);
 }
@@ -353,9 +354,7 @@ void rc_closed(struct rc_ctx *ctx, struct rc *c)
 {
 	rc_end(ctx, c, QP_FX_CONNECT_ERROR, rc_is_up(c));
 	drop_due(ctx, c);
-	if (c->in.mpa.stage != NULL)
-		rc_stage_put(ctx, c->in.mpa.stage);
-	c->in.mpa.stage = NULL;
+	rc_stage_put(ctx, c);
 	if (c->setup != NULL)
 		rc_setup_put(ctx, c->setup);
 	c->setup = NULL;

@@ -47,6 +47,7 @@ bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
 		return false;
 	}
 	c->rnr.state = RC_RNR_WAITS;
+	c->rnr.stage = false;
 	qp_recv_waits(&ctx->qp, c->m.qp);
 	c->rnr.srq = c->m.qp->srq;
 	if (c->rnr.srq != NULL)
@@ -66,9 +67,21 @@ bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
 		ctx->rnr_stages_of[c->m.qp->tenant]++;
 	} else {
 		mpa_rx_unread(&c->in.mpa, v);
-		rc_rx_stage_back(ctx, c); /* it may hold an FPDU of the same bytes, which has been used */
+		rc_stage_look(ctx, c); /* it may hold an FPDU of the same bytes, which has been used */
 	}
 	return true;
+}
+
+/* The bytes that follow are kept until the connection has a stage for them. */
+void rc_rnr_wait_stage(struct rc_ctx *ctx, struct rc *c)
+{
+	c->rnr.state = RC_RNR_WAITS;
+	c->rnr.stage = true;
+	rn_list_push_back(&ctx->stageless, &c->rnr.link);
+	if (c->rnr.until == RN_NEVER) {
+		c->rnr.until = ctx->qp.now + RC_STAGE_NS;
+		rc_rnr_bound(ctx, c);
+	}
 }
 
 /* Brings the kept FPDU in the stage again (if `use`); it may have to wait again. */
@@ -92,7 +105,7 @@ static void late(struct rc_ctx *ctx, struct rc *c, bool use)
 	ctx->qp.stats.fpdus_in++;
 	rc_rx_fpdu(ctx, c, &v);
 	if (c->rnr.state != RC_RNR_WAITS)
-		rc_rx_stage_back(ctx, c);
+		rc_stage_look(ctx, c);
 }
 
 void rc_rnr_look(struct rc_ctx *ctx, struct rc *c, bool closed)
@@ -100,7 +113,7 @@ void rc_rnr_look(struct rc_ctx *ctx, struct rc *c, bool closed)
 	bool there = rc_streaming(c) && c->m.qp != NULL && !closed;
 
 	if (c->rnr.state == RC_RNR_WAITS) {
-		if (there && ctx->qp.now < c->rnr.until && !qp_rq_any(c->m.qp))
+		if (there && ctx->qp.now < c->rnr.until && (c->rnr.stage || !qp_rq_any(c->m.qp)))
 			return;
 		rc_rnr_stop(ctx, c);
 		there = rc_streaming(c) && c->m.qp != NULL && !closed;

@@ -98,26 +98,6 @@ static void rx_empty(struct rc_ctx *ctx, struct rc *c, const struct input *b, ui
 	llp_error(ctx, c, mpa_rx_err(MPA_RX_EMPTY));
 }
 
-void rc_rx_stage_back(struct rc_ctx *ctx, struct rc *c)
-{
-	uint8_t *mem = c->in.mpa.stage != NULL ? mpa_rx_take_stage(&c->in.mpa) : NULL;
-
-	if (mem != NULL)
-		rc_stage_put(ctx, mem);
-}
-
-static bool stage_give(struct rc_ctx *ctx, struct rc *c)
-{
-	uint8_t *mem = rc_stage_get(ctx);
-
-	if (mem == NULL)
-		return false;
-	if (mpa_rx_give_stage(&c->in.mpa, mem, MPA_STAGE_SIZE))
-		return true;
-	rc_stage_put(ctx, mem);
-	return false;
-}
-
 /* The CRC of an FPDU that has not come from this process, or in pieces: summed in the stage as they were copied. */
 static bool crc_good(struct rc_ctx *ctx, const struct mpa_view *v)
 {
@@ -152,15 +132,12 @@ static inline void deframe(struct rc_ctx *ctx, struct rc *c, const struct input 
 				rx_empty(ctx, c, b, v.pos);
 			break;
 		case MPA_RX_MORE:
-			if (mpa_rx_idle(&c->in.mpa))
-				rc_rx_stage_back(ctx, c);
+			if (rn_unlikely(c->in.mpa.stage != NULL))
+				rc_stage_look(ctx, c);
 			return;
 		case MPA_RX_NEED_STAGE:
-			/* The bytes are acknowledged already: without memory to keep them the stream cannot go on. */
-			if (!stage_give(ctx, c)) {
-				rc_reset(ctx, c);
+			if (!rc_stage_get(ctx, c))
 				return;
-			}
 			break;
 		case MPA_RX_BAD_MARKER:
 		case MPA_RX_TOO_SHORT:

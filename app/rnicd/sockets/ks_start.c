@@ -209,7 +209,8 @@ static bool memory(void)
 
 	rc_cfg_default(&cfg, 0, KS_MTU_MAX, rnicd.cfg.flows);
 	cfg.recs = RECS;
-	cfg.stages = cfg.blocks; /* each connection may have received a part of an FPDU */
+	/* each connection may have received a part of an FPDU, and three quarters are for one tenant at most */
+	cfg.stages = cfg.blocks + (cfg.blocks + 1) / 2;
 	cfg.rnr_stages = RNR_STAGES;
 	ks.rc_size = rc_ctx_size(&cfg);
 	/* Pages that no connection uses stay untouched, so they take no memory. */

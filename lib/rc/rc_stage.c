@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Stages: the memory in which FPDUs that come in pieces are put together. A worker has a fixed number, and three
+ * quarters of them are for QPs of one tenant at most.
+ *
+ * A connection that gets none waits as for a receive (rc_rnr.c): the adapter keeps the bytes, and the window closes. A
+ * stage that comes back goes to the connection that has waited longest. A peer may take RC_STAGE_NS for the rest of an
+ * FPDU that it has begun. Later its connection is reset as soon as another one needs the stage.
+ */
+#include "rc/rc_int.h"
+
+struct rc_stage {
+	struct rn_link link; /* in the ctx's list of stages in use, in the order of `since`; or of free ones */
+	struct rc *c;        /* the connection that holds it */
+	uint64_t since;      /* when the FPDU in it began */
+	uint32_t start;      /* that FPDU's offset in Full Operation */
+	uint8_t tenant;      /* in whose share the stage counts */
+	_Alignas(RN_CACHE_LINE) uint8_t mem[MPA_STAGE_SIZE];
+};
+
+uint32_t rc_stage_size(void) { return sizeof(struct rc_stage); }
+
+/* Whether the tenant has all stages that it may have. */
+static bool used_up(const struct rc_ctx *ctx, uint8_t tenant)
+{
+	const uint32_t all = ctx->cfg.stages;
+
+	return ctx->stages_of[tenant] >= all - all / 4;
+}
+
+static bool room(const struct rc_ctx *ctx, uint8_t tenant) { return ctx->stages_left > 0 && !used_up(ctx, tenant); }
+
+/* Gives the connection a stage; there is room for it. False: this would be our own bug. */
+static bool give(struct rc_ctx *ctx, struct rc *c)
+{
+	struct rc_stage *s = rn_list_pop(&ctx->stages_free, struct rc_stage, link);
+
+	if (s == NULL)
+		s = rc_take_fresh(&ctx->stage_fresh, sizeof(*s));
+	if (!mpa_rx_give_stage(&c->in.mpa, s->mem, sizeof(s->mem))) {
+		rn_list_push_front(&ctx->stages_free, &s->link);
+		return false;
+	}
+	s->c = c;
+	s->since = ctx->qp.now;
+	s->start = c->in.mpa.start;
+	s->tenant = rc_tenant(c);
+	rn_list_push_back(&ctx->stages, &s->link);
+	ctx->stages_left--;
+	ctx->stages_of[s->tenant]++;
+	c->rnr.until = RN_NEVER;
+	return true;
+}
+
+/* Gives a stage that has come back to a connection that waits. */
+static void serve(struct rc_ctx *ctx)
+{
+	rn_list_each(struct rc, c, &ctx->stageless, rnr.link) {
+		if (room(ctx, rc_tenant(c)) && give(ctx, c)) {
+			rc_rnr_stop(ctx, c);
+			return;
+		}
+	}
+}
+
+void rc_stage_put(struct rc_ctx *ctx, struct rc *c)
+{
+	if (c->in.mpa.stage == NULL)
+		return;
+	struct rc_stage *s = rn_container_of(c->in.mpa.stage, struct rc_stage, mem);
+	c->in.mpa.stage = NULL;
+	c->in.mpa.stage_size = 0;
+	rn_list_remove(&ctx->stages, &s->link);
+	rn_list_push_front(&ctx->stages_free, &s->link);
+	ctx->stages_left++;
+	ctx->stages_of[s->tenant]--;
+	serve(ctx);
+}
+
+void rc_stage_look(struct rc_ctx *ctx, struct rc *c)
+{
+	if (c->in.mpa.stage == NULL)
+		return;
+	struct rc_stage *s = rn_container_of(c->in.mpa.stage, struct rc_stage, mem);
+	if (mpa_rx_idle(&c->in.mpa)) {
+		rc_stage_put(ctx, c);
+	} else if (s->start != c->in.mpa.start) {
+		s->start = c->in.mpa.start;
+		s->since = ctx->qp.now;
+		rn_list_remove(&ctx->stages, &s->link);
+		rn_list_push_back(&ctx->stages, &s->link);
+	}
+}
+
+/* A connection whose stage another one of this tenant may have: the one whose peer has stopped longest. NULL: none. */
+static struct rc *stopped(const struct rc_ctx *ctx, uint8_t tenant)
+{
+	const bool own = used_up(ctx, tenant);
+
+	rn_list_each(struct rc_stage, s, &ctx->stages, link) {
+		/* a message that waits for a receive lies in a stage of the share rc_cfg.rnr_stages */
+		if ((own && s->tenant != tenant) || s->c->rnr.state != RC_RNR_NONE)
+			continue;
+		if (!rc_streaming(s->c) || ctx->qp.now - s->since >= RC_STAGE_NS)
+			return s->c;
+	}
+	return NULL;
+}
+
+bool rc_stage_get(struct rc_ctx *ctx, struct rc *c)
+{
+	const uint8_t tenant = rc_tenant(c);
+	struct rc *other;
+
+	while (!room(ctx, tenant) && (other = stopped(ctx, tenant)) != NULL) {
+		if (rc_streaming(other))
+			rc_reset(ctx, other);
+		rc_stage_put(ctx, other);
+	}
+	if (room(ctx, tenant)) {
+		if (give(ctx, c))
+			return true;
+		rc_reset(ctx, c);
+		return false;
+	}
+	ctx->qp.stats.no_stage++;
+	if (ctx->qp.now < c->rnr.until)
+		rc_rnr_wait_stage(ctx, c);
+	else
+		rc_reset(ctx, c); /* others have used all stages, each of them for a short time */
+	return false;
+}
