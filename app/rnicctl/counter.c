@@ -57,7 +57,7 @@ const struct counter counters[] = {
 	GROWS(STACK, "bad_rings", "rings", "impossible queue indices written by clients"),
 	GROWS(STACK, "cq_overruns", "queues", "completion queues that had no room for a completion"),
 	GROWS(STACK, "no_block", "times", "a connection waited because all working memory was in use"),
-	GROWS(STACK, "no_rec", "times", "a connection waited because all FPDU records were in use"),
+	GROWS(STACK, "no_rec", "times", "a connection waited because all FPDU records for it were in use"),
 	GROWS(STACK, "no_setup", "times", "a connection was not set up because all set-up memory was in use"),
 	GROWS(STACK, "no_stage", "times",
 	      "an FPDU in several TCP segments waited because all memory to assemble such FPDUs was in use"),

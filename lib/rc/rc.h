@@ -140,7 +140,7 @@ struct rc_out {
 	uint8_t todo;                  /* enum rc_todo_bit */
 	bool rtr_due;                  /* initiator, p2p: the RTR must be sent first */
 	bool term;                     /* a Terminate has been sent; there is only one */
-	uint8_t tenant;                /* the tenant of the QP that has left */
+	uint8_t tenant;                /* of the QP, also when that has left */
 	struct rc_rec *due, *due_last; /* finished records, to be sent before all others */
 };
 
@@ -426,7 +426,7 @@ struct rc_cfg {
 	uint32_t max_mtu;    /* largest MTU of the devices served */
 	uint32_t blocks;     /* connections that can be active at once; few idle ones keep their block */
 	uint32_t wide;       /* blocks with room for `chunks`, which are used first; the others are narrow */
-	uint32_t recs;       /* FPDUs in flight, all connections */
+	uint32_t recs;       /* FPDUs in flight, all connections; three quarters of them for QPs of one tenant */
 	uint32_t setups;     /* connections being set up at once */
 	uint32_t stages;     /* FPDUs being put together at once, MPA_STAGE_SIZE bytes each; three quarters of them for
 				QPs of one tenant at most */
@@ -458,7 +458,11 @@ struct rc_ctx {
 	struct qp_ctx qp;
 	struct rn_list ready, answers;
 	struct rc_rec *rec_free;
-	uint32_t rec_left;
+	uint32_t rec_left;              /* free records, the never used ones included */
+	uint32_t rec_spare;             /* with so few left, only a connection that has none in flight gets one */
+	uint32_t rec_share;             /* with so many in use, a tenant's connections likewise */
+	uint32_t rec_most;              /* with so many in use, none of the tenant's connections gets one */
+	uint32_t recs_of[QP_TENANTS];   /* records in use, of each tenant */
 	struct rn_list rnr;             /* connections whose message waits for a receive of a shared queue */
 	uint8_t *copy_free, *copy_once; /* copy_once: of the FPDU that is being sent, when it has none of its own */
 	uint32_t copies_left;
@@ -489,7 +493,7 @@ RN_NODISCARD enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg
 /* How long the peer may leave bytes without an answer, ns; 0: the adapter decides. The client may change it. */
 static inline uint64_t rc_silence(const struct rc *c) { return c->m.qp != NULL ? c->m.qp->silence_ns : 0; }
 
-static inline uint8_t rc_tenant(const struct rc *c) { return c->m.qp != NULL ? c->m.qp->tenant : c->out.tenant; }
+static inline uint8_t rc_tenant(const struct rc *c) { return c->out.tenant; }
 
 /* Whether a copy is free for an FPDU that cannot go without one: the last quarter is for these. */
 static inline bool rc_copy_left(const struct rc_ctx *ctx, const struct rc *c)

@@ -4,7 +4,8 @@
 
 #define COPIES_MAX   1024u
 #define COPIES_BYTES (2u << 20)
-#define COPIES_AWAIT 4u /* connections that are tried in a turn while copies are free */
+#define COPIES_AWAIT 4u  /* connections that are tried in a turn while copies are free */
+#define RECS_AWAIT   64u /* the same, while records are free */
 
 void rc_cfg_default(struct rc_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint32_t conns)
 {
@@ -150,7 +151,11 @@ enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *
 		return QP_BAD_ATTR;
 	ctx->blk_mem = carve(&p, blocks_size(cfg));
 	ctx->blk_fresh = ctx->blk_left = cfg->blocks;
+	const uint32_t recs = cfg->recs - RC_CTRL_RECS;
 	ctx->rec_left = cfg->recs;
+	ctx->rec_spare = RC_CTRL_RECS + recs / 8;
+	ctx->rec_share = recs - recs / 4;
+	ctx->rec_most = recs - recs / 8;
 	ctx->setups_left = cfg->setups;
 	ctx->copies_left = cfg->copies;
 	ctx->stages_left = cfg->stages;
@@ -165,15 +170,31 @@ enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *
 
 /* ---- pools ---- */
 
-/* Takes a record. NULL: no more than `reserve` are left. The list is empty only if no record is free. */
-struct rc_rec *rc_rec_get(struct rc_ctx *ctx, uint32_t reserve)
+/*
+ * Whether few records are left for the connection and yet it gets one: the last of them are for connections that have
+ * none in flight, since to these no acknowledgement gives a turn. So the silent peers of one tenant stop no other
+ * tenant's connections; they slow down its own.
+ */
+static RN_COLD bool rec_scarce(const struct rc_ctx *ctx, const struct rc *c, bool ctrl)
+{
+	if (ctrl)
+		return ctx->rec_left > 0;
+	return c->out.flying == 0 && ctx->rec_left > RC_CTRL_RECS && ctx->recs_of[rc_tenant(c)] < ctx->rec_most;
+}
+
+/* Takes a record. The list is empty only if no record is free. */
+struct rc_rec *rc_rec_get(struct rc_ctx *ctx, const struct rc *c, bool ctrl)
 {
 	struct rc_rec *r = ctx->rec_free;
+	const uint8_t tenant = rc_tenant(c);
 
-	if (rn_unlikely(ctx->rec_left <= reserve)) {
+	if (rn_unlikely(ctx->rec_left <= ctx->rec_spare || ctx->recs_of[tenant] >= ctx->rec_share) &&
+	    !rec_scarce(ctx, c, ctrl)) {
 		ctx->qp.stats.no_rec++;
 		return NULL;
 	}
+	r->tenant = tenant;
+	ctx->recs_of[tenant]++;
 	struct rc_rec *next = r->next;
 	ctx->rec_free = next;
 	ctx->rec_left--;
@@ -196,6 +217,7 @@ void rc_rec_put(struct rc_ctx *ctx, struct rc_rec *r)
 		copy_put(ctx, r->copy, r->tenant);
 		r->copy = NULL;
 	}
+	ctx->recs_of[r->tenant]--;
 	r->next = ctx->rec_free;
 	ctx->rec_free = r;
 	ctx->rec_left++;
@@ -329,7 +351,7 @@ static void feed_starved(struct rc_ctx *ctx)
 	struct rn_link *before = ctx->ready.first;
 
 	ctx->fed = true;
-	feed(ctx, RC_WANT_REC, recs, before);
+	feed(ctx, RC_WANT_REC, rn_min_u32(recs, RECS_AWAIT), before);
 	feed(ctx, RC_WANT_BLOCK, rc_blocks_for_senders(ctx), before);
 	feed(ctx, RC_WANT_COPY, rn_min_u32(ctx->copies_left, COPIES_AWAIT), before);
 }

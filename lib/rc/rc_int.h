@@ -25,7 +25,7 @@ struct rc_rec {
 	uint8_t *copy;        /* of the ctx: all octets as first sent; NULL: they are taken from the client's memory */
 	uint32_t wr;          /* the work request that completes when this is acknowledged, or QP_WR_NONE */
 	bool crc;             /* the FPDU carries a CRC, summed over the sent bytes at each sending */
-	uint8_t tenant;       /* that the copy counts for */
+	uint8_t tenant;       /* that it counts for, and its copy */
 	struct rn_iov few[3]; /* the slices, if they are enough */
 	struct mpa_fpdu f;
 	struct rn_iov iov[]; /* ctx->rec_iov slices, then QP_MAX_INLINE bytes for inline data */
@@ -100,7 +100,8 @@ static inline bool rc_streaming(const struct rc *c)
 /* rc_ctx.c */
 void *rc_take_fresh(struct rc_fresh *f, uint64_t size);
 struct qp_fx *rc_fx_conn(struct rc_ctx *ctx, enum qp_fx_type type, struct rc *c);
-struct rc_rec *rc_rec_get(struct rc_ctx *ctx, uint32_t reserve);
+/* ctrl: for a record that must go, the reserved ones are free too. NULL: the connection gets none now. */
+struct rc_rec *rc_rec_get(struct rc_ctx *ctx, const struct rc *c, bool ctrl);
 void rc_rec_put(struct rc_ctx *ctx, struct rc_rec *r);
 struct rc_block *rc_block_get(struct rc_ctx *ctx);
 void rc_block_put(struct rc_ctx *ctx, struct rc_block *b);

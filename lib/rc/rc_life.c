@@ -146,7 +146,6 @@ void rc_end(struct rc_ctx *ctx, struct rc *c, enum qp_fx_type what, uint8_t code
 	bool orderly = code == 0 && c->vendor_err == 0;
 
 	rc_rnr_stop(ctx, c);
-	c->out.tenant = rc_tenant(c);
 	if (qp != NULL && qp->state < QP_S_RTS) {
 		qp_detach(&ctx->qp, &c->m, QP_END_NEVER); /* the user may connect the QP again */
 	} else if (qp != NULL && (c->flags & RC_KEEP_RECV) && c->vendor_err == 0 && qp->state != QP_S_ERR) {

@@ -8,6 +8,13 @@ bool rc_neg_request(struct rc *c, const uint8_t *priv, uint32_t len)
 	return mpa_neg_request(&c->policy, priv, len, &c->setup->out) == MPA_NEG_OK;
 }
 
+/* Joins the connection to its QP, whose tenant's the connection's share of each pool is from now on. */
+static void join(struct rc *c, struct qp *qp)
+{
+	qp_attach(&c->m, qp);
+	c->out.tenant = qp->tenant;
+}
+
 /* Sends the frame in setup->out, the connection's first record. */
 void rc_neg_send(struct rc *c)
 {
@@ -197,7 +204,7 @@ enum qp_verdict rc_accept(struct rc_ctx *ctx, struct rc *c, const struct rc_acce
 		rc_ready_put(ctx, c);
 		return QP_NO_AGREEMENT;
 	}
-	qp_attach(&c->m, a->qp);
+	join(c, a->qp);
 	rc_neg_operational(ctx, c);
 	if (!c->agreed.p2p) {
 		struct qp_fx *fx = rc_fx_conn(ctx, QP_FX_ESTABLISHED, c);
@@ -227,7 +234,7 @@ enum qp_verdict rc_attach(struct rc_ctx *ctx, struct rc *c, struct qp *qp)
 {
 	if (c->state != RC_WAIT_QP || !qp_usable(qp) || (c->m.dev != NULL && qp->dev != c->m.dev))
 		return QP_BAD_STATE;
-	qp_attach(&c->m, qp);
+	join(c, qp);
 	rc_neg_operational(ctx, c);
 	rc_tell(c, RC_NEWS_UP);
 	struct qp_fx *fx = rc_fx_conn(ctx, QP_FX_ESTABLISHED, c);
@@ -291,7 +298,7 @@ enum qp_verdict rc_connect(struct rc_ctx *ctx, struct rc *c, const struct rc_par
 		return QP_BAD_PRIV;
 	}
 	if (p->qp != NULL)
-		qp_attach(&c->m, p->qp);
+		join(c, p->qp);
 	rc_tell(c, RC_NEWS_OPENING);
 	rc_to(ctx, c, RC_OPENING);
 	rc_ready_put(ctx, c);

@@ -74,7 +74,6 @@ static bool spare(const struct rc_ctx *ctx, const struct rc *c)
 static bool keep_copy(struct rc_ctx *ctx, const struct rc *c, struct rc_rec *r, bool need)
 {
 	if (r->copy == NULL && (need ? rc_copy_left(ctx, c) : spare(ctx, c))) {
-		r->tenant = rc_tenant(c);
 		r->copy = rc_copy_get(ctx, r->tenant);
 		sum(ctx, r, r->copy);
 	}

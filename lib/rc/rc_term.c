@@ -8,7 +8,7 @@ static bool send_terminate(struct rc_ctx *ctx, struct rc *c, struct iw_err e, co
 {
 	uint8_t seg[TERM_COPY];
 	uint32_t seg_len = 0;
-	struct rc_rec *r = rc_rec_get(ctx, 0);
+	struct rc_rec *r = rc_rec_get(ctx, c, true);
 
 	if (r == NULL)
 		return false;

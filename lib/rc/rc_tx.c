@@ -47,12 +47,14 @@ static uint32_t stream_len(const struct rc *c, uint32_t ulpdu_len)
 	return n + MPA_MARKER_LEN * mpa_markers_in(c->out.pos, n, c->agreed.tx_markers);
 }
 
-static struct rc_rec *rec_begin(struct rc_ctx *ctx, struct rc *c, uint32_t reserve, uint8_t **hdr)
+static struct rc_rec *rec_begin(struct rc_ctx *ctx, struct rc *c, bool ctrl, uint8_t **hdr)
 {
-	struct rc_rec *r = rc_rec_get(ctx, reserve);
+	struct rc_rec *r = rc_rec_get(ctx, c, ctrl);
 
 	if (r == NULL) {
-		rc_starve(ctx, c, RC_WANT_REC);
+		/* a connection with records in flight has its next turn when one of them is acknowledged */
+		if (ctrl || c->out.flying == 0)
+			rc_starve(ctx, c, RC_WANT_REC);
 		return NULL;
 	}
 	*hdr = rc_rec_begin(ctx, r, true);
@@ -100,7 +102,7 @@ RN_STRAIGHT uint32_t rc_pull(struct rc_ctx *ctx, struct rc *c, uint64_t *ref)
 {
 	struct rn_iov iov[QP_SEG_SLICES];
 	struct qp_seg seg = { .iov = iov };
-	struct rc_rec *r = rec_begin(ctx, c, RC_CTRL_RECS, &seg.hdr);
+	struct rc_rec *r = rec_begin(ctx, c, false, &seg.hdr);
 
 	if (r == NULL)
 		return 0;
@@ -122,7 +124,7 @@ RN_STRAIGHT uint32_t rc_pull(struct rc_ctx *ctx, struct rc *c, uint64_t *ref)
 static bool send_empty(struct rc_ctx *ctx, struct rc *c, enum mpa_rtr what)
 {
 	struct qp_seg seg = { .hdr_len = 0, .wr = QP_WR_NONE };
-	struct rc_rec *r = rec_begin(ctx, c, 0, &seg.hdr);
+	struct rc_rec *r = rec_begin(ctx, c, true, &seg.hdr);
 
 	if (r == NULL)
 		return false;

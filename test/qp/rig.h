@@ -100,8 +100,9 @@ struct rig {
 	struct rig_node n[2];
 	struct rig_pkt *heap; /* list of packets under way, ordered by time */
 	uint64_t pkts, dropped;
-	uint32_t lose; /* number of coming segments with payload that will be lost */
-	bool mirror;   /* segments come back to the node that has sent them */
+	uint32_t lose;   /* number of coming segments with payload that will be lost */
+	uint32_t silent; /* bits of flows whose segments with payload are all lost */
+	bool mirror;     /* segments come back to the node that has sent them */
 	uint64_t serial;
 	void (*tap)(struct rig *r, int from, const struct tcpl_out *o, const uint8_t *payload);
 };

@@ -59,7 +59,7 @@ static void carry(struct rig *r, int from, uint32_t flow, const struct tcpl_out 
 	r->pkts++;
 	bool lose = r->lose > 0 && o->len > 0;
 	r->lose -= lose;
-	if (lose || rn_rng_chance(&r->rng, l->loss)) {
+	if (lose || (o->len > 0 && (r->silent >> flow & 1)) || rn_rng_chance(&r->rng, l->loss)) {
 		r->dropped++;
 		return;
 	}

@@ -261,8 +261,8 @@ static struct rig *two_tenants(uint32_t rcv_space, bool cuts)
 	cfg.rcv_space = rcv_space;
 	struct rig *r = rig_new(&cfg);
 	for (uint32_t f = 0; f < 2; f++) {
-		rig_connect(r, f);
 		r->n[0].q[f].qp.tenant = (uint8_t)(f + 1);
+		rig_connect(r, f);
 		r->n[0].conn[f].tcp.stats.cuts = cuts; /* as if an ACK had shown it */
 	}
 	rig_settle(r);

@@ -277,6 +277,65 @@ static void a_slow_client_overruns_only_its_own_queue(void **state)
 }
 
 /* Memory is deregistered in the middle of a long message. */
+/* Posts n Writes of 8 bytes on the flow. */
+static void post_writes(uint32_t flow, uint32_t n)
+{
+	struct qp_sge s = rig_sge(A, 0, 8);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct rig_wr w = wr(QP_WR_WRITE, i, &s);
+		assert_true(rig_post(A, flow, &w));
+	}
+}
+
+/* Flow 3 is another tenant's. */
+static void up_with_records(uint32_t recs)
+{
+	struct rig_cfg cfg;
+
+	rig_defaults(&cfg);
+	cfg.recs = recs;
+	up_with(&cfg);
+	A->q[3].qp.tenant = 5;
+	for (uint32_t f = 1; f < RIG_FLOWS; f++)
+		rig_connect(R, f);
+}
+
+static void silent_peers_leave_records_to_other_connections(void **state)
+{
+	enum { N = 200 };
+	struct qp_cqe e;
+	uint32_t got = 0;
+
+	(void)state;
+	up_with_records(64 + 160); /* 64 are reserved */
+	R->silent = 1 << 0 | 1 << 1;
+	for (uint32_t f = 0; f < 2; f++) {
+		post_writes(f, N);
+		rig_turn(R, 0);
+	}
+	assert_true(A->ctx.rc.qp.stats.no_rec > 0);
+	assert_true(A->ctx.rc.rec_left > 64 + 160 / 8);
+	post_writes(2, N);
+	post_writes(3, N);
+	for (uint32_t i = 0; i < 100; i++) {
+		rig_run(R, RN_NS_PER_MS);
+		while (rig_poll(&A->scq_client, &e)) {
+			assert_int_equal(e.status, QP_WC_SUCCESS);
+			got++;
+		}
+	}
+	assert_int_equal(got, 2 * N);
+	R->silent = 0; /* the peers answer again, and the rest goes */
+	rig_run(R, 10 * RN_NS_PER_S);
+	while (rig_poll(&A->scq_client, &e)) {
+		assert_int_equal(e.status, QP_WC_SUCCESS);
+		got++;
+	}
+	assert_int_equal(got, 4 * N);
+	rig_free(R);
+}
+
 static void memory_goes_away_under_way(void **state)
 {
 	(void)state;
@@ -343,6 +402,7 @@ int main(void)
 		cmocka_unit_test(garbage_indices),
 		cmocka_unit_test(bad_receives),
 		cmocka_unit_test(a_slow_client_overruns_only_its_own_queue),
+		cmocka_unit_test(silent_peers_leave_records_to_other_connections),
 		cmocka_unit_test(memory_goes_away_under_way),
 		cmocka_unit_test(remote_faults_come_back),
 	};
