@@ -137,7 +137,7 @@ static void no_place(struct rd_ctx *d, struct qp *qp, const struct qp_wqe *w)
 enum next {
 	NEXT_OK,
 	NEXT_BAD,  /* the work request is malformed, so the QP cannot go on */
-	NEXT_LATER /* there is no working memory for the work request's pair */
+	NEXT_LATER /* the work request stays in the queue: for its fence, or for want of working memory for its pair */
 };
 
 /* Gives the next work request to its pair. */
@@ -150,6 +150,10 @@ static enum next route_next(struct rd_ctx *d, struct qp *qp)
 
 	if (rn_unlikely(!head_dest(qp, &to, &w)))
 		return NEXT_BAD;
+	if (rn_unlikely((w.flags & QP_WF_FENCE) && qp->reads_open > 0)) { /* of any peer */
+		side->fenced = true;
+		return NEXT_LATER;
+	}
 	struct rd_pair *p = rd_find(d, qp, to.addr, to.qpn);
 	if (p == NULL)
 		p = rd_make(d, qp, to.addr, to.qpn);
@@ -184,9 +188,10 @@ static bool stops(const struct qp *qp)
 
 void rd_route(struct rd_ctx *d, struct qp *qp)
 {
-	const struct rd_side *side = rd_side_of(qp);
+	struct rd_side *side = rd_side_of(qp);
 	enum next next = NEXT_OK;
 
+	side->fenced = false;
 	while (next != NEXT_LATER && qp->state == QP_S_RTS && !stops(qp) && !rn_slist_empty(&side->spare)) {
 		bool any = spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken;
 
@@ -201,6 +206,12 @@ void rd_route(struct rd_ctx *d, struct qp *qp)
 	}
 	if (stops(qp))
 		rd_qp_error(d, qp);
+}
+
+void rd_fence_over(struct rd_ctx *d, struct qp *qp)
+{
+	if (rn_unlikely(rd_side_of(qp)->fenced) && qp->reads_open == 0)
+		rd_route(d, qp);
 }
 
 /* ---- verbs, time, the end of a flow ---- */
@@ -220,6 +231,7 @@ static void look_first(struct rd_ctx *d, const struct qp *only)
 	rn_list_push_back(&d->waits, &k->of_waits);
 	if ((only != NULL ? qp == only : qp->srq != NULL) && qp_rq_any(qp) && rd_take_held(d, p))
 		rd_put(d, p);
+	rd_fence_over(d, qp);
 }
 
 void rd_doorbell(struct rd_ctx *d, struct qp *qp)
@@ -257,10 +269,12 @@ bool rd_look(struct rd_ctx *d)
 
 	if (k != NULL) {
 		struct rd_pair *p = k->pair;
+		struct qp *of = p->qp;
 		if (rn_unlikely(gap_stays(d, k)))
 			rd_impossible(d, p, NULL, 0);
 		else if (rd_take_held(d, p))
 			rd_put(d, p);
+		rd_fence_over(d, of);
 		return true;
 	}
 	struct qp *qp = rd_any_again(d);

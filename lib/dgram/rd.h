@@ -287,6 +287,7 @@ struct rd_side {
 	bool loose;            /* what the QP sends is unordered */
 	bool strict;           /* the first work request that fails takes the QP to ERR */
 	bool failed;           /* a work request has failed */
+	bool fenced;           /* the next work request waits for earlier Reads and Atomics of the QP to complete */
 	struct rn_slist spare; /* the free elements of `send` */
 	uint32_t waiting;      /* pairs that wait for a receive */
 	struct qp *qp;

@@ -356,11 +356,13 @@ uint32_t rd_in(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, uint8_t 
 		d->stats.bad++;
 		return 0;
 	}
+	uint32_t len = 0;
 	switch ((enum rd_kind)rx->h->kind) {
 	case RD_SEGMENT:
-	case RD_SEGMENTS: return in_segments(d, qp, rx, answer);
-	case RD_TAKEN: return in_taken(d, qp, rx, answer);
-	case RD_REFUSED: in_refused(d, qp, rx); return 0;
+	case RD_SEGMENTS: len = in_segments(d, qp, rx, answer); break;
+	case RD_TAKEN: len = in_taken(d, qp, rx, answer); break;
+	case RD_REFUSED: in_refused(d, qp, rx); break;
 	}
-	return 0;
+	rd_fence_over(d, qp);
+	return len;
 }

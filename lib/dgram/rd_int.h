@@ -60,6 +60,8 @@ struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, ui
 void rd_qp_error(struct rd_ctx *d, struct qp *qp);
 /* Gives the posted work requests to their pairs. A work request for whose destination no pair is free fails alone. */
 void rd_route(struct rd_ctx *d, struct qp *qp);
+/* Calls rd_route() if the QP's next work request waits for Reads and Atomics, and all of these have completed. */
+void rd_fence_over(struct rd_ctx *d, struct qp *qp);
 /* Ends the pair because of the engine's error p->k->m.err. seg: the segment at fault, or NULL. */
 void rd_fail(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len);
 /* Builds the Terminate for the peer, of the error and the segment that led to it. Returns the Terminate's length. */

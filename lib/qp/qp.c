@@ -256,7 +256,7 @@ void qp_flush_send(struct qp_ctx *ctx, struct qp *qp, const struct qp_send *s)
 	const struct qp_wr wr = { .wr_id = s->w.wr_id, .op = s->w.op, .slots = s->w.slots };
 
 	count_flushed(ctx, qp);
-	qp_send_cqe(ctx, qp, &wr, QP_WC_WR_FLUSH_ERR);
+	qp_taken_cqe(ctx, qp, &wr, QP_WC_WR_FLUSH_ERR);
 }
 
 void qp_flush_recv(struct qp_ctx *ctx, struct qp *qp, const struct qp_recv *r)
@@ -275,9 +275,9 @@ void qp_flush_work(struct qp_ctx *ctx, struct qp *qp, struct qp_work *k)
 			continue;
 		if (!wr->done)
 			count_flushed(ctx, qp);
-		qp_send_cqe(ctx, qp, wr,
-			    wr->done || wr->status != QP_WC_SUCCESS ? (enum qp_wc_status)wr->status
-								    : QP_WC_WR_FLUSH_ERR);
+		qp_taken_cqe(ctx, qp, wr,
+			     wr->done || wr->status != QP_WC_SUCCESS ? (enum qp_wc_status)wr->status
+								     : QP_WC_WR_FLUSH_ERR);
 	}
 	if (k->send.loaded && !k->send.started)
 		qp_flush_send(ctx, qp, &k->send);
@@ -417,6 +417,7 @@ static void reset(struct qp_ctx *ctx, struct qp *qp)
 	qp_cq_publish(ctx, qp->rcq);
 	qp->vendor_err = 0;
 	qp->last_told = qp->tell_drained = false;
+	qp->reads_open = 0;
 	qp_set_state(qp, QP_S_RESET);
 }
 

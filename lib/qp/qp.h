@@ -312,6 +312,7 @@ struct qp {
 	uint8_t rnr_told;          /* as in qp_tune */
 	uint64_t rnr_unit_ns;      /* as in qp_tune */
 	uint32_t msn;              /* messages sent */
+	uint32_t reads_open;       /* `many`: Reads and Atomics that are taken and have not completed */
 	bool midway;               /* some segments of a message are sent and some are not */
 	void *beside;              /* what the carrier keeps beside the QP; NULL: nothing */
 	bool ready;                /* on the worker's list of QPs with something to send */

@@ -11,6 +11,13 @@ static inline bool qp_op_answered(uint8_t op)
 	return (1u << op & (1u << QP_WR_READ | 1u << QP_WR_CMP_SWAP | 1u << QP_WR_FETCH_ADD)) != 0;
 }
 
+/* Completes a work request that was taken from the send queue. */
+static inline void qp_taken_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_wr *wr, enum qp_wc_status status)
+{
+	qp->reads_open -= qp->many && qp_op_answered(wr->op);
+	qp_send_cqe(ctx, qp, wr, status);
+}
+
 /* The RsvdULP word of this work request's message: an XRC initiator's shared receive queue number; else 0. */
 static inline uint32_t qp_srqn(const struct qp *qp, const struct qp_wqe *w) { return w->srqn & qp->srqn_mask; }
 

@@ -149,6 +149,7 @@ RN_STRAIGHT enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struc
 		*why = check(m, s);
 	}
 	qp->sq_taken += s->w.slots;
+	qp->reads_open += qp->many && qp_op_answered(s->w.op);
 	return rn_likely(*why == QP_WC_SUCCESS) ? QP_TAKE_OK : QP_TAKE_BAD;
 }
 
@@ -198,7 +199,7 @@ static void complete_any(struct qp_ctx *ctx, struct qp_msgs *m)
 		if (wr->done != QP_WR_DONE || wr->status != QP_WC_SUCCESS)
 			continue;
 		wr->done = QP_WR_TOLD;
-		qp_send_cqe(ctx, m->qp, wr, QP_WC_SUCCESS);
+		qp_taken_cqe(ctx, m->qp, wr, QP_WC_SUCCESS);
 	}
 	while (k->wr_head != k->wr_tail && k->wr[k->wr_head & k->wr_mask].done == QP_WR_TOLD)
 		k->wr_head++;
@@ -219,7 +220,7 @@ enum qp_pull qp_complete(struct qp_ctx *ctx, struct qp_msgs *m)
 		if (!wr->done)
 			return QP_PULL_OK;
 		k->wr_head++;
-		qp_send_cqe(ctx, qp, wr, (enum qp_wc_status)wr->status);
+		qp_taken_cqe(ctx, qp, wr, (enum qp_wc_status)wr->status);
 		if (rn_unlikely(wr->status != QP_WC_SUCCESS)) {
 			/* A fault of our own: the peer is told of a local catastrophic error (RFC 5040, 4.8). */
 			qp_event_too(ctx, qp, QP_EVENT_FATAL, 0);

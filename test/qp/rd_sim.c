@@ -371,7 +371,7 @@ uint32_t rd_post(uint32_t i, const struct rd_wr *w)
 		struct qp_wqe_dest to;
 	} slots = { .w = { .wr_id = id,
 			   .op = w->op,
-			   .flags = QP_WF_SIGNALED,
+			   .flags = QP_WF_SIGNALED | w->flags,
 			   .num_sge = 1,
 			   .slots = 2,
 			   .rkey = w->wrong ? 0x55555500 : peer->rkey },

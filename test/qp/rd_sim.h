@@ -102,8 +102,9 @@ extern uint32_t rd_sim_works;
 struct rd_wr {
 	uint8_t op, from, to;
 	uint32_t len, qkey;
-	bool wrong;  /* with a wrong remote STag */
-	bool broken; /* with a wrong local STag */
+	uint8_t flags; /* beside QP_WF_SIGNALED */
+	bool wrong;    /* with a wrong remote STag */
+	bool broken;   /* with a wrong local STag */
 };
 
 /* Runs the simulation for this time, ns. */

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reliable datagrams, in simulations (rd_sim.h): several peers of a queue pair, and the flows between two devices. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "rd_sim.h"
+
+/* Node 0 has two pairs, of the same queue pair. The next packet of node 0 never arrives, until sim.hole is false. */
+static void up_with_hole(void)
+{
+	struct rd_wr w = { .op = QP_WR_WRITE, .len = 100, .qkey = RD_QKEY };
+
+	rd_sim_up(1, PAIRS);
+	for (w.to = 0; w.to < 2; w.to++)
+		rd_post(0, &w);
+	rd_run(PATIENCE / 10);
+	rd_all_over();
+	sim.hole = true;
+	sim.hole_at = sim.node[0].tx.end;
+}
+
+/* The request of a Read or Atomic is lost, for a while or for good. What is fenced behind it begins when it is over. */
+static void a_fenced_request_waits_for_reads_of_all_peers(void **state)
+{
+	static const uint8_t reads[] = { QP_WR_READ, QP_WR_FETCH_ADD };
+
+	(void)state;
+	for (uint32_t i = 0; i < 16; i++) {
+		const struct rd_wr first = { .op = reads[i & 1], .len = 5000, .qkey = RD_QKEY };
+		const struct rd_wr free = { .op = QP_WR_WRITE, .to = 1, .len = 5000, .qkey = RD_QKEY };
+		struct rd_wr fenced = free;
+
+		fenced.flags = QP_WF_FENCE;
+		fenced.to = i < 8;
+		rd_sim_loose = i >> 1 & 1;
+		up_with_hole();
+		const uint32_t a = rd_post(0, &first), b = rd_post(0, &free), c = rd_post(0, &fenced);
+		rd_run(PATIENCE / 2);
+		assert_false(sim.node[0].ops[a].over || sim.node[0].ops[c].over);
+		assert_int_equal(rd_status(0, b), QP_WC_SUCCESS);
+		sim.faults = i & 4;
+		while (sim.faults && !sim.node[0].ops[a].over) /* until the flow is lost */
+			rd_run(RN_NS_PER_MS);
+		sim.hole = false;
+		rd_run(2 * PATIENCE);
+		rd_all_over();
+		assert_int_equal(rd_status(0, a), i & 4 ? QP_WC_RETRY_EXC_ERR : QP_WC_SUCCESS);
+		assert_int_equal(rd_status(0, c), QP_WC_SUCCESS);
+		rd_sim_down();
+	}
+	rd_sim_loose = 0;
+}
+
+/* RESET abandons a Read: nothing is fenced behind it afterwards. */
+static void a_fence_does_not_outlive_a_reset(void **state)
+{
+	const struct rd_wr read = { .op = QP_WR_READ, .len = 5000, .qkey = RD_QKEY };
+	struct rd_wr fenced = { .op = QP_WR_WRITE, .to = 1, .len = 100, .qkey = RD_QKEY, .flags = QP_WF_FENCE };
+	struct qp *qp;
+
+	(void)state;
+	up_with_hole();
+	qp = &sim.node[0].n->q[0].qp;
+	rd_post(0, &read);
+	for (uint32_t s = QP_S_RESET; s <= QP_S_RTS; s++)
+		assert_int_equal(rd_modify(&sim.node[0].d, qp, (enum qp_state)s), QP_OK);
+	const uint32_t a = rd_post(0, &fenced);
+	rd_run(PATIENCE / 10);
+	assert_int_equal(rd_status(0, a), QP_WC_SUCCESS);
+	rd_sim_down();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_fenced_request_waits_for_reads_of_all_peers),
+		cmocka_unit_test(a_fence_does_not_outlive_a_reset),
+	};
+
+	return cmocka_run_group_tests_name("qp_rd_peers", tests, NULL, NULL);
+}
