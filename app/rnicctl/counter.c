@@ -103,7 +103,7 @@ const struct counter counters[] = {
 	GROWS(STACK, "rd_strange", "packets", "answers dropped: of no flow of the device, or malformed"),
 	GROWS(STACK, "rd_twice", "packets", "packets dropped: they had come before"),
 	GROWS(STACK, "rd_far", "packets", "packets dropped: their number is outside the window"),
-	GROWS(STACK, "rd_no_room", "packets", "packets dropped for want of room; their sender sends them again"),
+	GROWS(STACK, "rd_no_room", "packets", "answers dropped for want of room; the peer asks again"),
 	GROWS(STACK, "rd_idle", "times", "flows to another device were forgotten, as they carried nothing for rd-idle"),
 	GROWS(STACK, "rd_again", "packets", "packets sent again"),
 	GROWS(STACK, "rd_lost", "flows",

@@ -48,7 +48,7 @@
  * it for other peers go on. At most RD_SENDS work requests of a QP wait like this; then the queue stands still.
  *
  * In a worker's turn:
- *	for each DATA of a flow		udpr_rx_data(), rd_in(), send the answer
+ *	for each DATA of a flow		udpr_rx_data(), rd_in(), send the answer if there is room
  *	for each doorbell		rd_doorbell(d, qp), or of a shared receive queue rd_recvs(d)
  *	while (rd_look(d)), as far as there is room for effects
  *	when rd_timer(d) is due		rd_tick(d)
@@ -445,7 +445,9 @@ struct rd_rx {
 };
 /*
  * Takes a packet. qp: the QP with number h->dst_qpn; NULL: there is none. Returns the length of an answer, which the
- * caller MUST send to the same address; 0: there is no answer.
+ * caller sends to the same address; 0: there is no answer. An answer for which the caller has no room may be dropped:
+ * the peer asks again after RD_PROBE_NS, or RD_SURE_NS. A packet MUST NOT be dropped because its answer has no room:
+ * two flows that are full would stop each other.
  */
 uint32_t rd_in(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, uint8_t answer[RD_ANSWER_MAX]);
 

@@ -92,13 +92,15 @@ static void data_in(uint32_t i, const struct rd_frame *f, const struct udpr_hdr 
 	}
 	assert_true(rd_parse(f->b + h->body, h->body_len, &rh));
 	const struct rd_rx rx = { .p = f->b + h->body, .len = h->body_len, .h = &rh, .addr = addr_of[from] };
-	if (udpr_tx_room(&n->tx, rd_sim_ring) == 0 || udpr_rx_data(&n->rx, h, sim.now) != UDPR_OK)
+	uint8_t answer[RD_ANSWER_MAX];
+	if (udpr_rx_data(&n->rx, h, sim.now) != UDPR_OK)
 		return;
-	const uint32_t buf = n->spare[n->n_spare - 1];
-	n->buf[buf].len = rd_in(&n->d, qp_of(n, rh.dst_qpn), &rx, n->buf[buf].b);
-	if (n->buf[buf].len == 0)
+	const uint32_t len = rd_in(&n->d, qp_of(n, rh.dst_qpn), &rx, answer);
+	if (len == 0 || udpr_tx_room(&n->tx, rd_sim_ring) == 0) /* an answer without room is lost */
 		return;
-	n->n_spare--;
+	const uint32_t buf = n->spare[--n->n_spare];
+	memcpy(n->buf[buf].b, answer, len);
+	n->buf[buf].len = len;
 	give_packet(n, buf);
 }
 

@@ -74,11 +74,38 @@ static void a_fence_does_not_outlive_a_reset(void **state)
 	rd_sim_down();
 }
 
+/*
+ * Both nodes send more than their flows take, and refuse some of it. An answer that finds no room is lost, and asked
+ * for again. It must not stop what the other flow carries.
+ */
+static void full_flows_do_not_stop_each_other(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 50; seed++) {
+		rd_sim_ring = RING_FEW;
+		rd_sim_up(seed, PAIRS);
+		sim.faults = true;
+		for (uint32_t k = 0; k < 2 * 40; k++) {
+			struct rd_wr w = { .op = QP_WR_WRITE, .from = k / 2 % 2, .len = 8000, .qkey = RD_QKEY };
+
+			w.to = k / 2 % 5 == 4 ? 7 : k / 4 % 2; /* there is no queue pair 7 */
+			rd_post(k % 2, &w);
+			if (k % 2)
+				rd_run(rn_rng_below(&sim.rng, 60) * RN_NS_PER_US);
+		}
+		rd_run(30 * RN_NS_PER_S);
+		for (uint32_t k = 0; k < 2 * 40; k++)
+			assert_int_equal(rd_status(k % 2, k / 2) == QP_WC_SUCCESS, k / 2 % 5 != 4);
+		rd_sim_down();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_fenced_request_waits_for_reads_of_all_peers),
 		cmocka_unit_test(a_fence_does_not_outlive_a_reset),
+		cmocka_unit_test(full_flows_do_not_stop_each_other),
 	};
 
 	return cmocka_run_group_tests_name("qp_rd_peers", tests, NULL, NULL);

@@ -109,8 +109,8 @@ static void post(uint32_t qpn)
 	rd_doorbell(&rd->d, qp());
 }
 
-/* Passes a header from this address to the worker, as a frame. */
-static void header_in(const struct pkt_addr *from, const struct udpr_hdr *h)
+/* Passes a header from this address to the worker, as a frame. rh: of a packet behind it, or NULL. */
+static void packet_in(const struct pkt_addr *from, const struct udpr_hdr *h, const struct rd_hdr *rh)
 {
 	struct pkt_flow f = { .l2 = { .vlan = PKT_NO_VLAN }, .src = *from, .dst = port_cfg.ip };
 	struct rte_mbuf *m = rte_pktmbuf_alloc(port.pool);
@@ -120,6 +120,7 @@ static void header_in(const struct pkt_addr *from, const struct udpr_hdr *h)
 	f.sport = f.dport = UD_PORT;
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *), *b = frame + ud_headers_len(&port);
 	uint32_t len = udpr_build(b, h);
+	len += rh != NULL ? rd_build(b + len, rh) : 0;
 	udpl_crc_put(b, len, crc32c(0, b, len));
 	len += UDPL_CRC_LEN;
 	pkt_udp_build(frame, &f, len, pkt_sum(b, len), PKT_CSUM_FULL);
@@ -128,6 +129,7 @@ static void header_in(const struct pkt_addr *from, const struct udpr_hdr *h)
 	rd_port_input(&worker, &port, m, &p);
 }
 
+static void header_in(const struct pkt_addr *from, const struct udpr_hdr *h) { packet_in(from, h, NULL); }
 static void answer(const struct udpr_hdr *h) { header_in(&port_cfg.ip, h); }
 
 static void data_at_peer(const uint8_t *b, const struct udpr_hdr *h)
@@ -257,6 +259,47 @@ static void floods_do_not_keep_known_peers_from_opening_flows(void **state)
 	assert_int_equal(hellos(1000, true) + hellos(1000, false), 100);
 }
 
+/* Sends `n` segments to a queue pair that there is not. The sender takes no answers. */
+static void segments_of_stranger(const struct pkt_addr *from, uint16_t number, uint32_t n)
+{
+	const struct udpr_hdr hello = { .kind = UDPR_HELLO, .flow = 7, .src_worker = number };
+	const struct rd_hdr rh = { .kind = RD_SEGMENT, .dst_qpn = 0x999, .src_qpn = 5, .run = 1 };
+	struct udpr_hdr cookie, h = { .kind = UDPR_DATA, .flags = UDPR_F_COOKIE, .flow = 7, .src_worker = number };
+
+	udpr_cookie_make(rnicd.secret, from->b, sizeof(from->b), &hello, worker.now, &cookie);
+	h.token = cookie.token;
+	memcpy(h.cookie, cookie.cookie, sizeof(h.cookie));
+	for (h.number = 0; h.number < n; h.number++)
+		packet_in(from, &h, &rh);
+}
+
+/* More peers than there are rings, and such with as many answers as a flow can hold. */
+static void answers_to_strangers_leave_packets_for_others(void **state)
+{
+	static struct ud_qp *none[1];
+
+	(void)state;
+	worker.uds.slot = none;
+	worker.tcp.rc.qp.now = worker.now;
+	for (uint32_t i = 0; i < 200 * RD_NUMBERS; i++) {
+		const struct pkt_addr from = pkt_addr_ip4(0xc0000200 + i / RD_NUMBERS);
+		segments_of_stranger(&from, (uint16_t)(i % RD_NUMBERS), i < 4 * RD_NUMBERS ? RD_RING : 1);
+		assert_int_equal(rd_peer_find(rd, &from, i % RD_NUMBERS)->rx.open, true);
+	}
+	assert_true(rd->packets_free > RD_PACKETS / 2 && rd->rings_free > RD_RINGS / 4);
+	assert_int_equal(rd->drops.far, 0);
+	for (uint32_t i = 0; i < PAIRS; i++)
+		post(2 * i);
+	turns(1000);
+	for (uint32_t i = 0; i < PAIRS; i++)
+		assert_true(came[2 * i]);
+	for (uint32_t i = 0; i < 1000 && rd->packets_free < RD_PACKETS; i++) {
+		worker.now += 10 * RN_NS_PER_MS;
+		turns(1);
+	}
+	assert_int_equal(rd->packets_free, RD_PACKETS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -264,6 +307,7 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(peer_at_which_pairs_wait_is_not_forgotten, setup, teardown),
 		cmocka_unit_test_setup_teardown(floods_do_not_keep_known_peers_from_opening_flows, setup, teardown),
+		cmocka_unit_test_setup_teardown(answers_to_strangers_leave_packets_for_others, setup, teardown),
 	};
 
 	if (!eal_for_test())

@@ -28,6 +28,7 @@
 #define RD_RINGS_WIDE 64u       /* how many of these may have more than RD_RING packets on the way */
 #define RD_BITS       256u      /* how many peers may have more than RD_RING packets on the way to this worker */
 #define RD_PACKETS    16384u    /* packets on the way to all peers, at most */
+#define RD_ANSWERS    1024u     /* how many of these are answers to what peers have sent, at most */
 #define RD_BACKLOG    64u       /* packets that wait in a flow, at most: more would delay the packets of other pairs */
 #define RD_NUMBERS    RNICD_MAX_WORKERS /* workers of a device with which there are flows, at most */
 
@@ -35,6 +36,7 @@
  * Each pair needs one peer, so a tenant that uses its whole share of the pairs takes at most this share of the peers.
  */
 _Static_assert(RD_PEERS >= RD_PAIRS, "one tenant's pairs cannot take all peers");
+_Static_assert(RD_ANSWERS <= RD_RINGS / 2 && RD_ANSWERS <= RD_PACKETS / 2, "answers leave room for own requests");
 _Static_assert(RD_PAIRS <= RD_PAIRS_MAX, "the carrier can number the pairs");
 
 /* The length of the longest packet, and the least MTU that such a packet fits over IPv4 and IPv6. */
@@ -45,6 +47,7 @@ _Static_assert(RD_MTU_MIN <= 1500, "a packet fits Ethernet's frame");
 struct rd_packet {
 	struct rn_slink link; /* in the pool */
 	uint32_t len;
+	bool answer; /* to a packet of the peer */
 	uint8_t b[RD_PACKET_MAX];
 };
 
@@ -82,7 +85,7 @@ struct rd_drops {
 	uint64_t strange; /* COOKIE, ACK and UNKNOWN that belong to no flow of the device, or are impossible */
 	uint64_t twice;   /* DATA that had come before */
 	uint64_t far;     /* DATA with a number outside the window */
-	uint64_t no_room; /* DATA dropped for want of a packet for an answer: the sender sends the DATA again */
+	uint64_t no_room; /* answers dropped for want of room: the peer asks again */
 	uint64_t idle;    /* peers whose flows carried nothing for rd-idle */
 	uint64_t again;   /* DATA sent again */
 	uint64_t lost;    /* flows to peers that were lost */
@@ -108,6 +111,7 @@ struct rd_peer {
 	struct rd_ring_wide *wide; /* where the flow's packets lie; NULL: in `ring` */
 	struct rd_bits *bits;      /* NULL: the flow from the peer has the window UDPR_WINDOW */
 	uint32_t packets;          /* how many of rd_port.packets the flow to the peer has */
+	uint32_t answers;          /* how many of these are answers */
 	struct rn_slist full;      /* pairs that wait until the flow to the peer takes more packets (rd_park) */
 };
 
@@ -138,6 +142,7 @@ struct rd_port {
 	struct rn_slist touched; /* struct rd_peer, by link: peers that rd_port_turn() must look at */
 	struct rn_pool rings, rings_wide, bits, packets;
 	uint32_t rings_free, packets_free;
+	uint32_t answers;    /* packets in flows that are answers */
 	uint32_t hand;       /* where the next look for a resting peer begins */
 	uint32_t fold_hand;  /* the same among folded ones */
 	uint32_t sweep_hand; /* where the next look for folded peers that are to be forgotten begins */

@@ -107,10 +107,11 @@ static void numbers_in(struct rd_port *r, struct rd_peer *p, uint32_t numbers, u
 	for (uint32_t i = 0; i < n; i++) {
 		struct rd_packet *packet = rd_packet_of(back[i]);
 		struct rd_peer *to = rd_peer_get(r, &p->addr, number_of(packet, p->numbers), now);
+		const bool answer = packet->answer;
 
 		rd_packet_back(r, p, packet);
-		if (to != NULL && rd_packet_room(r, to, 0))
-			flow_give(r, to, rd_packet_take(r, to), now); /* the packet that was given back last */
+		if (to != NULL && rd_packet_room(r, to, 0)) /* takes the packet that was given back last */
+			flow_give(r, to, answer ? rd_answer_take(r, to) : rd_packet_take(r, to), now);
 		else
 			lost = true;
 	}
@@ -146,17 +147,17 @@ static void body_in(struct rnicd_worker *w, struct rd_port *r, struct rd_peer *p
 	struct ud_qp *u = ud_find(&w->uds, r->port, rh.dst_qpn, ud_hash(rnicd.secret, r->port, rh.dst_qpn));
 	struct qp *qp = u != NULL ? &u->qp : NULL;
 	const struct rd_rx rx = { .p = b + h->body, .len = h->body_len, .h = &rh, .addr = p->addr.b };
-	if (!rd_packet_room(r, p, 0)) { /* an answer may be needed */
-		r->drops.no_room++;
-		return;
-	}
 	if (!data_taken(r, p, h, w->now))
 		return;
 	w->ud_wanted++;
 	const uint32_t len = rd_in(&r->d, qp, &rx, answer);
 	if (len == 0)
 		return;
-	struct rd_packet *packet = rd_packet_take(r, p);
+	if (!rd_answer_room(r, p)) {
+		r->drops.no_room++;
+		return;
+	}
+	struct rd_packet *packet = rd_answer_take(r, p);
 	packet->len = len;
 	memcpy(packet->b, answer, len);
 	flow_give(r, p, packet, w->now);

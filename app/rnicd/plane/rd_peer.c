@@ -203,6 +203,11 @@ bool rd_packet_room(const struct rd_port *r, const struct rd_peer *p, uint32_t l
 	       (leave == 0 || p->packets < r->packets_free) && (p->ring != NULL || r->rings_free > leave);
 }
 
+bool rd_answer_room(const struct rd_port *r, const struct rd_peer *p)
+{
+	return rd_packet_room(r, p, 0) && p->answers < RD_ANSWERS - r->answers;
+}
+
 struct rd_packet *rd_packet_take(struct rd_port *r, struct rd_peer *p)
 {
 	if (p->ring == NULL) {
@@ -212,13 +217,27 @@ struct rd_packet *rd_packet_take(struct rd_port *r, struct rd_peer *p)
 	}
 	r->packets_free--;
 	p->packets++;
-	return rn_pool_pop(&r->packets, struct rd_packet, link);
+	struct rd_packet *packet = rn_pool_pop(&r->packets, struct rd_packet, link);
+	packet->answer = false;
+	return packet;
+}
+
+struct rd_packet *rd_answer_take(struct rd_port *r, struct rd_peer *p)
+{
+	struct rd_packet *packet = rd_packet_take(r, p);
+
+	packet->answer = true;
+	p->answers++;
+	r->answers++;
+	return packet;
 }
 
 void rd_packet_back(struct rd_port *r, struct rd_peer *p, struct rd_packet *packet)
 {
 	rn_pool_push_front(&r->packets, &packet->link);
 	r->packets_free++;
+	p->answers -= packet->answer;
+	r->answers -= packet->answer;
 	if (--p->packets > 0)
 		return;
 	rn_pool_push_front(&r->rings, &p->ring->link);

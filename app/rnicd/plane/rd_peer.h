@@ -46,7 +46,7 @@ void rd_peer_set_numbers(struct rd_port *r, const struct pkt_addr *addr, uint32_
 uint32_t rd_flow_room(const struct rd_peer *p);
 /*
  * Whether the peer's flow may have one more packet, so that `leave` packets and rings stay free for answers. leave 0:
- * the packet is an answer, and may take the last one.
+ * the packet may take the last one.
  */
 bool rd_packet_room(const struct rd_port *r, const struct rd_peer *p, uint32_t leave);
 /*
@@ -54,6 +54,12 @@ bool rd_packet_room(const struct rd_port *r, const struct rd_peer *p, uint32_t l
  * the flow or to rd_packet_back().
  */
 struct rd_packet *rd_packet_take(struct rd_port *r, struct rd_peer *p);
+/*
+ * The same for an answer to a packet of the peer. All peers together have RD_ANSWERS of these at most, and a peer has
+ * no more than the others leave. So strangers who never take their answers hold few packets.
+ */
+bool rd_answer_room(const struct rd_port *r, const struct rd_peer *p);
+struct rd_packet *rd_answer_take(struct rd_port *r, struct rd_peer *p);
 /* Puts a packet into the pool. The next rd_packet_take() returns the packet that was put last, contents included. */
 void rd_packet_back(struct rd_port *r, struct rd_peer *p, struct rd_packet *packet);
 /* The packet that a flow's packet stands for: `user` of udpr_tx_send(). */
