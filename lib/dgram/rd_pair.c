@@ -442,7 +442,8 @@ static void end_work(struct rd_ctx *d, struct rd_pair *p, enum rd_end how)
 	rd_wait_over(d, p);
 	rn_list_remove(&d->busy, &k->of_busy);
 	if (how == RD_END_FAIL) {
-		side->failed |= k->work.wr_head != k->work.wr_tail || !rn_slist_empty(&k->sends);
+		/* stop: a work request that was at fault itself has completed already */
+		side->failed |= k->work.stop || k->work.wr_head != k->work.wr_tail || !rn_slist_empty(&k->sends);
 		if (!blamed(k))
 			qp_unanswered(&k->m);
 		qp_detach(d->qp, &k->m, QP_END_FAIL);

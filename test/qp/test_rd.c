@@ -469,29 +469,34 @@ static void a_message_waits_for_a_receive_as_often_as_its_sender_says(void **sta
 	rd_sim_down();
 }
 
+/* The peer refuses the first failing work request, or it is broken; it is the last one of its pair. */
 static void a_strict_queue_pair_ends_with_its_first_failure(void **state)
 {
 	const struct rd_wr good = { .op = QP_WR_WRITE, .to = 0, .len = 5000, .qkey = RD_QKEY };
 	struct rd_wr bad = good, other = good;
 
 	(void)state;
-	bad.wrong = true;
 	other.to = 1;
 	rd_sim_strict = true;
-	rd_sim_up(1, PAIRS);
-	sim.faults = true;
-	const uint32_t a = rd_post(0, &good);
-	rd_run(RN_NS_PER_S);
-	assert_int_equal(rd_status(0, a), QP_WC_SUCCESS);
-	const uint32_t b = rd_post(0, &bad);
-	rd_run(RN_NS_PER_S);
-	assert_int_equal(rd_status(0, b), QP_WC_REM_ACCESS_ERR);
-	assert_int_equal(qp_get_state(&sim.node[0].n->q[0].qp), QP_S_ERR);
-	const uint32_t c = rd_post(0, &other);
-	rd_run(RN_NS_PER_S);
-	assert_int_equal(rd_status(0, c), QP_WC_WR_FLUSH_ERR);
-	assert_int_equal(qp_get_state(&sim.node[1].n->q[0].qp), QP_S_RTS); /* no work request of node 1 has failed */
-	rd_sim_down();
+	for (uint32_t i = 0; i < 2; i++) {
+		bad.wrong = i == 0;
+		bad.broken = i == 1;
+		rd_sim_up(1, PAIRS);
+		sim.faults = true;
+		const uint32_t a = rd_post(0, &good);
+		rd_run(RN_NS_PER_S);
+		assert_int_equal(rd_status(0, a), QP_WC_SUCCESS);
+		const uint32_t b = rd_post(0, &bad);
+		rd_run(RN_NS_PER_S);
+		assert_int_equal(rd_status(0, b), i == 0 ? QP_WC_REM_ACCESS_ERR : QP_WC_LOC_PROT_ERR);
+		assert_int_equal(qp_get_state(&sim.node[0].n->q[0].qp), QP_S_ERR);
+		const uint32_t c = rd_post(0, &other);
+		rd_run(RN_NS_PER_S);
+		assert_int_equal(rd_status(0, c), QP_WC_WR_FLUSH_ERR);
+		/* no work request of node 1 has failed */
+		assert_int_equal(qp_get_state(&sim.node[1].n->q[0].qp), QP_S_RTS);
+		rd_sim_down();
+	}
 	rd_sim_strict = false;
 }
 
