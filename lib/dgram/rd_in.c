@@ -129,13 +129,19 @@ static bool take_acks(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *
 	return true;
 }
 
+/* Whether the REFUSED is about this pair's runs. A peer that knows no run of ours names its own. */
+static bool refusal_of(const struct rd_pair *p, const struct rd_hdr *h)
+{
+	return h->peer_run == p->run || (h->peer_run == 0 && p->peer_run != 0 && h->run == p->peer_run);
+}
+
 /* The peer's run is over, and so is ours. */
 static void in_refused(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx)
 {
 	struct rd_pair *p = rd_find(d, qp, rx->addr, rx->h->src_qpn);
 	struct rdmap_term t = { 0 };
 
-	if (p == NULL || (rx->h->peer_run != p->run && (rx->h->peer_run != 0 || rx->h->run != p->peer_run))) {
+	if (p == NULL || !refusal_of(p, rx->h)) {
 		d->stats.bad++;
 		return;
 	}

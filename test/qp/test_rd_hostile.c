@@ -226,6 +226,21 @@ static void a_segment_that_ends_its_queue_pair_is_not_carried_out(void **state)
 	rd_sim_strict = false;
 }
 
+/* A REFUSED that names no run ends no pair, also none whose peer has sent nothing yet. */
+static void a_refusal_of_no_run_ends_nothing(void **state)
+{
+	const struct rd_wr w = { .op = QP_WR_WRITE, .len = 100, .qkey = RD_QKEY };
+	const struct rd_hdr h = { .kind = RD_REFUSED, .dst_qpn = QPN, .src_qpn = QPN };
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	const uint32_t id = rd_post(0, &w);
+	assert_int_equal(give(&h, send_seg, 0), 0);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, id), QP_WC_SUCCESS);
+	rd_sim_down();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -235,6 +250,7 @@ int main(void)
 		cmocka_unit_test(a_run_that_waits_for_a_receive_goes_on),
 		cmocka_unit_test(a_pair_keeps_no_more_than_its_own_segments),
 		cmocka_unit_test(a_segment_that_ends_its_queue_pair_is_not_carried_out),
+		cmocka_unit_test(a_refusal_of_no_run_ends_nothing),
 	};
 
 	return cmocka_run_group_tests_name("qp_rd_hostile", tests, NULL, NULL);
