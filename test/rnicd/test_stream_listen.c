@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Half-open streams that end inside a burst of segments, while later segments of the burst still name them; and streams
- * whose neighbour does not answer.
+ * Half-open streams that end inside a burst of segments, while later segments of the burst still name them; half-open
+ * connections whose listener ends; and streams whose neighbour does not answer.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "border/event.h"
+#include "border/policy.h"
 #include "eal.h"
 #include "plane/stream.h"
 
@@ -28,8 +29,8 @@ static struct rnicd_worker w;
 static struct rte_ring *wire;
 static const struct pkt_addr peer_ip = { .b = { [10] = 0xff, 0xff, 10, 0, 0, 1 } };
 
-/* Puts a segment of the peer with this TCP port on the wire. */
-static void segment(uint16_t from, uint32_t seq, uint32_t ack, uint8_t flags)
+/* Puts a segment of the peer with the TCP port `from` on the wire. */
+static void segment_to(uint16_t to, uint16_t from, uint32_t seq, uint32_t ack, uint8_t flags)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(port.pool);
 	const struct pkt_flow f = {
@@ -37,7 +38,7 @@ static void segment(uint16_t from, uint32_t seq, uint32_t ack, uint8_t flags)
 		.src = peer_ip,
 		.dst = port_cfg.ip,
 		.sport = from,
-		.dport = LPORT
+		.dport = to
 	};
 	const struct pkt_tcp_seg s = { .seq = seq, .ack = ack, .wnd = 1000, .flags = flags };
 	struct pkt_tcp_template t;
@@ -48,6 +49,11 @@ static void segment(uint16_t from, uint32_t seq, uint32_t ack, uint8_t flags)
 	m->data_len = (uint16_t)pkt_tcp_hdr_len(&t, 0);
 	m->pkt_len = m->data_len;
 	assert_int_equal(rte_ring_enqueue(wire, m), 0);
+}
+
+static void segment(uint16_t from, uint32_t seq, uint32_t ack, uint8_t flags)
+{
+	segment_to(LPORT, from, seq, ack, flags);
 }
 
 static void syn(uint16_t from) { segment(from, ISS, 0, PKT_TCP_SYN); }
@@ -245,6 +251,36 @@ static void an_evicted_stream_is_free_again_while_the_event_queue_is_full(void *
 	assert_int_equal(w.streams.listener[0].n_half, HALF);
 }
 
+/* Else a user that ends its listeners, which gives back its share of them, could take the places of all users. */
+static void an_ended_listener_leaves_its_place_before_its_half_open_connections(void **state)
+{
+	static struct conn conns[2];
+	const struct conn_listen l = { .lport = LPORT + 1, .backlog = 4, .policy = conn_policy(&port) };
+
+	(void)state;
+	conn_tcp_init(&port);
+	rn_wheel_init(&w.wheel, w.now);
+	w.conns = conns;
+	w.n_conns = RN_ARRAY_LEN(conns);
+	assert_int_equal(conn_listen(&w, &l), CONN_OK);
+	segment_to(l.lport, 1, ISS, 0, PKT_TCP_SYN);
+	one_burst(1);
+	assert_int_equal(w.listener[0].half_open, 1);
+	conn_unlisten(&w, 0, l.lport);
+	assert_int_equal(conn_listen(&w, &l), CONN_OK);
+	assert_true(w.listener[0].used);
+	assert_int_equal(w.listener[0].half_open, 0);
+	struct conn *oldest = rn_list_first(&w.half_open, struct conn, half_any);
+	assert_non_null(oldest); /* it can still be evicted */
+	rc_abort(&w.tcp.rc, &oldest->qc.rc);
+	conn_transmit(&w);
+	assert_true(worker_effects(&w));
+	conn_bury(&w);
+	assert_true(rn_list_empty(&w.half_open));
+	assert_int_equal(w.listener[0].half_open, 0);
+	assert_int_equal(port.stats[0].no_request, 1);
+}
+
 /* A program connects to a host that does not answer ARP. */
 static struct stream *open_to_nobody(struct ipc_stream *mem, uint16_t lport)
 {
@@ -304,6 +340,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_syn_behind_a_reset_in_a_burst_begins_a_stream, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_segment_of_an_evicted_stream_does_not_go_to_the_new_one, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(an_ended_listener_leaves_its_place_before_its_half_open_connections,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_neighbour_that_has_failed_is_asked_anew_for_a_new_stream, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(an_evicted_stream_is_free_again_while_the_event_queue_is_full, setup,

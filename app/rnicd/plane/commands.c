@@ -141,6 +141,7 @@ static void look_worker(const struct rnicd_worker *w, struct look_worker *l)
 				   .rung_most = w->rung_most,
 				   .has_cycles = w->stages.on,
 				   .connections = w->flows.used,
+				   .half_open = w->orphans.half_open,
 				   .blocks_used = w->tcp.rc.cfg.blocks - w->tcp.rc.blk_left };
 	add_touched(&l->qp, &w->streams.iwarp->tcp.rc.qp.stats);
 	rd_port_look(w, l);

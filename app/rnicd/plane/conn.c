@@ -244,8 +244,7 @@ enum conn_verdict conn_listen(struct rnicd_worker *w, const struct conn_listen *
 {
 	for (uint32_t i = 0; i < WORKER_LISTENERS; i++) {
 		struct listener *s = &w->listener[i];
-		/* a listener that is gone may still have half-open connections to count down */
-		if (s->used || s->half_open != 0)
+		if (s->used)
 			continue;
 		s->flow = listen_key(l->port, l->lport);
 		enum flow_verdict v = flow_add(&w->listens, &s->flow);
@@ -268,6 +267,14 @@ void conn_unlisten(struct rnicd_worker *w, uint32_t port, uint16_t lport)
 		return;
 	flow_del(&w->listens, &s->flow);
 	s->used = false;
+	/* The place is free at once. Its half-open connections stay evictable, and end by their own time-out. */
+	for (struct conn *c; (c = rn_list_first(&s->half, struct conn, half)) != NULL;) {
+		rn_list_remove(&s->half, &c->half);
+		rn_list_push_back(&w->orphans.half, &c->half);
+		c->listener = &w->orphans;
+	}
+	w->orphans.half_open += s->half_open;
+	s->half_open = 0;
 }
 
 /* ---- segments ---- */

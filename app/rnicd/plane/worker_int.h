@@ -155,6 +155,7 @@ struct rnicd_worker {
 	struct rc_tcp_ctx tcp;
 	struct dgram_ctx dgram;
 	struct listener listener[WORKER_LISTENERS];
+	struct listener orphans; /* has the half-open connections of listeners that are gone */
 	/* memory of the above */
 	struct conn *conns;
 	uint32_t n_conns;
