@@ -495,9 +495,9 @@ static void listeners_of_one_user_leave_room(void **state)
 
 static bool port_is_free(uint32_t dev, uint16_t p)
 {
-	if (!cm_port_take(dev, CM_IP4, p))
+	if (!cm_port_take(NULL, dev, CM_IP4, p))
 		return false;
-	cm_port_give(dev, CM_IP4, p);
+	cm_port_give(NULL, dev, CM_IP4, p);
 	return true;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Local ports of connections: which one comes next. */
+/* Local ports of connections: which one comes next, and how many one user may have. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +15,31 @@
 
 struct rnicd rnicd;
 
-static struct rnicd_port_cfg cfg;
-static struct rnicd_port port = { .cfg = &cfg };
+static struct rnicd_port_cfg cfg = { .ip = { .b = { [10] = 0xff, [11] = 0xff, [12] = 10 } } };
+static struct rnicd_port port[2] = { { .cfg = &cfg }, { .cfg = &cfg } };
+
+/* The shares of users. */
+#define SHARE 3u
+struct user {
+	uint64_t ports[2]; /* that are counted, of each device */
+};
+static struct user alice, bob;
+
+bool user_take(struct user *u, enum user_table table, uint32_t index, uint64_t n)
+{
+	assert_int_equal(table, USER_TCP_PORTS);
+	if (u->ports[index] + n > SHARE)
+		return false;
+	u->ports[index] += n;
+	return true;
+}
+
+void user_give(struct user *u, enum user_table table, uint32_t index, uint64_t n)
+{
+	assert_int_equal(table, USER_TCP_PORTS);
+	assert_true(u->ports[index] >= n);
+	u->ports[index] -= n;
+}
 
 static void each_port_comes_once_before_one_comes_again(void **state)
 {
@@ -38,10 +61,10 @@ static void taken_ports_are_passed_over(void **state)
 
 	(void)state;
 	for (uint32_t p = FIRST; p <= LAST; p++)
-		assert_true(p == lone || cm_port_take(0, cm_family_of(0), (uint16_t)p));
+		assert_true(p == lone || cm_port_take(NULL, 0, cm_family_of(0), (uint16_t)p));
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(cm_port_next(0), lone);
-	assert_true(cm_port_take(0, cm_family_of(0), lone));
+	assert_true(cm_port_take(NULL, 0, cm_family_of(0), lone));
 	assert_int_equal(cm_port_next(0), 0);
 }
 
@@ -72,20 +95,57 @@ static void what_the_kernel_chooses_is_no_port_of_another_id(void **state)
 
 	(void)state;
 	cm_port_share(hold, release);
-	assert_true(cm_port_take(0, family, USED));
+	assert_true(cm_port_take(NULL, 0, family, USED));
 	offers = USED;
-	assert_int_equal(cm_port_any(0, family), USED + 1);
+	assert_int_equal(cm_port_any(NULL, 0, family), USED + 1);
 	assert_int_equal(released, USED);
-	cm_port_give(0, family, USED + 1);
+	cm_port_give(NULL, 0, family, USED + 1);
 	assert_int_equal(released, USED + 1);
 	why = EADDRINUSE;
-	assert_int_equal(cm_port_any(0, family), 0);
+	assert_int_equal(cm_port_any(NULL, 0, family), 0);
 	why = EMFILE; /* the port is chosen without a descriptor */
-	const uint16_t p = cm_port_any(0, family);
+	const uint16_t p = cm_port_any(NULL, 0, family);
 	assert_in_range(p, FIRST, LAST);
 	why = 0;
-	cm_port_give(0, family, p);
-	cm_port_give(0, family, USED);
+	cm_port_give(NULL, 0, family, p);
+	cm_port_give(NULL, 0, family, USED);
+}
+
+/* ---- a user's share ---- */
+
+static void a_user_takes_no_more_ports_than_its_share(void **state)
+{
+	const uint8_t both = CM_IP4 | CM_IP6;
+	uint16_t p = 0;
+
+	(void)state;
+	cm_port_share(NULL, NULL);
+	rnicd.n_ports = 2;
+	assert_true(cm_port_take(&alice, CM_NO_DEV, both, 20000));   /* counts once on each device */
+	assert_true(cm_port_take(&alice, CM_NO_DEV, CM_IP6, 20001)); /* no device can use it */
+	assert_true(cm_port_take(&alice, 1, CM_IP4, 20002));
+	assert_true(cm_port_take(&alice, 1, CM_IP4, 20003));
+	assert_false(cm_port_take(&alice, CM_NO_DEV, both, 20004)); /* room on device 0 only */
+	assert_int_equal(errno, EDQUOT);
+	assert_int_equal(cm_port_any(&alice, 1, CM_IP4), 0);
+	assert_int_equal(errno, EDQUOT);
+	assert_int_equal(alice.ports[0], 1);
+	assert_int_equal(alice.ports[1], SHARE);
+	assert_false(cm_port_take(&bob, 1, CM_IP4, 20003));
+	assert_int_equal(errno, EADDRINUSE);
+	p = cm_port_any(&bob, 1, CM_IP4);
+	assert_int_not_equal(p, 0);
+	cm_port_give(&bob, 1, CM_IP4, p);
+	cm_port_narrow(&alice, 0, both, 20000);
+	assert_int_equal(alice.ports[0], 1);
+	assert_int_equal(alice.ports[1], SHARE - 1);
+	cm_port_give(&alice, 0, CM_IP4, 20000);
+	cm_port_give(&alice, CM_NO_DEV, CM_IP6, 20001);
+	cm_port_give(&alice, 1, CM_IP4, 20002);
+	cm_port_give(&alice, 1, CM_IP4, 20003);
+	for (uint32_t d = 0; d < 2; d++)
+		assert_int_equal(alice.ports[d] + bob.ports[d], 0);
+	rnicd.n_ports = 1;
 }
 
 int main(void)
@@ -93,10 +153,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_port_comes_once_before_one_comes_again),
 		cmocka_unit_test(what_the_kernel_chooses_is_no_port_of_another_id),
+		cmocka_unit_test(a_user_takes_no_more_ports_than_its_share),
 		cmocka_unit_test(taken_ports_are_passed_over),
 	};
 
 	rnicd.n_ports = 1;
-	rnicd.port[0] = &port;
+	rnicd.port[0] = &port[0];
+	rnicd.port[1] = &port[1];
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -216,6 +216,9 @@ struct cm_conn *cm_conn_of(uint64_t key);
 /* TCP ports below this one are reserved for root, as in the kernel. So a peer that connects from such a port is no
  * unprivileged program. */
 #define CM_PORT_FREE 1024u
+/* The ephemeral ports, in the range of Linux; RFC 6335, section 6, has 49152 to 65535. */
+#define CM_PORT_FIRST 32768u
+#define CM_PORT_LAST  60999u
 /* Why the client may not use the port on dev, as local or as remote port; NULL: it may. */
 const char *cm_port_refusal(const struct client *c, uint32_t dev, uint16_t port);
 /* A port below CM_PORT_FREE as the source of a connection of rnicd itself (oob.h); 0: all are in use. */
@@ -223,16 +226,19 @@ uint16_t cm_port_own(uint32_t dev);
 /*
  * Reserves and releases TCP port numbers of the devices (cm_port.c). dev CM_NO_DEV: on all devices. families: CM_IP4
  * and CM_IP6 are separate port spaces, so the wildcard addresses of both may be bound to one port (RFC 3493, 5.3).
- * False: the port is in use.
+ * The port counts in the user's share (USER_TCP_PORTS); a port of rnicd itself has the user NULL. False: errno is
+ * EADDRINUSE, or EDQUOT when the share is used up.
  */
 enum { CM_IP4 = 1 << 0, CM_IP6 = 1 << 1 };
 uint8_t cm_family_of(uint32_t dev); /* of the device's address */
-bool cm_port_take(uint32_t dev, uint32_t families, uint16_t port);
-void cm_port_give(uint32_t dev, uint32_t families, uint16_t port);
+bool cm_port_take(struct user *u, uint32_t dev, uint32_t families, uint16_t port);
+void cm_port_give(struct user *u, uint32_t dev, uint32_t families, uint16_t port);
+/* Answers that the port (0: any) was not reserved, with errno as of cm_port_take(). */
+void cm_port_error(struct client *c, uint16_t port);
 /* A port that was reserved on all devices stays reserved only on dev, in the family of its address. */
-void cm_port_narrow(uint32_t dev, uint32_t families, uint16_t port);
-/* Reserves a free port; 0: all are in use. */
-uint16_t cm_port_any(uint32_t dev, uint32_t families);
+void cm_port_narrow(struct user *u, uint32_t dev, uint32_t families, uint16_t port);
+/* Reserves a free port; 0: errno is EADDRINUSE, as all are in use, or EDQUOT, as with cm_port_take(). */
+uint16_t cm_port_any(struct user *u, uint32_t dev, uint32_t families);
 /*
  * For devices in a client's process, which share the ports of their addresses with other programs: hold() chooses the
  * port of cm_port_any(), and keeps other programs from it on these devices (bit mask, not 0). It returns 0 with errno
@@ -240,9 +246,10 @@ uint16_t cm_port_any(uint32_t dev, uint32_t families);
  * called for each port that is given back, held or not.
  */
 void cm_port_share(uint16_t (*hold)(uint32_t devs), void (*release)(uint32_t devs, uint16_t port));
-/* The next ephemeral port to try for a connection. The port is not reserved, since connections to different peers may
- * share a port. */
+/* The next ephemeral port to try for a connection; 0: all are in use. The port is not reserved, since connections to
+ * different peers may share a port. */
 uint16_t cm_port_next(uint32_t dev);
+#define CM_NO_PORT "no local port is free: programs of this host have all of them"
 
 static inline bool cm_addr_is_any(const struct ipc_addr *a)
 {

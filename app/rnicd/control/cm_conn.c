@@ -224,7 +224,8 @@ static uint32_t choose_port(struct op *o)
 	bool fixed = o->id->has_port || o->id->handed != NULL;
 
 	o->addr.lport = fixed ? o->id->local.port : cm_port_next(o->id->dev);
-	for (uint32_t i = 0; !fixed && o->q != NULL && i < 16 * rnicd.n_workers && conn_owner(&o->addr) != o->q->worker;
+	for (uint32_t i = 0; !fixed && o->addr.lport != 0 && o->q != NULL && i < 16 * rnicd.n_workers &&
+			     conn_owner(&o->addr) != o->q->worker;
 	     i++)
 		o->addr.lport = cm_port_next(o->id->dev);
 	return conn_owner(&o->addr);
@@ -305,13 +306,22 @@ static void cm_conn_opened(struct cmd *cmd)
 	}
 }
 
+static void open_refused(struct op *o, int err, const char *why)
+{
+	if (o->k != NULL)
+		cm_conn_free(o->k);
+	cm_set_state(o->id, CM_ROUTE_KNOWN);
+	op_end(o, err, why);
+}
+
 static void open_go(struct op *o)
 {
 	if (qp_stayed(o)) {
-		if (o->k != NULL)
-			cm_conn_free(o->k);
-		cm_set_state(o->id, CM_ROUTE_KNOWN);
-		op_end(o, EINVAL, "the queue pair is connected already");
+		open_refused(o, EINVAL, "the queue pair is connected already");
+		return;
+	}
+	if (o->addr.lport == 0) {
+		open_refused(o, EADDRNOTAVAIL, CM_NO_PORT);
 		return;
 	}
 	if (!user_has_room(o->c->user, USER_OPENINGS, conn_owner(&o->addr), 1) && wait_for_others(o))
@@ -323,11 +333,9 @@ static void open_go(struct op *o)
 		return;
 	}
 	if (!cm_conn_on(o->k, o->c->user, conn_owner(&o->addr), USER_OPENINGS)) {
-		cm_conn_free(o->k);
-		cm_set_state(o->id, CM_ROUTE_KNOWN);
-		op_end(o, ENOMEM,
-		       "the user of this client has as many connections of a worker, or opens as many at once, as one "
-		       "user may (flows, user-share)");
+		open_refused(o, ENOMEM,
+			     "the user of this client has as many connections of a worker, or opens as many at once, "
+			     "as one user may (flows, user-share)");
 		return;
 	}
 	o->k->qp = o->q != NULL ? o->q->owner.key : 0;

@@ -74,7 +74,7 @@ void cm_id_free(struct cm_id *id)
 	cm_joins_end(id);
 	ev_cancel_if(id->chan, of_id, &id->handle);
 	if (id->has_port)
-		cm_port_give(id->dev, id->families, id->local.port);
+		cm_port_give(id->c->user, id->dev, id->families, id->local.port);
 	if (id->listener != NULL && id->state == CM_REQUESTED)
 		id->listener->requests--;
 	owner_del(&id->owner);
@@ -208,6 +208,18 @@ static uint8_t families_of(const struct ipc_cm_bind *r, uint32_t dev)
 	return pkt_addr_is_ip4(&a) ? CM_IP4 : r->own_family != 0 ? CM_IP6 : CM_IP4 | CM_IP6;
 }
 
+void cm_port_error(struct client *c, uint16_t port)
+{
+	if (errno == EDQUOT)
+		client_error(c, ENOMEM,
+			     "the user of this client has as many ports of a device as a user may: %u (user-share)",
+			     (uint32_t)user_share(USER_TCP_PORTS));
+	else if (port == 0)
+		client_error(c, EADDRINUSE, "no port is free");
+	else
+		client_error(c, EADDRINUSE, "port %u is in use", port);
+}
+
 void cm_bind(struct client *c)
 {
 	struct ipc_addr a = c->req.cm_bind.addr;
@@ -235,14 +247,11 @@ void cm_bind(struct client *c)
 	}
 	const uint8_t families = families_of(&c->req.cm_bind, dev);
 	if (a.port == 0)
-		a.port = cm_port_any(dev, families);
-	else if (!cm_port_take(dev, families, a.port))
+		a.port = cm_port_any(c->user, dev, families);
+	else if (!cm_port_take(c->user, dev, families, a.port))
 		a.port = 0;
 	if (a.port == 0) {
-		if (c->req.cm_bind.addr.port == 0)
-			client_error(c, EADDRINUSE, "no port is free");
-		else
-			client_error(c, EADDRINUSE, "port %u is in use", c->req.cm_bind.addr.port);
+		cm_port_error(c, c->req.cm_bind.addr.port);
 		return;
 	}
 	id->dev = dev;

@@ -95,8 +95,12 @@ void cm_listen(struct client *c)
 		return;
 	}
 	if (!id->has_port) {
-		id->local.port = cm_port_any(id->dev, id->families);
+		id->local.port = cm_port_any(c->user, id->dev, id->families);
 		id->has_port = id->local.port != 0;
+		if (!id->has_port) {
+			cm_port_error(c, 0);
+			return;
+		}
 	}
 	id->backlog = c->req.cm_listen.backlog == 0 ? BACKLOG_DEFAULT
 						    : rn_min_u32(c->req.cm_listen.backlog, BACKLOG_MAX);
@@ -105,9 +109,9 @@ void cm_listen(struct client *c)
 		cm_sidr_listen(c, id);
 		return;
 	}
-	struct op *o = id->has_port ? cm_listen_op_new(id, CMD_LISTEN, cm_listen_listening) : NULL;
+	struct op *o = cm_listen_op_new(id, CMD_LISTEN, cm_listen_listening);
 	if (o == NULL) {
-		client_error(c, ENOMEM, "no memory or port for another listener");
+		client_error(c, ENOMEM, "no memory for another listener");
 		return;
 	}
 	if (!user_take(c->user, USER_LISTENERS, 0, devs(o))) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The TCP port numbers in use on each device and address family, by listeners and by bound ids. */
+/* The TCP port numbers in use on each device and address family, by listeners, bound ids and sockets. */
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
@@ -7,9 +7,9 @@
 
 #include "control/cm.h"
 
-/* The ephemeral ports, in the range of Linux; RFC 6335, section 6, has 49152 to 65535. */
-#define FIRST 32768u
-#define LAST  60999u
+/* The ephemeral ports. */
+#define FIRST CM_PORT_FIRST
+#define LAST  CM_PORT_LAST
 
 #define FAMILIES 2u
 #define HOLDS    64u /* ports that are chosen at most until one is free in this process, too */
@@ -60,13 +60,47 @@ uint16_t cm_port_own(uint32_t dev)
 	return 0;
 }
 
-bool cm_port_take(uint32_t dev, uint32_t families, uint16_t port)
+/* A bit for each device whose address is of these families. */
+static uint32_t devs_of(uint32_t dev, uint32_t families)
+{
+	uint32_t first = dev == CM_NO_DEV ? 0 : dev, last = dev == CM_NO_DEV ? rnicd.n_ports : dev + 1, devs = 0;
+
+	for (uint32_t d = first; d < last; d++)
+		if ((families & cm_family_of(d)) != 0)
+			devs |= UINT32_C(1) << d;
+	return devs;
+}
+
+/* A port counts once for each device that can use it. A port of rnicd itself (NULL) does not count. */
+static void uncount(struct user *u, uint32_t devs)
+{
+	for (; u != NULL && devs != 0; devs &= devs - 1)
+		user_give(u, USER_TCP_PORTS, (uint32_t)__builtin_ctz(devs), 1);
+}
+
+static bool count(struct user *u, uint32_t devs)
+{
+	for (uint32_t left = devs; u != NULL && left != 0; left &= left - 1) {
+		if (user_take(u, USER_TCP_PORTS, (uint32_t)__builtin_ctz(left), 1))
+			continue;
+		uncount(u, devs & ~left);
+		return false;
+	}
+	return true;
+}
+
+bool cm_port_take(struct user *u, uint32_t dev, uint32_t families, uint16_t port)
 {
 	uint32_t first = dev == CM_NO_DEV ? 0 : dev, last = dev == CM_NO_DEV ? rnicd.n_ports : dev + 1;
 
+	errno = EADDRINUSE;
 	for (uint32_t d = first; d < last; d++)
 		if (is_taken(d, families, port))
 			return false;
+	if (!count(u, devs_of(dev, families))) {
+		errno = EDQUOT;
+		return false;
+	}
 	for (uint32_t d = first; d < last; d++)
 		for (uint32_t f = 0; f < FAMILIES; f++)
 			if ((families >> f & 1) != 0)
@@ -74,10 +108,10 @@ bool cm_port_take(uint32_t dev, uint32_t families, uint16_t port)
 	return true;
 }
 
-void cm_port_narrow(uint32_t dev, uint32_t families, uint16_t port)
+void cm_port_narrow(struct user *u, uint32_t dev, uint32_t families, uint16_t port)
 {
 	for (uint32_t d = 0; d < rnicd.n_ports; d++)
-		cm_port_give(d, d != dev ? families : families & ~(uint32_t)cm_family_of(dev), port);
+		cm_port_give(u, d, d != dev ? families : families & ~(uint32_t)cm_family_of(dev), port);
 }
 
 /* Of cm_port_share(); NULL: no other program has the addresses. */
@@ -90,23 +124,13 @@ void cm_port_share(uint16_t (*hold)(uint32_t devs), void (*release)(uint32_t dev
 	release_port = release;
 }
 
-/* A bit for each device whose address is of these families. */
-static uint32_t devs_of(uint32_t dev, uint32_t families)
-{
-	uint32_t first = dev == CM_NO_DEV ? 0 : dev, last = dev == CM_NO_DEV ? rnicd.n_ports : dev + 1, devs = 0;
-
-	for (uint32_t d = first; d < last; d++)
-		if ((families & cm_family_of(d)) != 0)
-			devs |= UINT32_C(1) << d;
-	return devs;
-}
-
-void cm_port_give(uint32_t dev, uint32_t families, uint16_t port)
+void cm_port_give(struct user *u, uint32_t dev, uint32_t families, uint16_t port)
 {
 	uint32_t first = dev == CM_NO_DEV ? 0 : dev, last = dev == CM_NO_DEV ? rnicd.n_ports : dev + 1;
 
 	if (release_port != NULL)
 		release_port(devs_of(dev, families), port);
+	uncount(u, devs_of(dev, families));
 	for (uint32_t d = first; d < last; d++)
 		for (uint32_t f = 0; f < FAMILIES; f++)
 			if ((families >> f & 1) != 0)
@@ -156,31 +180,36 @@ uint16_t cm_port_next(uint32_t dev)
 }
 
 /* Reserves a port that hold_port() chooses. The ids of this process may have ports that are not held. */
-static uint16_t held_port(uint32_t dev, uint32_t families)
+static uint16_t held_port(struct user *u, uint32_t dev, uint32_t families)
 {
 	const uint32_t devs = devs_of(dev, families);
 	uint16_t p;
 
 	for (uint32_t i = 0; i < HOLDS && (p = hold_port(devs)) != 0; i++) {
-		if (cm_port_take(dev, families, p))
+		if (cm_port_take(u, dev, families, p))
 			return p;
+		const int why = errno;
 		release_port(devs, p);
-		errno = EADDRINUSE;
+		errno = why;
+		if (why != EADDRINUSE)
+			return 0;
 	}
 	return 0;
 }
 
-uint16_t cm_port_any(uint32_t dev, uint32_t families)
+uint16_t cm_port_any(struct user *u, uint32_t dev, uint32_t families)
 {
 	if (hold_port != NULL && devs_of(dev, families) != 0) {
-		uint16_t p = held_port(dev, families);
-		if (p != 0 || errno == EADDRINUSE)
+		uint16_t p = held_port(u, dev, families);
+		if (p != 0 || errno == EADDRINUSE || errno == EDQUOT)
 			return p;
 	}
 	for (uint32_t i = FIRST; i <= LAST; i++) {
 		uint16_t p = step();
-		if (cm_port_take(dev, families, p))
+		if (cm_port_take(u, dev, families, p))
 			return p;
+		if (errno != EADDRINUSE)
+			return 0;
 	}
 	return 0;
 }

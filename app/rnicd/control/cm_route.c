@@ -70,17 +70,18 @@ static uint32_t choose(const struct cm_id *id, const struct ipc_cm_resolve *r)
 
 /*
  * Binds the id to this device, with the port that the id has, or else with `port` (0: none). dev, families, has_port
- * and local.port change together, since cm_id_free() releases the port by them. False: the port is in use, and the id
- * is unchanged.
+ * and local.port change together, since cm_id_free() releases the port by them. False: errno as of cm_port_take(), and
+ * the id is unchanged.
  */
 static bool settle(struct cm_id *id, uint32_t dev, uint16_t port)
 {
+	errno = EADDRINUSE;
 	if ((id->families & cm_family_of(dev)) == 0)
 		return false; /* choose() names no such device: the port in that family is not the id's */
 	if (id->has_port) {
 		if (id->dev == CM_NO_DEV)
-			cm_port_narrow(dev, id->families, id->local.port);
-	} else if (port != 0 && !cm_port_take(dev, cm_family_of(dev), port)) {
+			cm_port_narrow(id->c->user, dev, id->families, id->local.port);
+	} else if (port != 0 && !cm_port_take(id->c->user, dev, cm_family_of(dev), port)) {
 		return false;
 	} else {
 		id->has_port = port != 0;
@@ -115,7 +116,7 @@ static bool resolve_addr(struct client *c, struct cm_id *id, struct ipc_cm_resol
 	}
 	bool reached = dev != UINT32_MAX && dev_reaches(dev, r.dst.ip);
 	if (reached && !settle(id, dev, r.has_src != 0 ? r.src.port : 0)) {
-		client_error(c, EADDRINUSE, "port %u is in use", r.src.port);
+		cm_port_error(c, r.src.port);
 		return false;
 	}
 	id->remote = r.dst;

@@ -135,6 +135,10 @@ void cm_sidr_connect(struct client *c, struct cm_id *id)
 		return;
 	if (id->local.port == 0)
 		id->local.port = cm_port_next(id->dev);
+	if (id->local.port == 0) {
+		client_error(c, EADDRNOTAVAIL, CM_NO_PORT);
+		return;
+	}
 	s->says.port = id->remote.port;
 	s->says.src_port = id->local.port;
 	/* The id is random, so that only a peer that has seen the request can answer it. */
@@ -206,10 +210,6 @@ static bool take_ports(const struct cm_id *id)
 
 void cm_sidr_listen(struct client *c, struct cm_id *id)
 {
-	if (!id->has_port) {
-		client_error(c, ENOMEM, "no port for another listener");
-		return;
-	}
 	if (!take_ports(id)) {
 		client_error(c, EADDRINUSE, "port %u is in use", id->local.port);
 		return;

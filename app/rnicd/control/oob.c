@@ -83,7 +83,7 @@ static void oob_opened(struct cmd *cmd)
 	free(op);
 }
 
-/* Opens a connection to the peer. False: no memory at the moment, or the user has too many connections. */
+/* Opens a connection to the peer. False: no memory or port at the moment, or the user has too many connections. */
 static bool open_conn(struct oob *o)
 {
 	struct open *op = calloc(1, sizeof(*op));
@@ -105,6 +105,11 @@ static bool open_conn(struct oob *o)
 	a.tos = o->tos;
 	if (o->self)
 		a.rport = a.lport;
+	if (a.lport == 0) { /* programs have all ports */
+		cm_conn_free(k);
+		free(op);
+		return false;
+	}
 	memcpy(a.remote.b, o->peer, sizeof(o->peer));
 	op->cmd = (struct cmd){ .type = CMD_CONN_OPEN, .done = oob_opened };
 	op->cmd.open = (struct cmd_conn_open){ .addr = a,

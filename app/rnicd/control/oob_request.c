@@ -219,7 +219,7 @@ void oob_start(void)
 		const uint16_t port = rnicd.port[d]->cfg->qp_port;
 		if (port == 0)
 			continue;
-		(void)cm_port_take(d, CM_IP4 | CM_IP6, port);
+		(void)cm_port_take(NULL, d, CM_IP4 | CM_IP6, port);
 		listen_cmd[d] = (struct cmd){ .type = CMD_LISTEN,
 					      .done = oob_request_listening,
 					      .listen = { .first = d,

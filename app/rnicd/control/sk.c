@@ -183,7 +183,7 @@ static void give_port(struct sk *s)
 	}
 	rn_list_remove(&bound[s->local.port], &s->bound);
 	if (!is_shared(s))
-		cm_port_give(s->dev, s->families, s->local.port);
+		cm_port_give(s->user, s->dev, s->families, s->local.port);
 }
 
 /*
@@ -251,15 +251,15 @@ static void look_for_end(const struct sk *wants)
 enum sk_port sk_take_port(struct sk *s)
 {
 	if (s->local.port == 0) {
-		s->local.port = cm_port_any(s->dev, s->families);
+		s->local.port = cm_port_any(s->user, s->dev, s->families);
 		s->has_port = s->local.port != 0;
 	} else {
-		s->has_port = cm_port_take(s->dev, s->families, s->local.port);
+		s->has_port = cm_port_take(s->user, s->dev, s->families, s->local.port);
 		if (!s->has_port) {
 			look_for_end(s);
 			if (is_crowded(s))
 				return SK_PORT_CROWDED;
-			s->has_port = is_shared(s) || cm_port_take(s->dev, s->families, s->local.port);
+			s->has_port = is_shared(s) || cm_port_take(s->user, s->dev, s->families, s->local.port);
 		}
 	}
 	if (!s->has_port)

@@ -114,7 +114,7 @@ void sk_set_state(struct sk *s, enum sk_state to);
 struct sk_user *sk_user_get(struct client *c);
 /* Makes a socket without a descriptor. key: its owner number; 0: a new one. NULL: no memory. */
 struct sk *sk_new(struct user *u, struct sk_user *su, uint64_t key);
-/* Reserves local.port of dev for the socket; port 0: any free one. */
+/* Reserves local.port of dev for the socket; port 0: any free one. SK_PORT_TAKEN: errno as of cm_port_take(). */
 enum sk_port sk_take_port(struct sk *s);
 /* Makes the socket's descriptor, which is not writable yet. False: no free descriptor, or the user has too many. */
 bool sk_open(struct sk *s);

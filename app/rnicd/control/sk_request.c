@@ -127,7 +127,10 @@ static void sk_bind(struct client *c)
 	s->balance = (r.flags & IPC_SOCK_REUSE) != 0;
 	const enum sk_port got = sk_take_port(s);
 	if (got != SK_PORT_OK) {
-		client_error(c, EADDRINUSE, got == SK_PORT_CROWDED ? SK_PORT_FULL : SK_PORT_USED, r.addr.port);
+		if (got == SK_PORT_CROWDED)
+			client_error(c, EADDRINUSE, SK_PORT_FULL, r.addr.port);
+		else
+			cm_port_error(c, r.addr.port);
 		sk_settle(s);
 		return;
 	}

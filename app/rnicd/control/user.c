@@ -12,6 +12,7 @@
 #include "border/look.h"
 #include "border/rnicd.h"
 #include "control/client.h"
+#include "control/cm.h"
 #include "qp/qp_xrc.h"
 
 #define BELLS_FDS    2u                    /* descriptors that the doorbells of a user take */
@@ -47,6 +48,7 @@ static const char *const name[USER_TABLES] = {
 	[USER_XRCDS] = "XRC domains (xrc-domains)",
 	[USER_UDS] = "datagram queue pairs and sockets of a worker (flows)",
 	[USER_UDP_PORTS] = "UDP ports of queue pairs of a device (udp-ports)",
+	[USER_TCP_PORTS] = "TCP ports of a device",
 	[USER_MEMORY] = "bytes of memory shared with rnicd (client-memory)",
 	[USER_ADDRESSES] = "bytes of rnicd's address space",
 	[USER_OBJECTS] = "bytes of rnicd's memory for objects (object-memory)",
@@ -102,6 +104,7 @@ void user_start(void)
 	total[USER_FLOWS] = flows;
 	total[USER_UDS] = flows;
 	total[USER_UDP_PORTS] = rnicd.cfg.udp_ports;
+	total[USER_TCP_PORTS] = CM_PORT_LAST - CM_PORT_FIRST + 1; /* most connections leave from one of these */
 	total[USER_XSRQS] = QP_XSRQ_NUMS - 1;
 	total[USER_XRCDS] = rnicd.cfg.xrc_domains;
 	total[USER_MEMORY] = rnicd.cfg.client_memory != 0 ? rnicd.cfg.client_memory : host_memory();
