@@ -256,6 +256,49 @@ static void flood_leaves_users_alone(void **state)
 	e->users--;
 }
 
+/*
+ * Programs wait for absent hosts, far more than the table has entries: each present host still gets an entry and keeps
+ * it, and who waits for an entry that made room is told.
+ */
+static void absent_neighbours_leave_room_for_present_ones(void **state)
+{
+	(void)state;
+	struct arp_todo todo;
+	uint32_t told = 0;
+
+	cfg.prefix_len = 104;
+	for (uint32_t i = 0; i < 4 * ARP_ENTRIES; i++) {
+		struct arp_entry *e = get(0x0a010000 + i, 1000 + i, &todo);
+		assert_non_null(e);
+		e->notify = true;
+		rte_pktmbuf_free(todo.out[0]);
+		if (todo.evicts) {
+			assert_in_range(pkt_addr_to_ip4(&todo.evicted), 0x0a010000, 0x0a010000 + i - 1);
+			told++;
+		}
+	}
+	assert_true(told >= 3 * ARP_ENTRIES);
+	hear(PKT_ARP_REQUEST, peer_mac, 0x0a000009, OURS, 9000, &todo); /* a stranger's request takes nobody's entry */
+	sent(&todo, 0, PKT_ARP_REPLY, peer_mac, 0x0a000009);
+	assert_null(todo.ready);
+	assert_false(todo.evicts);
+	for (uint32_t i = 0; i < 64; i++) {
+		const uint64_t now = 10000 + 100 * i;
+		const uint32_t host = 0x0a000010 + i;
+		struct arp_entry *e = get(host, now, &todo);
+		assert_non_null(e);
+		sent(&todo, 0, PKT_ARP_REQUEST, all, host);
+		hear(PKT_ARP_REPLY, peer_mac, host, OURS, now, &todo);
+		for (uint32_t j = 0; j < 64; j++) { /* more of the others do not take it from the host */
+			get(0x0a020000 + 64 * i + j, now + 1 + j, &todo)->notify = true;
+			rte_pktmbuf_free(todo.out[0]);
+		}
+		assert_true(arp_usable(get(host, now + 99, &todo)));
+		assert_int_equal(todo.n_out, 0);
+	}
+	cfg.prefix_len = 120;
+}
+
 /* Many neighbours in use at once: far more than one bucket has room for. */
 static void neighbours_spread(void **state)
 {
@@ -281,6 +324,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(answers_who_asks_for_us_and_learns, setup, teardown),
 		cmocka_unit_test_setup_teardown(lies_are_not_learnt, setup, teardown),
 		cmocka_unit_test_setup_teardown(flood_leaves_users_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(absent_neighbours_leave_room_for_present_ones, setup, teardown),
 		cmocka_unit_test_setup_teardown(neighbours_spread, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, group_setup, NULL);

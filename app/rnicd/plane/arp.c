@@ -162,23 +162,43 @@ static struct arp_entry *find(struct arp_table *t, const struct pkt_addr *ip)
 	return NULL;
 }
 
-/* A free entry; else, of the entries that no connection holds, the least recently used one. */
-static struct arp_entry *arp_take(struct arp_table *t, const struct pkt_addr *ip, uint64_t now)
+/*
+ * Chooses a free entry; else, of the entries that no connection holds and no program waits for, the least recently used
+ * one. asked: this host wants to reach the address. Then an entry without an answer makes room, even if a program waits
+ * for it, when such entries are half of the places: programs that ask for absent hosts leave room for present ones.
+ */
+static struct arp_entry *choose(struct arp_entry *b, bool asked)
 {
-	struct arp_entry *b = bucket_of(t, ip), *best = NULL;
+	struct arp_entry *best = NULL, *mute = NULL;
+	uint32_t n_mute = 0;
 
 	for (uint32_t i = 0; i < ARP_WAYS; i++) {
-		if (b[i].users != 0 || b[i].notify)
+		if (b[i].users != 0)
 			continue;
-		if (b[i].state == ARP_S_FREE) {
+		if (b[i].state == ARP_S_FREE)
+			return &b[i];
+		if (!b[i].notify && (best == NULL || b[i].last_use < best->last_use))
 			best = &b[i];
-			break;
-		}
-		if (best == NULL || b[i].last_use < best->last_use)
-			best = &b[i];
+		if (arp_usable(&b[i]))
+			continue;
+		n_mute++;
+		if (mute == NULL || b[i].last_use < mute->last_use)
+			mute = &b[i];
 	}
+	return asked && (best == NULL || n_mute >= ARP_WAYS / 2) ? mute : best;
+}
+
+/* todo: who waits for the entry that makes room is told. NULL: no such entry is taken. */
+static struct arp_entry *arp_take(struct arp_table *t, const struct pkt_addr *ip, uint64_t now, struct arp_todo *todo)
+{
+	struct arp_entry *best = choose(bucket_of(t, ip), todo != NULL);
+
 	if (best == NULL)
 		return NULL;
+	if (best->notify) {
+		todo->evicted = best->ip;
+		todo->evicts = true;
+	}
 	drop_pending(t, best);
 	uint32_t gen = best->gen;
 	if (best->asking)
@@ -192,7 +212,7 @@ struct arp_entry *arp_get(struct arp_table *t, const struct pkt_addr *ip, uint64
 	struct arp_entry *e = find(t, ip);
 
 	if (e == NULL) {
-		e = arp_take(t, ip, now);
+		e = arp_take(t, ip, now, todo);
 		if (e == NULL)
 			return NULL;
 	}
@@ -270,7 +290,7 @@ void arp_input(struct arp_table *t, const struct rte_mbuf *m, const struct pkt *
 		/* RFC 826: update what is known; make an entry only when we are the target */
 		struct arp_entry *e = find(t, &a.sender);
 		if (e == NULL && for_us)
-			e = arp_take(t, &a.sender, now);
+			e = arp_take(t, &a.sender, now, NULL);
 		if (e != NULL)
 			heard(t, e, a.sender_mac, now, todo);
 	}

@@ -2,7 +2,8 @@
 /*
  * Neighbours of one port as one worker knows them (RFC 826). Each worker learns for itself: every worker sees all ARP
  * frames. An entry is made only for an address that this host wants to reach, and for a host of the network that asks
- * for this one; so a flood of forged senders can take only unused entries. Worker thread only; memory is taken at
+ * for this one; so a flood of forged senders can take only unused entries. Entries whose neighbour is silent make room
+ * for others, so a program that asks for absent hosts cannot fill the table. Worker thread only; memory is taken at
  * creation.
  */
 #ifndef RNICD_ARP_H
@@ -58,12 +59,14 @@ struct arp_todo {
 	uint32_t n_out;
 	struct arp_entry *ready; /* the entry whose frames are to be transmitted (arp_unpark), or NULL */
 	struct arp_entry *told;  /* the entry whose result is to be reported to the control thread, or NULL */
+	struct pkt_addr evicted; /* if `evicts`: the control thread is told that it waits for this neighbour in vain */
+	bool evicts;
 };
 
 struct arp_table *arp_create(struct rnicd_port *port, struct rnicd_port_stats *st, int socket);
 void arp_destroy(struct arp_table *t);
 
-/* The neighbour for an address, asked for when it is not known; NULL: all entries are in use. */
+/* The neighbour for an address, asked for when it is not known; NULL: connections hold all entries. */
 struct arp_entry *arp_get(struct arp_table *t, const struct pkt_addr *ip, uint64_t now, struct arp_todo *todo);
 
 /* Whether the entry may be used without arp_get(), which asks for neighbours that were not heard of lately. */

@@ -4,23 +4,30 @@
 
 #include "plane/worker_int.h"
 
+/* False: no room. The neighbour's next event, or the control side's own time-out, takes the place of this event. */
+static bool neigh_tell(struct rnicd_worker *w, uint32_t port, const struct pkt_addr *ip, int status)
+{
+	struct event *ev = event_room(w->index, EVENT_DROPPABLE);
+
+	if (ev == NULL)
+		return false;
+	ev->type = EVENT_NEIGH;
+	ev->neigh = (struct event_neigh){ .port = port, .addr = *ip, .status = status };
+	event_put(w->index);
+	return true;
+}
+
 void worker_arp_todo(struct rnicd_worker *w, struct rnicd_port *port, const struct arp_todo *todo)
 {
 	for (uint32_t i = 0; i < todo->n_out; i++)
 		frag_push(w, port, todo->out[i]);
 	for (struct rte_mbuf *m; todo->ready != NULL && (m = arp_unpark(w->arp[port->index], todo->ready)) != NULL;)
 		frag_push(w, port, m);
+	if (todo->evicts)
+		(void)neigh_tell(w, port->index, &todo->evicted, -EHOSTUNREACH);
 	struct arp_entry *e = todo->told;
-	if (e == NULL)
-		return;
-	struct event *ev = event_room(w->index, EVENT_DROPPABLE);
-	if (ev == NULL)
-		return; /* no room: the neighbour's next event, or the control side's own time-out, takes its place */
-	ev->type = EVENT_NEIGH;
-	ev->neigh =
-		(struct event_neigh){ .port = port->index, .addr = e->ip, .status = arp_usable(e) ? 0 : -EHOSTUNREACH };
-	event_put(w->index);
-	e->notify = false;
+	if (e != NULL && neigh_tell(w, port->index, &e->ip, arp_usable(e) ? 0 : -EHOSTUNREACH))
+		e->notify = false;
 }
 
 void neigh_timers(struct rnicd_worker *w)

@@ -208,7 +208,7 @@ static inline bool worker_space(struct rnicd_worker *w)
 void worker_arp_todo(struct rnicd_worker *w, struct rnicd_port *port, const struct arp_todo *todo);
 /* The next hop of an address: the address itself, the gateway, or NULL. */
 const struct pkt_addr *conn_next_hop(const struct rnicd_port *port, const struct pkt_addr *ip);
-/* The ARP entry of a next hop, asked for when it is not known or not fresh; NULL: all entries are in use. */
+/* The ARP entry of a next hop, asked for when it is not known or not fresh; NULL: connections hold all entries. */
 struct arp_entry *neigh_get(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *hop);
 void neigh_timers(struct rnicd_worker *w);
 
