@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 
-from sock_case import RDHUP, events, pair, read_all, wait
+from sock_case import RDHUP, events, listener, pair, read_all, wait
 from sock_twice import IN, LIMIT, OUT, case, code, epoll_of
 
 FUTEX = ("98", "202")  # numbers of futex(2): of 64-bit Arm and of x86-64
@@ -164,6 +164,79 @@ def a_thread_receives_what_comes_after_another_has_closed_the_number():
         c.sendall(b"x")
         out += [t.result(), os.read(fd, 10).decode()]
         os.close(fd)
+    return out
+
+
+def looks(s, call, other):
+    """
+    Lets a thread call on a duplicate of s. While it looks whether it can go on, the number becomes the socket `other`.
+    Returns the thread and the number.
+    """
+    fd, begun, got = os.dup(s.fileno()), [], []
+
+    def run():
+        begun.append(1)
+        got.append(code(call, fd))
+    t = threading.Thread(target=run, daemon=True)
+    t.got = got
+    t.start()
+    while not begun:
+        pass
+    os.close(fd)
+    os.dup2(other.fileno(), fd)
+    return t, fd
+
+
+@case
+def another_socket_that_gets_the_number_of_a_call_in_progress_keeps_its_bytes():
+    out = set()
+    c, s = pair()
+    for _ in range(100):
+        a, b = socket.socketpair()
+        b.send(b"other")
+        t, fd = looks(s, lambda fd: os.read(fd, 1), a)
+        select.select([], [], [], 0.002)
+        c.send(b"x")
+        t.join(LIMIT // 2)
+        if t.got != [b"o"]:  # else the call began with the number's new socket
+            out.add((str(t.got), code(a.recv, 9, LATER)))
+        os.close(fd)
+    return sorted(out)
+
+
+@case
+def nothing_is_sent_into_another_socket_that_gets_the_number_of_a_call_in_progress():
+    out, threads = set(), []
+    c, s = pair()
+    filled(c)
+    for _ in range(100):
+        a, b = socket.socketpair()
+        t, fd = looks(c, lambda fd: os.write(fd, b"x"), a)
+        threads.append((t, fd))
+        select.select([], [], [], 0.002)
+        out.add(b"\0" in b.recv(10_000, LATER) if events(b, IN) else False)
+    s.close()
+    for t, fd in threads:
+        t.join(LIMIT // 2)
+        os.close(fd)
+    return sorted(out)
+
+
+@case
+def a_thread_accepts_after_another_has_closed_the_number():
+    out = []
+    with listener() as l:
+        second = l.dup()
+        fd = second.fileno()
+        a, b = socket.socketpair()
+        t = Waits(lambda: second._accept()[0] >= 0)  # pylint: disable=protected-access
+        os.close(fd)
+        os.dup2(a.fileno(), fd)
+        b.sendall(b"other")
+        c = socket.create_connection(l.getsockname())
+        out += [t.result(), os.read(fd, 10).decode()]
+        second.close()
+        c.close()
     return out
 
 

@@ -58,6 +58,7 @@ struct sock {
 	struct ipc_addr local, remote;
 	struct ipc_stream *mem; /* shared memory of a stream */
 	pthread_mutex_t rx, tx;
+	bool numbered;         /* a descriptor has been the socket; false: the socket is not in this copy's sock_tab */
 	bool in_epoll;         /* the descriptor is in an epoll set */
 	bool watched;          /* the descriptor becomes unreadable as soon as all bytes are read */
 	bool full;             /* a send has found no room; cleared by the next one that finds some */
@@ -201,10 +202,19 @@ void sock_put_held(void *s); /* the same, for pthread_cleanup_push() */
 struct sock *sock_new(int domain); /* held; NULL: no memory */
 /* From now on the descriptor is the socket s; NULL: none of ours. */
 void sock_set(int fd, struct sock *s);
-/* fd, or -1: the number is no longer the socket's. For a thread that has slept at the descriptor. */
-int sock_still(const struct sock *s, int fd);
 /* A descriptor of this process that is the socket; -1: there is none any more. */
 int sock_number(const struct sock *s);
+/*
+ * fd, if it is still the socket; else as sock_number(). A thread that has s->rx or s->tx may use the result until it
+ * gives the lock back; to another thread it may be another file at any time.
+ */
+int sock_still(const struct sock *s, int fd);
+/*
+ * The number fd ceases to be its socket, by sock_set() between the two calls: no other thread has a lock of the socket
+ * then. Returns the socket, held, for sock_leave_end(); NULL: the number is none of ours.
+ */
+struct sock *sock_leave_begin(int fd);
+void sock_leave_end(struct sock *s); /* s may be NULL */
 
 /* Called before fork and, in both processes, after it: no thread is in the middle of a change. */
 void sock_tab_fork(bool over);
@@ -241,7 +251,8 @@ int sock_connect(struct sock *s, const struct ipc_addr *to);
  * byte; ECONNABORTED: the connection has gone, another one may wait; EMFILE: the connection stays in the queue; EINVAL:
  * the listener is closed.
  */
-int sock_accept(const struct sock *l, int listener, struct sock *s, int *fd);
+int sock_accept(struct sock *l, int listener, struct sock *s, int *fd);
+int sock_token(struct sock *l, int fd); /* takes the byte of a connection; EBADF: l has no descriptor any more */
 void sock_bell(const struct sock *s);
 /*
  * Shows the descriptor to rnicd, and asks which socket it is. *memory: a descriptor of the socket's memory, for the

@@ -172,7 +172,8 @@ static int accept_as(struct sock *l, int fd, struct sock *s, struct accepting *b
 			err = errno;
 			break;
 		}
-		err = accept_now(l, fd, s, &made, b);
+		fd = p[0].fd = sock_still(l, fd);
+		err = fd < 0 ? EBADF : accept_now(l, fd, s, &made, b);
 	}
 	if (err != 0 || b->fd >= 0)
 		return err != 0 ? result(err) : b->fd;

@@ -133,21 +133,13 @@ static uint32_t places_of(enum ipc_type type)
 	}
 }
 
-/* Takes the byte of a connection that waits at a listener. 0 or a positive errno. */
-static int token_of(int listener)
-{
-	uint8_t token;
-	ssize_t n = sock_libc.recv(listener, &token, 1, MSG_DONTWAIT);
-
-	return n > 0 ? 0 : n == 0 ? EINVAL : errno;
-}
-
 /*
- * What a request brings along: a descriptor to show; a listener, whose byte is taken. -1: none. said: the request has
- * been sent, so rnicd may have done what the request asks for.
+ * What a request brings along: a descriptor to show, -1: none; the descriptor of a listener l, whose byte is taken, l
+ * NULL: none. said: the request has been sent, so rnicd may have done what the request asks for.
  */
 struct along {
 	int shown, listener;
+	struct sock *l;
 	bool said;
 };
 
@@ -169,12 +161,12 @@ static int ask(struct ipc_msg *m, uint16_t len, struct along *with, int fds[FDS]
 	m->status = 0;
 	if (!places_take(held, places_of(type)))
 		return EMFILE;
-	err = with->listener < 0 ? 0 : held[0] < SOCK_FDS ? token_of(with->listener) : EMFILE;
+	err = with->l == NULL ? 0 : held[0] < SOCK_FDS ? sock_token(with->l, with->listener) : EMFILE;
 	if (err != 0) {
 		places_give(held);
 		return err;
 	}
-	with->listener = -1;
+	with->l = NULL;
 	with->said = say(m, with->shown);
 	while (with->said && sock_libc.poll(&answer, 1, -1) < 0 && errno == EINTR)
 		;
@@ -282,7 +274,7 @@ static struct sock_bells *counted(struct sock_bells *u)
 static bool join(void)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_JOIN };
-	struct along with = { .shown = -1, .listener = -1 };
+	struct along with = { .shown = -1 };
 	int fds[FDS], err = ask(&m, IPC_MSG_HDR, &with, fds);
 	struct sock_bells *u = user_of(fds[0], fds[1]);
 
@@ -411,7 +403,7 @@ static int request(struct ipc_msg *m, uint16_t len, struct along *with, int fds[
 int sock_show(int fd, struct ipc_sock_found *f, int *memory, struct sock_bells **u)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_FIND };
-	struct along with = { .shown = fd, .listener = -1 };
+	struct along with = { .shown = fd };
 	int fds[FDS] = { -1, -1, -1 };
 
 	sock_lock(&lock);
@@ -432,12 +424,12 @@ int sock_show(int fd, struct ipc_sock_found *f, int *memory, struct sock_bells *
 
 /*
  * A request about a socket. EBADF: rnicd does not know that this user has the socket, for example because the process
- * has changed its user since. Then the descriptor is shown to rnicd, and the request is sent again. listener: as in
- * struct along.
+ * has changed its user since. Then the descriptor is shown to rnicd, and the request is sent again. along: what else
+ * the request brings; NULL: nothing.
  */
-static int request_about(const struct sock *s, struct ipc_msg *m, uint16_t len, int listener, int fds[FDS])
+static int request_about(const struct sock *s, struct ipc_msg *m, uint16_t len, const struct along *along, int fds[FDS])
 {
-	struct along with = { .shown = -1, .listener = listener };
+	struct along with = along != NULL ? *along : (struct along){ .shown = -1 };
 	const struct ipc_msg same = *m;
 	struct sock_bells *u;
 	struct ipc_sock_found f;
@@ -487,7 +479,7 @@ static int take_memory(struct sock *s, int fd)
 int sock_bind_new(struct sock *s, const struct ipc_addr *a, uint32_t flags, int *fd)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_BIND, .sock_addr = { .addr = *a, .flags = flags } };
-	struct along with = { .shown = -1, .listener = -1 };
+	struct along with = { .shown = -1 };
 	int fds[FDS], err = request(&m, IPC_MSG_LEN(sock_addr), &with, fds);
 
 	if (err == 0 && fds[0] < 0)
@@ -502,7 +494,7 @@ int sock_bind_new(struct sock *s, const struct ipc_addr *a, uint32_t flags, int 
 int sock_listen(struct sock *s, uint32_t backlog)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_LISTEN, .sock_listen = { .sock = s->id, .backlog = backlog } };
-	int fds[FDS], err = request_about(s, &m, IPC_MSG_LEN(sock_listen), -1, fds);
+	int fds[FDS], err = request_about(s, &m, IPC_MSG_LEN(sock_listen), NULL, fds);
 
 	if (err == 0)
 		s->kind = SOCK_LISTENS;
@@ -514,7 +506,7 @@ int sock_connect(struct sock *s, const struct ipc_addr *to)
 	struct ipc_msg m = { .type = IPC_SOCK_CONNECT, .sock_addr = { .sock = s->id, .addr = *to } };
 
 	m.sock_addr.flags = s->wire == IPC_GRAM_IWARP ? IPC_SOCK_IWARP : s->wire == IPC_GRAM_PLAIN ? IPC_SOCK_PLAIN : 0;
-	int fds[FDS], err = request_about(s, &m, IPC_MSG_LEN(sock_addr), -1, fds);
+	int fds[FDS], err = request_about(s, &m, IPC_MSG_LEN(sock_addr), NULL, fds);
 
 	if (err != 0)
 		return err;
@@ -522,10 +514,11 @@ int sock_connect(struct sock *s, const struct ipc_addr *to)
 	return take_memory(s, fds[0]);
 }
 
-int sock_accept(const struct sock *l, int listener, struct sock *s, int *fd)
+int sock_accept(struct sock *l, int listener, struct sock *s, int *fd)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_ACCEPT, .sock_listen.sock = l->id };
-	int fds[FDS], err = request_about(l, &m, IPC_MSG_LEN(sock_listen), listener, fds);
+	const struct along with = { .shown = -1, .listener = listener, .l = l };
+	int fds[FDS], err = request_about(l, &m, IPC_MSG_LEN(sock_listen), &with, fds);
 
 	if (err != 0) /* EAGAIN: another process has taken the connection of the byte */
 		return err == EAGAIN && m.status == EAGAIN ? ECONNABORTED : err;
@@ -549,7 +542,7 @@ int sock_accept(const struct sock *l, int listener, struct sock *s, int *fd)
 int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, int *fd)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_GRAM, .sock_gram = { .flags = flags, .local = *local } };
-	struct along with = { .shown = -1, .listener = -1 };
+	struct along with = { .shown = -1 };
 	int fds[FDS], err = request(&m, IPC_MSG_LEN(sock_gram), &with, fds);
 	void *p = MAP_FAILED;
 
@@ -580,7 +573,7 @@ int sock_gram_peer(struct sock *s, const struct ipc_addr *peer)
 
 	if (peer != NULL)
 		m.sock_gram.remote = *peer;
-	return request_about(s, &m, IPC_MSG_LEN(sock_gram), -1, fds);
+	return request_about(s, &m, IPC_MSG_LEN(sock_gram), NULL, fds);
 }
 
 void sock_bell(const struct sock *s)

@@ -9,6 +9,33 @@
 
 #include "rnic/sock/sock.h"
 
+bool sock_is_connected(const struct sock *s)
+{
+	return s->kind == SOCK_IS_STREAM &&
+	       (sock_state(s) & (IPC_STREAM_CONNECTED | IPC_STREAM_ENDED)) == IPC_STREAM_CONNECTED;
+}
+
+int sock_pending_error(struct sock *s)
+{
+	if (s->kind != SOCK_IS_STREAM || !(sock_state(s) & IPC_STREAM_ENDED))
+		return 0;
+	return __atomic_exchange_n(&s->mem->error, 0, __ATOMIC_RELAXED);
+}
+
+int sock_token(struct sock *l, int fd)
+{
+	uint8_t token;
+	ssize_t n = -1;
+
+	sock_lock(&l->rx);
+	fd = sock_still(l, fd);
+	errno = EBADF;
+	if (fd >= 0)
+		n = sock_libc.recv(fd, &token, 1, MSG_DONTWAIT);
+	sock_unlock(&l->rx);
+	return n > 0 ? 0 : n == 0 ? EINVAL : errno;
+}
+
 bool sock_tell_connect(struct sock *s)
 {
 	return (__atomic_fetch_or(&s->mem->fin, IPC_STREAM_TOLD, __ATOMIC_RELAXED) & IPC_STREAM_TOLD) != 0;

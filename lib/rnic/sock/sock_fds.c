@@ -11,9 +11,10 @@
 
 static int close_ours(int fd)
 {
-	struct sock *s = sock_get(fd);
+	struct sock *s = sock_get(fd), *left = sock_leave_begin(fd);
 
 	sock_set(fd, NULL);
+	sock_leave_end(left);
 	int rc = sock_libc.close(fd);
 	if (s != NULL && s->kind == SOCK_IS_STREAM && s->linger.l_onoff != 0 && s->linger.l_linger > 0 &&
 	    sock_number(s) < 0)
@@ -35,50 +36,58 @@ PUBLIC int close(int fd)
 	return sock_libc.close(fd);
 }
 
-/* `copy` has become a duplicate of fd: notes in the table which socket it is now, if any. Returns copy. */
-static int copied(int fd, int copy)
+/*
+ * `copy` has become a duplicate of fd: notes in the table which socket it is now, if any. left: the socket that it was,
+ * from sock_leave_begin(); or NULL. Returns copy.
+ */
+static int copied(int fd, int copy, struct sock *left)
 {
-	if (copy < 0 || copy == fd)
+	struct sock *s = copy < 0 || copy == fd ? NULL : sock_get(fd);
+
+	if (copy >= 0 && copy != fd && (uint32_t)copy < SOCK_FDS && !sock_in_vfork() &&
+	    (s != NULL || __atomic_load_n(&sock_tab[copy], __ATOMIC_RELAXED) != NULL))
+		sock_set(copy, s);
+	sock_leave_end(left);
+	if (s == NULL)
 		return copy;
-	struct sock *s = sock_get(fd);
-	if (s != NULL && (uint32_t)copy >= SOCK_FDS) { /* the table has no place for it */
+	if ((uint32_t)copy >= SOCK_FDS) { /* the table has no place for it */
 		sock_put(s);
 		sock_libc.close(copy);
 		errno = EMFILE;
 		return -1;
 	}
 	if (sock_in_vfork()) { /* the table is the parent's, but the next program must inherit the socket below */
-		if (s != NULL && s->below >= 0 && (sock_libc.fcntl(copy, F_GETFD) & FD_CLOEXEC) == 0)
+		if (s->below >= 0 && (sock_libc.fcntl(copy, F_GETFD) & FD_CLOEXEC) == 0)
 			(void)sock_libc.fcntl(s->below, F_SETFD, 0);
-	} else if (s != NULL ||
-		   ((uint32_t)copy < SOCK_FDS && __atomic_load_n(&sock_tab[copy], __ATOMIC_RELAXED) != NULL)) {
-		sock_set(copy, s);
-		if (s != NULL) {
-			sock_below_follows(s);
-			sock_stdio_follows(copy);
-		}
+	} else {
+		sock_below_follows(s);
+		sock_stdio_follows(copy);
 	}
-	if (s != NULL)
-		sock_put(s);
+	sock_put(s);
 	return copy;
 }
 
 PUBLIC int dup(int fd)
 {
 	sock_ready();
-	return copied(fd, sock_libc.dup(fd));
+	return copied(fd, sock_libc.dup(fd), NULL);
 }
+
+/* The number `to` becomes a duplicate of fd: sock_leave_begin() of it. */
+static struct sock *leaves_for(int fd, int to) { return fd == to || sock_in_vfork() ? NULL : sock_leave_begin(to); }
 
 PUBLIC int dup2(int fd, int to)
 {
 	sock_ready();
-	return copied(fd, sock_libc.dup2(fd, to));
+	struct sock *left = leaves_for(fd, to);
+	return copied(fd, sock_libc.dup2(fd, to), left);
 }
 
 PUBLIC int dup3(int fd, int to, int flags)
 {
 	sock_ready();
-	return copied(fd, sock_libc.dup3(fd, to, flags));
+	struct sock *left = leaves_for(fd, to);
+	return copied(fd, sock_libc.dup3(fd, to, flags), left);
 }
 
 void sock_flagged(int fd)
@@ -97,7 +106,7 @@ static int control(int fd, int cmd, void *arg)
 	int rc = sock_libc.fcntl(fd, cmd, arg);
 	if (cmd == F_SETFD)
 		sock_flagged(fd);
-	return cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC ? copied(fd, rc) : rc;
+	return cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC ? copied(fd, rc, NULL) : rc;
 }
 
 PUBLIC int fcntl(int fd, int cmd, ...)

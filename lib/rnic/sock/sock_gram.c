@@ -49,10 +49,17 @@ static bool something_in(const struct sock *s)
 	return gram_unread(s) != 0 || __atomic_load_n(&s->gram->error, __ATOMIC_RELAXED) != 0 || gram_broken(s);
 }
 
-/* Nothing is left to read: makes the descriptor unreadable until a datagram comes. False: rnicd is gone. */
+/*
+ * Nothing is left to read: makes the descriptor unreadable until a datagram comes. The caller has the turn, so no other
+ * thread closes the descriptor meanwhile (sock_leave_begin()). False: rnicd is gone.
+ */
 static bool gram_settle_in(const struct sock *s, int fd)
 {
 	int saved = errno;
+
+	fd = sock_still(s, fd);
+	if (fd < 0)
+		return true;
 	bool there = sock_empty(fd);
 
 	__atomic_fetch_or(&s->gram->want, IPC_STREAM_WANT_IN, __ATOMIC_SEQ_CST);
@@ -62,11 +69,15 @@ static bool gram_settle_in(const struct sock *s, int fd)
 	return there || gram_shut(s, IPC_GRAM_SHUT_IN);
 }
 
-/* There is no room: makes the descriptor unwritable until there is some. False: rnicd is gone. */
+/* There is no room: makes the descriptor unwritable until there is some. The caller has the turn. False: no rnicd. */
 static bool gram_settle_out(const struct sock *s, int fd)
 {
 	static const uint8_t block[IPC_STREAM_BLOCK];
 	int saved = errno;
+
+	fd = sock_still(s, fd);
+	if (fd < 0)
+		return true;
 	bool there = sock_libc.send(fd, block, sizeof(block), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno == EAGAIN;
 
 	__atomic_fetch_or(&s->gram->want, IPC_STREAM_WANT_OUT, __ATOMIC_SEQ_CST);
@@ -126,11 +137,17 @@ static bool look_a_while(const struct sock *s)
 
 int sock_gram_below_fd(const struct sock *s) { return s->kind == SOCK_IS_GRAM && s->below_live ? s->below : -1; }
 
-/* Sleeps until the ring may have room (POLLOUT), or the ring or the kernel's socket a datagram. 0 or an errno. */
+/*
+ * Sleeps until the ring may have room (POLLOUT), or the ring or the kernel's socket a datagram. 0 or an errno; EBADF:
+ * the socket has no descriptor any more.
+ */
 static int sleep_for(const struct sock *s, int fd, short events, uint64_t end)
 {
-	struct pollfd p[2] = { { .fd = fd, .events = events }, { .fd = sock_gram_below_fd(s), .events = POLLIN } };
+	struct pollfd p[2] = { { .fd = sock_still(s, fd), .events = events },
+			       { .fd = sock_gram_below_fd(s), .events = POLLIN } };
 
+	if (p[0].fd < 0)
+		return EBADF;
 	if (sock_sleep(p, events == POLLIN ? 2 : 1, end, true) <= 0)
 		return errno;
 	return (p[0].revents & (POLLHUP | POLLERR)) != 0 && !gram_shut(s, IPC_GRAM_SHUT_IN) ? ENETDOWN : 0;
@@ -295,18 +312,21 @@ static ssize_t take_below(struct sock *s, struct msghdr *m, int flags)
  */
 static int gram_wait_in(struct sock *s, int fd, int flags, uint64_t *end)
 {
+	const bool blocks = !sock_does_not_block(fd, flags);
 	bool there = true;
 
-	if (sock_does_not_block(fd, flags)) {
-		if (s->watched)
-			there = gram_settle_in(s, fd);
-		return there ? EAGAIN : ENETDOWN;
-	}
-	if (look_a_while(s))
+	if (blocks && look_a_while(s))
 		return 0;
+	if (blocks || s->watched) {
+		sock_turn_begin(&s->rx, &s->gram->rx_turn);
+		there = gram_settle_in(s, fd);
+		sock_turn_end(&s->rx, &s->gram->rx_turn);
+	}
+	if (!there || !blocks)
+		return there ? EAGAIN : ENETDOWN;
 	if (*end == 0)
 		*end = sock_end_in(s->rcv_ms);
-	return gram_settle_in(s, fd) ? sleep_for(s, fd, POLLIN, *end) : ENETDOWN;
+	return sleep_for(s, fd, POLLIN, *end);
 }
 
 static ssize_t nothing(struct msghdr *m)

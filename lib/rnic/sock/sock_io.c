@@ -38,12 +38,6 @@ static uint32_t room(const struct sock *s)
 	return n <= IPC_STREAM_RING ? IPC_STREAM_RING - n : 0;
 }
 
-bool sock_is_connected(const struct sock *s)
-{
-	return s->kind == SOCK_IS_STREAM &&
-	       (sock_state(s) & (IPC_STREAM_CONNECTED | IPC_STREAM_ENDED)) == IPC_STREAM_CONNECTED;
-}
-
 uint32_t sock_unread(const struct sock *s)
 {
 	uint32_t n = s->kind == SOCK_IS_STREAM ? unread(s) : 0;
@@ -60,22 +54,17 @@ static void tx_end(struct sock *s) { sock_turn_end(&s->tx, &s->mem->tx_turn); }
 
 /* ---- readiness of the descriptor ---- */
 
-bool sock_empty(int fd)
-{
-	uint8_t sink[64]; /* bytes that make the descriptor readable */
-	ssize_t n;
-
-	do
-		n = sock_libc_take(fd, sink, sizeof(sink));
-	while (n == (ssize_t)sizeof(sink));
-	return n > 0 || (n < 0 && errno == EAGAIN);
-}
-
-/* Nothing is left to read: makes the descriptor unreadable until bytes come. */
+/*
+ * Nothing is left to read: makes the descriptor unreadable until bytes come. The caller has the turn, so no other
+ * thread closes the descriptor meanwhile (sock_leave_begin()).
+ */
 static void settle_in(const struct sock *s, int fd)
 {
 	int saved = errno;
 
+	fd = sock_still(s, fd);
+	if (fd < 0)
+		return;
 	(void)sock_empty(fd);
 	__atomic_fetch_or(&s->mem->want, IPC_STREAM_WANT_IN, __ATOMIC_SEQ_CST);
 	if (unread(s) != 0)
@@ -83,12 +72,15 @@ static void settle_in(const struct sock *s, int fd)
 	errno = saved;
 }
 
-/* There is no room: makes the descriptor unwritable until there is some. */
+/* There is no room: makes the descriptor unwritable until there is some. The caller has the turn. */
 static void settle_out(const struct sock *s, int fd)
 {
 	static const uint8_t block[IPC_STREAM_BLOCK];
 	int saved = errno;
 
+	fd = sock_still(s, fd);
+	if (fd < 0)
+		return;
 	/* If the block does not fit, the descriptor is unwritable already. */
 	if (sock_libc_put(fd, block, sizeof(block)) < 0)
 		errno = saved;
@@ -195,7 +187,9 @@ void sock_unwatch(struct sock *s, int fd)
 	rx_begin(s);
 	__atomic_store_n(&s->watched, false, __ATOMIC_RELAXED);
 	__atomic_fetch_and(&s->mem->want, ~(uint32_t)IPC_STREAM_WANT_IN, __ATOMIC_RELAXED);
-	(void)sock_empty(fd);
+	fd = sock_still(s, fd);
+	if (fd >= 0)
+		(void)sock_empty(fd);
 	rx_end(s);
 	errno = saved;
 }
@@ -204,8 +198,6 @@ bool sock_readable(const struct sock *s)
 {
 	return unread(s) != 0 || (sock_state(s) & (IPC_STREAM_PEER_FIN | IPC_STREAM_ENDED)) != 0;
 }
-
-bool sock_does_not_block(int fd, int flags) { return (flags & MSG_DONTWAIT) != 0 || sock_libc_blocks_not(fd); }
 
 bool sock_sleeps_at(const struct sock *s, int fd, short events, int ms, struct sock_waits *w)
 {
@@ -279,13 +271,6 @@ size_t sock_bytes(const struct iovec *iov, size_t n)
 }
 
 static size_t fit(uint32_t there, size_t room) { return there < room ? there : room; }
-
-int sock_pending_error(struct sock *s)
-{
-	if (s->kind != SOCK_IS_STREAM || !(sock_state(s) & IPC_STREAM_ENDED))
-		return 0;
-	return __atomic_exchange_n(&s->mem->error, 0, __ATOMIC_RELAXED);
-}
 
 /* The program has taken the first n unread bytes: their room is rnicd's again. */
 static void give_back(struct sock *s, uint32_t n)
@@ -382,18 +367,28 @@ static ssize_t take(struct sock *s, int fd, const struct iovec *iov, int n, size
 	return -1;
 }
 
+/* *number: see sock_still(). True: it is the socket's. Else false and errno. */
+static bool still_open(const struct sock *s, int *number)
+{
+	*number = sock_still(s, *number);
+	if (*number < 0)
+		errno = EBADF;
+	return *number >= 0;
+}
+
 /*
  * Waits until there may be bytes, without the lock that the caller holds: other threads go on meanwhile. *number
  * becomes -1 if one of them closes it. False and errno: the call must not wait, or the wait failed.
  */
 static bool wait_in(struct sock *s, int *number, int flags, struct sock_waits *w)
 {
-	const int fd = *number;
 	bool there;
 
-	if (sock_does_not_block(fd, flags)) {
+	if (!still_open(s, number))
+		return false;
+	if (sock_does_not_block(*number, flags)) {
 		if (s->watched)
-			settle_in(s, fd);
+			settle_in(s, *number);
 		errno = EAGAIN;
 		return false;
 	}
@@ -402,11 +397,12 @@ static bool wait_in(struct sock *s, int *number, int flags, struct sock_waits *w
 	rx_begin(s);
 	if (there)
 		return true;
-	settle_in(s, fd);
+	if (!still_open(s, number))
+		return false;
+	settle_in(s, *number);
 	rx_end(s);
-	there = sock_sleeps_at(s, fd, POLLIN, s->rcv_ms, w);
+	there = sock_sleeps_at(s, *number, POLLIN, s->rcv_ms, w);
 	rx_begin(s);
-	*number = sock_still(s, fd);
 	return there;
 }
 
@@ -501,9 +497,11 @@ static int may_send(struct sock *s)
 /* As wait_in, until there is room. */
 static bool wait_out(struct sock *s, int *number, int flags, struct sock_waits *w)
 {
-	const int fd = *number;
-	bool block = !sock_does_not_block(fd, flags), there = false;
+	bool there = false;
 
+	if (!still_open(s, number))
+		return false;
+	const bool block = !sock_does_not_block(*number, flags);
 	if (block && sock_is_connected(s)) {
 		tx_end(s);
 		there = look_for(s, POLLOUT);
@@ -513,14 +511,13 @@ static bool wait_out(struct sock *s, int *number, int flags, struct sock_waits *
 		return true;
 	__atomic_store_n(&s->full, true, __ATOMIC_RELAXED);
 	if (block || s->in_epoll || !sock_is_connected(s))
-		settle_out(s, fd);
+		settle_out(s, *number);
 	errno = EAGAIN;
-	if (!block)
+	if (!block || !still_open(s, number))
 		return false;
 	tx_end(s);
-	there = sock_sleeps_at(s, fd, POLLOUT, s->snd_ms, w);
+	there = sock_sleeps_at(s, *number, POLLOUT, s->snd_ms, w);
 	tx_begin(s);
-	*number = sock_still(s, fd);
 	return there;
 }
 

@@ -55,6 +55,7 @@ int sock_become(int fd, int file, int keep, struct sock *s)
 {
 	const int flags = sock_libc.fcntl(fd, F_GETFL), cloexec = sock_libc.fcntl(fd, F_GETFD);
 	const bool in_epoll = sock_epoll_out(fd);
+	struct sock *left = sock_leave_begin(fd);
 	int err = 0;
 
 	if (s != NULL && (uint32_t)fd >= SOCK_FDS) { /* the table has no place for it */
@@ -66,6 +67,7 @@ int sock_become(int fd, int file, int keep, struct sock *s)
 		sock_libc.fcntl(fd, F_SETFL, flags & keep);
 		sock_set(fd, s);
 	}
+	sock_leave_end(left);
 	if (in_epoll)
 		sock_epoll_in(fd);
 	return err;

@@ -10,6 +10,19 @@
 
 #include "rnic/sock/sock.h"
 
+bool sock_does_not_block(int fd, int flags) { return (flags & MSG_DONTWAIT) != 0 || sock_libc_blocks_not(fd); }
+
+bool sock_empty(int fd)
+{
+	uint8_t sink[64]; /* bytes that make the descriptor readable */
+	ssize_t n;
+
+	do
+		n = sock_libc_take(fd, sink, sizeof(sink));
+	while (n == (ssize_t)sizeof(sink));
+	return n > 0 || (n < 0 && errno == EAGAIN);
+}
+
 /* Whether all handlers of the program have SA_RESTART: which of them has run is not known. */
 static bool handlers_restart(void)
 {

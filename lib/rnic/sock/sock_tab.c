@@ -103,7 +103,9 @@ struct sock *sock_new(int domain)
 
 int sock_still(const struct sock *s, int fd)
 {
-	return (uint32_t)fd < SOCK_FDS && __atomic_load_n(&sock_tab[fd], __ATOMIC_ACQUIRE) == s ? fd : -1;
+	if (!s->numbered || ((uint32_t)fd < SOCK_FDS && __atomic_load_n(&sock_tab[fd], __ATOMIC_ACQUIRE) == s))
+		return fd;
+	return sock_number(s);
 }
 
 int sock_number(const struct sock *s)
@@ -114,12 +116,34 @@ int sock_number(const struct sock *s)
 	return -1;
 }
 
+struct sock *sock_leave_begin(int fd)
+{
+	struct sock *s = sock_get(fd);
+
+	if (s != NULL) {
+		sock_lock(&s->rx);
+		sock_lock(&s->tx);
+	}
+	return s;
+}
+
+void sock_leave_end(struct sock *s)
+{
+	if (s == NULL)
+		return;
+	sock_unlock(&s->tx);
+	sock_unlock(&s->rx);
+	sock_put(s);
+}
+
 void sock_set(int fd, struct sock *s)
 {
 	if ((uint32_t)fd >= SOCK_FDS)
 		return;
-	if (s != NULL)
+	if (s != NULL) {
+		s->numbered = true;
 		__atomic_add_fetch(&s->refs, 1, __ATOMIC_ACQ_REL);
+	}
 	struct sock *old = __atomic_exchange_n(&sock_tab[fd], s, __ATOMIC_ACQ_REL);
 	if (old != NULL)
 		sock_put(old);
