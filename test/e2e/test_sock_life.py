@@ -230,6 +230,33 @@ def a_socket_is_used_when_there_is_a_descriptor_again():
                                        "datagram"], p.tail()
 
 
+# Binds and connects sockets in a process that may have few descriptors.
+FEW = """
+import resource, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), int(sys.argv[2])))
+udp = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(3)]
+udp[0].bind((sys.argv[1], 0))
+udp[1].bind(("0.0.0.0", 0))
+udp[2].connect(udp[0].getsockname())
+udp[2].send(b"datagram")
+print(udp[0].recv(9).decode(), udp[2].getsockname()[0])
+l = socket.socket()
+l.bind(("0.0.0.0", 0))
+l.listen(1)
+with socket.create_connection((sys.argv[1], l.getsockname()[1])) as c:
+    print(c.getsockname()[0])
+"""
+
+
+@case
+def sockets_are_rnicds_also_where_a_process_may_have_few_descriptors():
+    with Daemon(pair_conf()) as d, nothing_left(d):
+        for most in (64, 512, 513):
+            p = ours(d, *python(FEW, A, most))
+            assert p.ok().splitlines() == [f"datagram {B}", B], p.tail()
+            assert not p.stderr(), p.stderr()
+
+
 # Descriptors with numbers from 65,536 on, for which librnicsock has no place.
 FAR = """
 import errno, fcntl, os, resource, socket, sys

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #include "rnic/sock/sock.h"
 
@@ -79,8 +80,13 @@ static bool aside[SOCK_FDS];
 
 int sock_libc_aside(int fd)
 {
-	int high = sock_libc.fcntl(fd, F_DUPFD_CLOEXEC, FIRST_ASIDE);
+	int saved = errno, high = sock_libc.fcntl(fd, F_DUPFD_CLOEXEC, FIRST_ASIDE);
+	struct rlimit limit;
 
+	if (high < 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0) { /* the process may have no such number, or few */
+		errno = saved;
+		high = sock_libc.fcntl(fd, F_DUPFD_CLOEXEC, (int)(limit.rlim_cur / 2));
+	}
 	if (high >= 0 && high < SOCK_FDS)
 		__atomic_store_n(&aside[high], true, __ATOMIC_RELAXED);
 	return high;
