@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 
-from sock_case import RDHUP, events, listener, pair, read_all, wait
+from sock_case import RDHUP, events, listener, pair, plain, read_all, wait
 from sock_twice import IN, LIMIT, OUT, case, code, epoll_of
 
 FUTEX = ("98", "202")  # numbers of futex(2): of 64-bit Arm and of x86-64
@@ -249,6 +249,28 @@ def a_child_uses_a_connection_whose_parent_waits_in_other_threads():
             in_child(c.shutdown, socket.SHUT_WR), sends.result()]
     s.sendall(b"y")
     return out + [receives.result()]
+
+
+@case
+def a_child_closes_a_listener_at_which_a_thread_of_its_parent_waits():
+    r, w = os.pipe()
+    with socket.socket() as l:
+        l.bind(("0.0.0.0", 0))
+        l.listen(8)
+        at = "127.0.0.1", l.getsockname()[1]
+        t = Waits(lambda: l.accept()[0].close())
+        pid = os.fork()
+        if pid == 0:
+            l.close()
+            os.write(w, b"closed")
+            signal.pause()
+        os.read(r, 9)
+        plain(at)
+        out = [t.result()]
+    out.append(code(plain, at))
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return out
 
 
 @case

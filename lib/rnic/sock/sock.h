@@ -85,7 +85,7 @@ struct sock {
 	uint8_t last_ip[16]; /* the last peer that a datagram went to or came from, */
 	uint32_t last_dev;   /* and the port that reaches this peer; UINT32_MAX: none does */
 	struct sock *next;   /* in the free list */
-	struct sock *older;  /* in the list of all sockets that were ever made */
+	struct sock *older;  /* in the list of all sockets that were ever made; last, as sock_new() keeps it */
 };
 
 /* libc's own functions. */
@@ -218,7 +218,7 @@ void sock_leave_end(struct sock *s); /* s may be NULL */
 
 /* Called before fork and, in both processes, after it: no thread is in the middle of a change. */
 void sock_tab_fork(bool over);
-/* Called last in the child: no thread of it has a lock of a socket, whatever the parent's threads were doing. */
+/* Called last in the child: no other thread's lock of a socket, or hold of one, is left. */
 void sock_tab_child(void);
 
 /* ---- sock_turn.c ---- */

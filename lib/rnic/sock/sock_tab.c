@@ -3,6 +3,7 @@
  * The table of descriptors that are ours. Looking up another descriptor takes one load. A socket lives until its last
  * descriptor is closed and the last call on it has returned.
  */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,6 +13,9 @@
 struct sock *sock_tab[SOCK_FDS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sock *unused, *all;
+static __thread uint32_t holds; /* results of sock_get() and sock_new() that this thread has not put back */
+
+static void drop(struct sock *s);
 
 struct sock *sock_hold(int fd)
 {
@@ -21,9 +25,11 @@ struct sock *sock_hold(int fd)
 		refs = __atomic_load_n(&s->refs, __ATOMIC_RELAXED);
 		if (refs != 0 &&
 		    __atomic_compare_exchange_n(&s->refs, &refs, refs + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-			if (__atomic_load_n(&sock_tab[fd], __ATOMIC_ACQUIRE) == s)
+			if (__atomic_load_n(&sock_tab[fd], __ATOMIC_ACQUIRE) == s) {
+				holds++;
 				return s;
-			sock_put(s);
+			}
+			drop(s);
 		}
 		s = __atomic_load_n(&sock_tab[fd], __ATOMIC_ACQUIRE);
 	}
@@ -49,9 +55,20 @@ void sock_tab_child(void)
 {
 	for (struct sock *s = all; s != NULL; s = s->older)
 		make_locks(s);
+	if (holds != 0) /* a signal handler has forked: the call that it interrupted goes on in the child */
+		return;
+	/* The parent's other threads are not here to put back what they held: only descriptors hold sockets. */
+	for (struct sock *s = all; s != NULL; s = s->older)
+		s->refs = s->refs != 0;
+	for (int fd = 0; fd < SOCK_FDS && all != NULL; fd++)
+		if (sock_tab[fd] != NULL)
+			sock_tab[fd]->refs++;
+	for (struct sock *s = all; s != NULL; s = s->older)
+		if (s->refs != 0)
+			drop(s);
 }
 
-void sock_put(struct sock *s)
+static void drop(struct sock *s)
 {
 	if (__atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL) != 0)
 		return;
@@ -71,6 +88,12 @@ void sock_put(struct sock *s)
 	pthread_mutex_unlock(&lock);
 }
 
+void sock_put(struct sock *s)
+{
+	holds--;
+	drop(s);
+}
+
 void sock_put_held(void *s) { sock_put(s); }
 
 struct sock *sock_new(int domain)
@@ -85,13 +108,12 @@ struct sock *sock_new(int domain)
 		s = malloc(sizeof(*s));
 	if (s == NULL)
 		return NULL;
-	struct sock *older = first ? NULL : s->older;
-	memset(s, 0, sizeof(*s));
-	s->older = older;
+	memset(s, 0, offsetof(struct sock, older)); /* a child of fork() reads the list at any time */
 	s->domain = domain;
 	s->rcv_ms = s->snd_ms = s->below = -1;
 	make_locks(s);
 	__atomic_store_n(&s->refs, 1, __ATOMIC_RELEASE);
+	holds++;
 	if (first) {
 		pthread_mutex_lock(&lock);
 		s->older = all;
@@ -146,5 +168,5 @@ void sock_set(int fd, struct sock *s)
 	}
 	struct sock *old = __atomic_exchange_n(&sock_tab[fd], s, __ATOMIC_ACQ_REL);
 	if (old != NULL)
-		sock_put(old);
+		drop(old);
 }
