@@ -7,6 +7,8 @@ Linux lets few messages wait (net.unix.max_dgram_qlen, by default 10). None is l
 import os
 import re
 import signal
+import socket
+import struct
 import sys
 import time
 
@@ -118,6 +120,29 @@ def connections_that_come_to_another_process_wait_until_their_owner_takes_them()
             for p in (first, owner, callers):
                 if p is not None:
                     p.stop(signal.SIGKILL)
+
+
+@case
+def descriptors_that_another_user_sends_are_closed():
+    """A message has room for two descriptors, and none of a stranger's is kept."""
+    def send():
+        stranger = struct.pack("=iII", os.getpid(), 65534, 65534)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.connect("\0rnic-embedded-0-0")
+            for _ in range(40):
+                s.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("=2i", 0, 1)),
+                                   (socket.SOL_SOCKET, socket.SCM_CREDENTIALS, stranger)])
+
+    with nets.two_hosts(A, B) as (ns, _):
+        p = pingpong_at(ns, 18570, "-d", "rnic-v0")
+        try:
+            until(listens(ns, 18570), p.tail)
+            held = lambda: len(os.listdir(f"/proc/{p.pid}/fd"))
+            before = held()
+            nets.In(ns).run(send)
+            until(lambda: held() == before, lambda: f"{before} descriptors before, {held()} after", 10)
+        finally:
+            p.stop(signal.SIGKILL)
 
 
 need("setpriv")

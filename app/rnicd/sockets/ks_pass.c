@@ -313,6 +313,21 @@ void ks_guest_in(struct ks_src *s)
 
 /* ---- receiving ---- */
 
+/* The first descriptor of the control message, or -1. The kernel has room for a second one, which is closed. */
+static int first_of(const struct cmsghdr *c)
+{
+	int first = -1, fd;
+
+	for (size_t at = CMSG_LEN(0); at + sizeof(fd) <= c->cmsg_len; at += sizeof(fd)) {
+		memcpy(&fd, (const uint8_t *)c + at, sizeof(fd));
+		if (first < 0)
+			first = fd;
+		else
+			close(fd);
+	}
+	return first;
+}
+
 /* The descriptor that a message carries, or -1. *trusted: the message is from a process of this user. */
 static int taken(struct msghdr *mh, bool *trusted)
 {
@@ -325,7 +340,7 @@ static int taken(struct msghdr *mh, bool *trusted)
 			memcpy(&u, CMSG_DATA(c), sizeof(u));
 			*trusted = u.uid == geteuid();
 		} else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-			memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+			fd = first_of(c);
 		}
 	}
 	return fd;
