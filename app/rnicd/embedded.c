@@ -104,11 +104,15 @@ static void take_event(const struct event *ev)
 }
 
 static uint32_t collect_events(void) { return event_collect(EVENTS_MAX, take_event); }
-static bool never(void) { return false; }
+
+static bool gives_up; /* under loop_lock: the start has failed, so the control thread ends */
+static bool has_given_up(void) { return gives_up; }
 
 static void *control_main(void *arg)
 {
-	static const struct loop_hooks hooks = { .until = never, .collect = collect_events, .turn_end = client_reap };
+	static const struct loop_hooks hooks = { .until = has_given_up,
+						 .collect = collect_events,
+						 .turn_end = client_reap };
 
 	loop_run(&hooks);
 	return arg;
@@ -171,19 +175,38 @@ __attribute__((destructor)) static void tell_dropped(void)
 /* ---- start ---- */
 
 /* Makes a thread with all signals blocked, so that the program's own threads handle them. Returns an errno. */
-static int thread(void *(*main)(void *))
+static int thread(pthread_t *t, void *(*main)(void *))
 {
 	sigset_t all, old;
-	pthread_attr_t attr;
-	pthread_t t;
 
 	sigfillset(&all);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	int rc = pthread_create(&t, &attr, main, NULL);
+	int rc = pthread_create(t, NULL, main, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
+	return rc;
+}
+
+/*
+ * Makes both threads. The control thread waits for loop_lock until the other one is made. Returns an errno: then no
+ * thread is left, and librnic may unload the library.
+ */
+static int threads(void)
+{
+	pthread_t control, progress;
+
+	loop_lock();
+	int rc = thread(&control, control_main);
+	const bool waits = rc == 0;
+	if (waits)
+		rc = thread(&progress, ks_main);
+	gives_up = rc != 0;
+	loop_unlock();
+	if (rc == 0) {
+		pthread_detach(control);
+		pthread_detach(progress);
+	} else if (waits) {
+		pthread_join(control, NULL);
+	}
 	return rc;
 }
 
@@ -257,9 +280,7 @@ int rnic_embedded_start(struct ipc_own *own)
 	int rc = start(own, pair);
 	if (rc != 0)
 		return rc;
-	rc = thread(ks_main);
-	if (rc == 0)
-		rc = thread(control_main);
+	rc = threads();
 	if (rc != 0) {
 		snprintf(own->err, sizeof(own->err), "no thread can be made: %s", strerror(rc));
 		return rc;

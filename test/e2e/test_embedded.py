@@ -14,7 +14,7 @@ import sys
 import nets
 import programs
 from host_rig import Host, in_netns, listens, open_to_all
-from rig import PATIENCE, RNICRUN, Skip, case, helper, main, need, until
+from rig import PATIENCE, RNICRUN, Process, Skip, case, helper, main, need, until
 
 A, B = programs.A, programs.B
 
@@ -306,6 +306,23 @@ def a_port_that_the_host_uses_is_refused():
         until(lambda: programs.on_device(7200)(h), first.tail)
         second = h.run(RNICRUN, "rping", "-s", "-a", A, "-p", "7200")
         assert second.wait() != 0 and "port 7200 is in use" in second.stderr(), second.tail()
+
+
+def start_again(h, *args):
+    """Returns what start_again.py prints, and its output for a message."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "start_again.py")
+    p = Process([RNICRUN, "--embedded", sys.executable, script, *args], env=h.env(), name="start_again.py")
+    return dict(line.split(" ", 1) for line in p.ok().splitlines()), p.tail()
+
+
+@case
+def a_start_without_threads_can_be_repeated():
+    if not open_to_all(RNICRUN):
+        raise Skip("the build folder lies in a folder that only its owner may enter")
+    with Host() as h:
+        for more in "01":
+            said, tail = start_again(h, "threads", more)
+            assert said["first"] == "0" and said["left"].split()[0] == "0" and said["again"] != "0", tail
 
 
 def killed(h, victim):
