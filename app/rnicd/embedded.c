@@ -236,7 +236,7 @@ static void no_sockets(struct client *c)
 	client_error(c, EOPNOTSUPP, "an embedded device does not support TCP programs: run them without rnicrun");
 }
 
-static int start(struct ipc_own *own, int pair[2])
+static int start(struct ipc_own *own)
 {
 	struct rnicd_port_cfg like;
 
@@ -251,25 +251,52 @@ static int start(struct ipc_own *own, int pair[2])
 		return ENODEV;
 	if (!ks_start(own->err, sizeof(own->err)))
 		return ENOMEM;
-	user_start();
-	if (!loop_start() || !dev_start() || !client_start(-1) ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+	if (!loop_start() || !dev_start() || !client_start(-1)) {
 		snprintf(own->err, sizeof(own->err), "no memory or file descriptors");
 		return ENOMEM;
 	}
-	fcntl(pair[1], F_SETFL, O_NONBLOCK);
 	client_serve_sockets(no_sockets);
 	cm_port_share(ks_hold, ks_hold_end);
 	if (own->design == IPC_OWN_EMBEDDED)
 		cm_sidr_share(ks_pass_serve, ks_pass_serve_end);
 	oob_start();
-	client_adopt(pair[1]);
-	return 0;
+	const int rc = threads();
+	if (rc != 0)
+		snprintf(own->err, sizeof(own->err), "no thread can be made: %s", strerror(rc));
+	return rc;
+}
+
+/* The library cannot be started again after this: librnic loads it anew. */
+static void undo(void)
+{
+	dev_stop();
+	loop_stop();
+	ks_stop();
+}
+
+/* Starts the library, or finds it running. 0 or an errno with a sentence in own->err. */
+static int running(struct ipc_own *own)
+{
+	static bool runs;
+	static enum ipc_own_design design;
+
+	if (runs && own->design == design)
+		return 0;
+	if (runs) {
+		snprintf(own->err, sizeof(own->err), "the process has devices of another design already");
+		return EBUSY;
+	}
+	int rc = start(own);
+	if (rc != 0)
+		undo();
+	runs = rc == 0;
+	design = own->design;
+	return rc;
 }
 
 int rnic_embedded_start(struct ipc_own *own)
 {
-	int pair[2] = { -1, -1 };
+	int pair[2];
 
 	if (own->version != IPC_VERSION) {
 		snprintf(own->err, sizeof(own->err),
@@ -277,14 +304,22 @@ int rnic_embedded_start(struct ipc_own *own)
 			 "both from the same one");
 		return EPROTO;
 	}
-	int rc = start(own, pair);
-	if (rc != 0)
-		return rc;
-	rc = threads();
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+		int err = errno;
+		snprintf(own->err, sizeof(own->err), "no socket can be made: %s", strerror(err));
+		return err;
+	}
+	int rc = running(own);
 	if (rc != 0) {
-		snprintf(own->err, sizeof(own->err), "no thread can be made: %s", strerror(rc));
+		close(pair[0]);
+		close(pair[1]);
 		return rc;
 	}
+	fcntl(pair[1], F_SETFL, O_NONBLOCK);
+	loop_lock();
+	user_start(); /* the program may have changed its limits meanwhile */
+	client_adopt(pair[1]);
+	loop_unlock();
 	own->sock = pair[0];
 	own->turn = ks_poll;
 	own->fork_prepare = fork_prepare;

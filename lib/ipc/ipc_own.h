@@ -50,8 +50,9 @@ struct ipc_own {
 };
 
 /*
- * Called once in a process, and again in its child after the library has been loaded anew. 0, or a positive errno with
- * a sentence in err.
+ * Starts the library, or makes a further socket of the library that runs in this process. After a failed first call,
+ * and in a child of fork(), the library must be loaded anew before the next call. 0, or a positive errno with a
+ * sentence in err.
  */
 typedef int (*ipc_own_start_fn)(struct ipc_own *own);
 

@@ -325,6 +325,22 @@ def a_start_without_threads_can_be_repeated():
             assert said["first"] == "0" and said["left"].split()[0] == "0" and said["again"] != "0", tail
 
 
+@case
+def a_start_without_descriptors_leaves_none_open_and_can_be_repeated():
+    """Each start fails at another place, the last ones when the library's threads run already."""
+    with Host() as h:
+        failed = 0
+        for more in range(60):
+            said, tail = start_again(h, "descriptors", str(more))
+            assert said["again"] != "0", tail
+            if said["first"] != "0":
+                break
+            threads, descriptors = said["left"].split()
+            assert descriptors == "0" or threads != "0", tail
+            failed += 1
+        assert 10 < failed < 60, failed
+
+
 def killed(h, victim):
     """One end is killed under traffic; the other one must end by itself and not by a signal."""
     s = h.run(RNICRUN, "rping", "-s", "-a", A, "-p", "7201", "-V")

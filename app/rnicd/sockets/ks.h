@@ -151,6 +151,8 @@ bool ks_ports(const struct rnicd_port_cfg *like, char *err, uint32_t err_len);
 bool ks_port_add(const uint8_t mac[PKT_MAC_LEN]);
 /* Makes the worker's memory, epoll set and bell. False with a sentence in err. */
 bool ks_start(char *err, uint32_t err_len);
+/* Closes and frees what ks_ports() and ks_start() have made, also where one of them has failed. */
+void ks_stop(void);
 
 /* ---- ks_turn.c ---- */
 
@@ -161,7 +163,7 @@ bool ks_start(char *err, uint32_t err_len);
 bool ks_poll(void);
 /* The body of the progress thread. */
 void *ks_main(void *arg);
-/* Called in a child of fork(): closes the child's copies of the parent's sockets. */
+/* Closes all sockets: in a child of fork() its copies of the parent's, and after a start that has failed. */
 void ks_close_all(void);
 
 /* ---- ks_fx.c ---- */

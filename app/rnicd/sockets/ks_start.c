@@ -248,3 +248,15 @@ bool ks_start(char *err, uint32_t err_len)
 	snprintf(err, err_len, "no memory: see whether ulimit -v is unlimited");
 	return false;
 }
+
+void ks_stop(void)
+{
+	ks_close_all();
+	bell_free(0);
+	event_stop();
+	free(ks.out);
+	if (ks.rc_mem != NULL && ks.rc_mem != MAP_FAILED)
+		munmap(ks.rc_mem, ks.rc_size);
+	while (rnicd.n_ports > 0)
+		free(rnicd.port[--rnicd.n_ports]);
+}

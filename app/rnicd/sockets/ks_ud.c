@@ -20,7 +20,7 @@ static struct {
 	struct ks_src src[RNICD_MAX_PORTS];
 	struct ud_qp *bucket[BUCKETS];
 	uint8_t (*in)[KS_UD_ROOM]; /* KS_UD_BURST buffers, allocated when the first datagram comes */
-} ud;
+} ud = { .src = { [0 ... RNICD_MAX_PORTS - 1] = { .kind = KS_UD, .fd = -1 } } };
 
 /* ---- start and end ---- */
 
@@ -88,7 +88,6 @@ void ks_ud_start(void)
 {
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
 		struct rnicd_port_cfg *cfg = &rnicd.cfg.port[i];
-		ud.src[i] = (struct ks_src){ .kind = KS_UD, .fd = -1 };
 		if (cfg->ud_port == 0)
 			continue;
 		ud.src[i].fd = ks_ud_socket(&cfg->ip, i, cfg->ud_port, SO_REUSEPORT);

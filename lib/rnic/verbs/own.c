@@ -32,18 +32,19 @@ static void *load(void)
 }
 
 /*
- * A child of fork() inherits the library without its threads and with state that may be half changed. So in the child
- * the library is unloaded together with its state, and loaded anew.
+ * A session that has ended, or could not be made for want of descriptors, leaves the library running, which then serves
+ * the next session. A child of fork() inherits the library without its threads and with state that may be half changed.
+ * So in the child the library is unloaded together with its state, and loaded anew; so it is after a start that has
+ * failed.
  */
 int rnic_own_start(struct ipc_own *own, enum ipc_own_design design)
 {
-	if (library != NULL && started == getpid()) {
-		rnic_complain("rnic: the embedded device of this process has ended: start the program again");
-		return EIO;
-	}
-	if (library != NULL)
+	const bool runs = library != NULL && started == getpid();
+
+	if (library != NULL && !runs)
 		dlclose(library);
-	library = load();
+	if (!runs)
+		library = load();
 	ipc_own_start_fn start = library != NULL ? (ipc_own_start_fn)(uintptr_t)dlsym(library, IPC_OWN_START)
 						 : (ipc_own_start_fn)NULL;
 	if (start == NULL) {

@@ -254,7 +254,7 @@ static struct rnic_session *session_make(void)
 	if (s == NULL)
 		return NULL;
 	locks_init(s);
-	s->wake_fd = -1;
+	s->sock = s->wake_fd = -1;
 	for (unsigned r = 0; r < IPC_REGIONS; r++)
 		s->fd[r] = -1;
 	rc = rnic_fail_away() ? ENODEV : connect_to_daemon(s);
