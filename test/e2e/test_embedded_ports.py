@@ -15,8 +15,8 @@ import sys
 
 import nets
 from gram_ends import End, running, send, tell
-from host_rig import Host, in_netns, open_to_all
-from rig import PATIENCE, RNICRUN, Skip, case, helper, main, need
+from host_rig import Host, in_netns, listens, open_to_all
+from rig import PATIENCE, RNICRUN, Skip, case, helper, main, need, until
 from wire_check import crc32c
 
 A, B = "10.77.0.1", "10.77.0.2"
@@ -225,6 +225,23 @@ def port_0_of_all_addresses_is_no_port_that_one_of_them_uses():
             with running(p):
                 assert port_of(p) == RANGE[-1], p.tail()
                 go_on(p, "listen")
+
+
+@case
+def an_address_that_two_interfaces_have_has_one_listener():
+    """A connection arrives whichever interface has brought it."""
+    need("rping")
+    with nets.two_hosts(A, B) as (ns, other):
+        nets.sh("ip", "-n", ns, "addr", "add", f"{A}/32", "dev", "lo")
+        p = port_zero(ns, "0.0.0.0")
+        with running(p):
+            port_of(p)
+            go_on(p, "listen")
+        s = in_netns(ns, RNICRUN, "--embedded", "rping", "-s", "-C", "1")
+        with running(s):
+            until(listens(ns, 7174), s.tail)
+            in_netns(other, RNICRUN, "--embedded", "rping", "-c", "-a", A, "-C", "1").ok()
+            s.ok()
 
 
 @case

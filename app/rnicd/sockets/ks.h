@@ -227,6 +227,8 @@ struct ks_listener *ks_listener(uint32_t port, uint16_t lport);
 
 /* After a bind() that failed: the host no longer has the device's address, or its interface. */
 bool ks_addr_has_gone(void);
+/* Of the devices (bit mask) with one address, which several interfaces may have, the first stands for all. */
+uint32_t ks_distinct(uint32_t devs);
 /*
  * Control thread: chooses a port that is free on each of the devices (bit mask, not 0), and holds the port there.
  * Returns the port. 0 and errno: EADDRINUSE if no port is free.

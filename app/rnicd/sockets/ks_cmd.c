@@ -89,13 +89,23 @@ static void qp_end(struct cmd_qp *q)
 
 static bool conn_here(const struct cmd_conn *c) { return rc_owner(c->conn) == c->key; }
 
-static bool listens_on(const struct cmd_listen *c, uint32_t dev) { return (c->without >> dev & 1) == 0; }
+/* The devices on which the command's listener has a socket (bit mask). */
+static uint32_t listens_on(const struct cmd_listen *c)
+{
+	uint32_t devs = 0;
+
+	for (uint32_t d = c->first; d < c->last; d++)
+		devs |= UINT32_C(1) << d;
+	return ks_distinct(devs & ~c->without);
+}
 
 /* Ends the listener on its devices below `last`. On the others the port may be another listener's. */
 static void unlisten(const struct cmd_listen *c, uint32_t last)
 {
+	const uint32_t devs = listens_on(c);
+
 	for (uint32_t d = c->first; d < last; d++)
-		if (listens_on(c, d))
+		if ((devs >> d & 1) != 0)
 			ks_unlisten(d, c->lport);
 }
 
@@ -103,11 +113,12 @@ static void unlisten(const struct cmd_listen *c, uint32_t last)
 static void listen_on(struct cmd_listen *c)
 {
 	enum conn_verdict *v = &c->verdict[0];
+	const uint32_t devs = listens_on(c);
 	bool listens = false;
 
 	*v = CONN_OK;
 	for (uint32_t d = c->first; d < c->last; d++) {
-		if (!listens_on(c, d))
+		if ((devs >> d & 1) == 0)
 			continue;
 		struct ks_listener l = { .port = d,
 					 .lport = c->lport,

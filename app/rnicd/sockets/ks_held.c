@@ -46,8 +46,7 @@ static uint16_t hold_on(uint32_t dev, uint16_t port)
 	return h->port;
 }
 
-/* Of devices with one address (several interfaces may have it), the first stands for all. */
-static uint32_t distinct(uint32_t devs)
+uint32_t ks_distinct(uint32_t devs)
 {
 	for (uint32_t d = 0; d < rnicd.n_ports; d++)
 		for (uint32_t e = d + 1; (devs >> d & 1) != 0 && e < rnicd.n_ports; e++)
@@ -59,7 +58,7 @@ static uint32_t distinct(uint32_t devs)
 /* Of several devices, those are left out whose address the host no longer has. */
 uint16_t ks_hold(uint32_t devs)
 {
-	devs = distinct(devs);
+	devs = ks_distinct(devs);
 	uint32_t chooser = (uint32_t)__builtin_ctz(devs);
 
 	for (uint32_t i = 0; i < TRIES; i++) {
