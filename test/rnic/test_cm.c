@@ -301,6 +301,23 @@ static void migrating_takes_events_along(void **state)
 	rdma_destroy_event_channel(ch2);
 }
 
+/* Events that wait stay where they are, once and in their order. */
+static void migrating_to_the_channel_of_the_id(void **state)
+{
+	struct rdma_cm_id *id;
+
+	(void)state;
+	rdma_create_id(ch, &id, NULL, RDMA_PS_TCP);
+	raise_event(RDMA_CM_EVENT_ROUTE_RESOLVED, id, 0);
+	raise_event(RDMA_CM_EVENT_CONNECT_ERROR, id, -ECONNRESET);
+	assert_int_equal(rdma_migrate_id(id, ch), 0);
+	assert_ptr_equal(id->channel, ch);
+	rdma_ack_cm_event(next(RDMA_CM_EVENT_ROUTE_RESOLVED));
+	rdma_ack_cm_event(next(RDMA_CM_EVENT_CONNECT_ERROR));
+	assert_no_event();
+	rdma_destroy_id(id);
+}
+
 static void addresses(void **state)
 {
 	struct sockaddr_in in = addr(9, 1234);
@@ -485,6 +502,7 @@ int main(void)
 		cmocka_unit_test(destroying_waits_for_acknowledgements),
 		cmocka_unit_test(a_handle_is_given_out_again),
 		cmocka_unit_test(migrating_takes_events_along),
+		cmocka_unit_test(migrating_to_the_channel_of_the_id),
 		cmocka_unit_test(addresses),
 		cmocka_unit_test(the_port_space_of_datagrams_does_not_mean_a_connection),
 		cmocka_unit_test(the_daemon_dies),

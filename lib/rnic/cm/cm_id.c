@@ -315,6 +315,12 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 		return cm_ret(rc);
 	if (was_sync && ch == NULL)
 		return cm_ret(EINVAL);
+	if (ch == old) { /* the queue's lock cannot be taken twice, and the channel is the program's from now on */
+		if (was_sync)
+			cm_last_done(id);
+		id->sync = false;
+		return 0;
+	}
 	if (ch == NULL)
 		ch = rdma_create_event_channel();
 	if (ch == NULL)
