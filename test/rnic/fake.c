@@ -542,6 +542,14 @@ struct fake_client *fake_client(struct fake *f, unsigned n) { return &f->client[
 
 void fake_blind(struct fake *f, bool blind) { f->blind = blind; }
 
+void fake_pause(struct fake *f, bool pause)
+{
+	if (pause)
+		pthread_mutex_lock(&f->lock);
+	else
+		pthread_mutex_unlock(&f->lock);
+}
+
 void fake_version(struct fake *f, uint32_t version) { f->version = version; }
 
 void fake_cqe(struct fake_client *c, uint32_t cq, unsigned worker, const struct qp_cqe *e)

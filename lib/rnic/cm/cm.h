@@ -129,6 +129,8 @@ int cm_tell(struct rnic_cm_id *id, const struct ipc_cm_event *ev);
 
 /* Makes the id for a handle that the daemon has made; handle 0: cm_made() asks for one later. NULL: no memory. */
 struct rnic_cm_id *cm_id_adopt(struct rnic_session *s, uint32_t handle, struct rdma_event_channel *ch, bool sync);
+/* Destroys the id of a request that the program will not see. ch: where the request came. */
+void cm_request_end(struct rnic_cm_channel *ch, uint32_t handle);
 struct rnic_cm_id *cm_id_find(struct rnic_session *s, uint32_t handle);
 
 /* The event of a join has come: attaches the queue pair. 0 or an errno. *context: as given to rdma_join_multicast(). */

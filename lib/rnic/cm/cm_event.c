@@ -7,8 +7,8 @@
 #define GROUP_HOPS 64 /* the hop limit that the kernel gives a RoCE v2 group */
 
 struct seen {
-	struct rnic_session *s;
-	struct rnic_cm_id *about;
+	struct rnic_cm_channel *ch; /* where the event came */
+	struct rnic_cm_id *about;   /* NULL: the id does not exist any more */
 };
 
 /*
@@ -19,12 +19,13 @@ static void on_seen(const void *slot, void *arg)
 {
 	const struct ipc_cm_event *ev = slot;
 	struct seen *seen = arg;
+	struct rnic_session *s = seen->ch->q.s;
 
-	pthread_mutex_lock(&seen->s->ids_lock);
-	seen->about = cm_id_find(seen->s, ev->type == RDMA_CM_EVENT_CONNECT_REQUEST ? ev->listen_id : ev->id);
+	pthread_mutex_lock(&s->ids_lock);
+	seen->about = cm_id_find(s, ev->type == RDMA_CM_EVENT_CONNECT_REQUEST ? ev->listen_id : ev->id);
 	if (seen->about != NULL)
 		seen->about->events_seen++;
-	pthread_mutex_unlock(&seen->s->ids_lock);
+	pthread_mutex_unlock(&s->ids_lock);
 }
 
 static void param_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
@@ -88,8 +89,10 @@ static int request_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
 	struct rnic_cm_id *id = cm_id_adopt(listener->s, ev->id, listener->id.channel, false);
 	int rc;
 
-	if (id == NULL)
+	if (id == NULL) {
+		cm_request_end(cm_channel(listener->id.channel), ev->id);
 		return ENOMEM;
+	}
 	id->id.context = listener->id.context;
 	id->id.ps = listener->id.ps;
 	id->id.qp_type = listener->id.qp_type;
@@ -221,13 +224,20 @@ static void ack_count(struct rnic_cm_id *id)
 	pthread_mutex_unlock(&id->lock);
 }
 
-/* Makes *e from the daemon's event. False: the event is not for the program. */
-static bool translate(struct rnic_cm_event *e, struct rnic_cm_id *about, const struct ipc_cm_event *ev)
+/*
+ * Makes *e from the daemon's event. False: the event is not for the program. Another thread may be destroying the
+ * listener of a request: it looks for requests in the queue only, so the request taken from the queue is ended here.
+ */
+static bool translate(struct rnic_cm_event *e, const struct seen *seen, const struct ipc_cm_event *ev)
 {
+	struct rnic_cm_id *about = seen->about;
 	int rc;
 
-	if (about == NULL)
+	if (about == NULL) {
+		if (ev->type == RDMA_CM_EVENT_CONNECT_REQUEST && ev->id != ev->listen_id)
+			cm_request_end(seen->ch, ev->id);
 		return false;
+	}
 	e->about = about;
 	e->ev.event = (enum rdma_cm_event_type)ev->type;
 	e->ev.status = ev->status;
@@ -308,7 +318,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 
 	if (channel == NULL || event == NULL)
 		return cm_ret(EINVAL);
-	seen.s = cm_channel(channel)->q.s;
+	seen.ch = cm_channel(channel);
 	e = calloc(1, sizeof(*e));
 	if (e == NULL)
 		return -1;
@@ -323,7 +333,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 			free(e);
 			return cm_ret(err);
 		}
-	} while (!translate(e, seen.about, &u.ev));
+	} while (!translate(e, &seen, &u.ev));
 	*event = &e->ev;
 	return 0;
 }

@@ -235,6 +235,25 @@ static void orphan_add(const void *slot, void *arg)
 		o->handle[o->n++] = ev->id;
 }
 
+/*
+ * Destroys a request's id at the daemon. Removes later events of the request, with their tokens, so that a reader does
+ * not wait for an event after reading a token. The caller holds the session's id_lock.
+ */
+static void orphan_end(struct rnic_cm_channel *ch, uint32_t handle)
+{
+	struct whose orphan = { .handle = handle };
+
+	rnic_call_handle(ch->q.s, IPC_CM_DESTROY_ID, handle);
+	rnic_evq_drop(&ch->q, event_of, &orphan, NULL, NULL);
+}
+
+void cm_request_end(struct rnic_cm_channel *ch, uint32_t handle)
+{
+	pthread_mutex_lock(&ch->q.s->id_lock);
+	orphan_end(ch, handle);
+	pthread_mutex_unlock(&ch->q.s->id_lock);
+}
+
 /* Destroys the id at the daemon, and removes its queued events. The caller holds the session's id_lock. 0 or errno. */
 static int id_unmake(struct rnic_cm_id *id)
 {
@@ -264,15 +283,8 @@ static int id_unmake(struct rnic_cm_id *id)
 		whose.reborn = cm_id_find(s, id->handle) != NULL;
 		pthread_mutex_unlock(&s->ids_lock);
 		rnic_evq_drop(&cm_channel(rid->channel)->q, event_of, &whose, orphan_add, &o);
-		for (uint32_t i = 0; i < o.n; i++) {
-			struct whose orphan = { .handle = o.handle[i] };
-			rnic_call_handle(s, IPC_CM_DESTROY_ID, o.handle[i]);
-			/*
-			 * Removes later events of the request, with their tokens, so that a reader does not wait for an
-			 * event after reading a token.
-			 */
-			rnic_evq_drop(&cm_channel(rid->channel)->q, event_of, &orphan, NULL, NULL);
-		}
+		for (uint32_t i = 0; i < o.n; i++)
+			orphan_end(cm_channel(rid->channel), o.handle[i]);
 	} while (o.n == RN_ARRAY_LEN(o.handle));
 	return 0;
 }

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdma_cm with several threads: one reads events while another destroys ids and queue pairs. */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <rdma/rdma_cma.h>
+
+#include "cm_rig.h"
+#include "rnic/cm/cm.h"
+
+#define TRIES 5000u /* ms */
+
+static void *destroy_it(void *arg)
+{
+	rdma_destroy_id(arg);
+	return NULL;
+}
+
+static bool readable(const struct rdma_event_channel *c)
+{
+	struct pollfd p = { .fd = c->fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static bool known(struct rnic_session *s, uint32_t handle)
+{
+	pthread_mutex_lock(&s->ids_lock);
+	const bool is = cm_id_find(s, handle) != NULL;
+	pthread_mutex_unlock(&s->ids_lock);
+	return is;
+}
+
+/* A thread begins to destroy the id. Then librnic has forgotten the id, and the paused daemon knows it still. */
+static void destroy_begin(pthread_t *t, struct rdma_cm_id *id)
+{
+	struct rnic_session *s = cm_id(id)->s;
+	const uint32_t handle = cm_id(id)->handle;
+
+	fake_pause(fake, true);
+	pthread_create(t, NULL, destroy_it, id);
+	for (unsigned i = 0; i < TRIES && known(s, handle); i++)
+		usleep(1000);
+	assert_false(known(s, handle));
+}
+
+static void destroy_end(pthread_t t)
+{
+	fake_pause(fake, false);
+	pthread_join(t, NULL);
+}
+
+static struct rdma_cm_id *listener_new(struct rdma_event_channel *c)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET };
+	struct rdma_cm_id *l;
+
+	assert_int_equal(rdma_create_id(c, &l, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_bind_addr(l, (struct sockaddr *)&any), 0);
+	assert_int_equal(rdma_listen(l, 5), 0);
+	return l;
+}
+
+static void *read_one(void *arg)
+{
+	struct rdma_cm_event *ev = NULL;
+
+	(void)arg;
+	return rdma_get_cm_event(ch, &ev) == 0 ? ev : NULL;
+}
+
+/* Nobody else knows the new id of such a request: it is destroyed at the daemon, which then answers the peer. */
+static void a_request_is_read_while_its_listener_ends(void **state)
+{
+	struct rdma_cm_id *l = listener_new(ch), *other;
+	pthread_t reader, destroyer;
+	void *ev;
+
+	(void)state;
+	rdma_create_id(ch, &other, NULL, RDMA_PS_TCP);
+	pthread_create(&reader, NULL, read_one, NULL);
+	destroy_begin(&destroyer, l);
+	raise_request(l, 44);
+	for (unsigned i = 0; i < TRIES && readable(ch); i++)
+		usleep(1000);
+	assert_false(readable(ch));
+	usleep(20000);
+	destroy_end(destroyer);
+	for (unsigned i = 0; i < TRIES && client()->id[44].used; i++)
+		usleep(1000);
+	assert_false(client()->id[44].used);
+	raise_event(RDMA_CM_EVENT_ROUTE_ERROR, other, -ETIMEDOUT);
+	pthread_join(reader, &ev);
+	assert_non_null(ev);
+	assert_ptr_equal(((struct rdma_cm_event *)ev)->id, other);
+	rdma_ack_cm_event(ev);
+	assert_no_event();
+	rdma_destroy_id(other);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_request_is_read_while_its_listener_ends),
+	};
+
+	return cmocka_run_group_tests(tests, cm_setup, cm_teardown);
+}
