@@ -107,10 +107,59 @@ static void a_request_is_read_while_its_listener_ends(void **state)
 	rdma_destroy_id(other);
 }
 
+static struct rdma_cm_id *with_qp(void)
+{
+	struct ibv_qp_init_attr qa = { .cap = { 10, 10, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
+	struct sockaddr_in dst = addr(1, 5000);
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&dst, 2000), 0);
+	raise_event(RDMA_CM_EVENT_ADDR_RESOLVED, id, 0);
+	rdma_ack_cm_event(next(RDMA_CM_EVENT_ADDR_RESOLVED));
+	assert_int_equal(rdma_create_qp(id, NULL, &qa), 0);
+	return id;
+}
+
+static void event_of(struct rdma_cm_id *id, enum rdma_cm_event_type type)
+{
+	raise_event(type, id, 0);
+	rdma_ack_cm_event(next(type));
+}
+
+/*
+ * ibv_destroy_qp() knows no ids, so id->qp still points to the memory, which may hold anything by then, another queue
+ * pair included.
+ */
+static void events_leave_the_memory_of_a_destroyed_queue_pair_alone(void **state)
+{
+	struct rdma_cm_id *id = with_qp(), *other = with_qp();
+	struct ibv_qp *qp = id->qp, anything = { .state = IBV_QPS_SQD };
+
+	(void)state;
+	event_of(id, RDMA_CM_EVENT_ESTABLISHED);
+	assert_int_equal(qp->state, IBV_QPS_RTS);
+	event_of(id, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(qp->state, IBV_QPS_ERR);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	id->qp = &anything;
+	event_of(id, RDMA_CM_EVENT_ESTABLISHED);
+	event_of(id, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(anything.state, IBV_QPS_SQD);
+	id->qp = other->qp;
+	event_of(id, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(other->qp->state, IBV_QPS_INIT);
+	id->qp = NULL;
+	rdma_destroy_qp(other);
+	assert_int_equal(rdma_destroy_id(other), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_request_is_read_while_its_listener_ends),
+		cmocka_unit_test(events_leave_the_memory_of_a_destroyed_queue_pair_alone),
 	};
 
 	return cmocka_run_group_tests(tests, cm_setup, cm_teardown);

@@ -53,8 +53,9 @@ struct rnic_cm_id {
 	} opt;
 	uint8_t rnr_retry, retry_cnt; /* the values given to rdma_connect(), for rdma_establish() */
 	uint32_t own_qpn;             /* of a channel adapter: number of the QP that the program brings up; 0: none */
-	bool quiet;  /* an older daemon: the next ESTABLISHED answers rdma_establish(), and is not reported */
-	bool has_ep; /* rdma_create_ep: attributes for the QPs of requests */
+	uint32_t made_qpn; /* of the QP that rdma_create_qp() made last, which may be destroyed by now; 0: none */
+	bool quiet;        /* an older daemon: the next ESTABLISHED answers rdma_establish(), and is not reported */
+	bool has_ep;       /* rdma_create_ep: attributes for the QPs of requests */
 	struct ibv_qp_init_attr ep_attr;
 	uint8_t *connect_data; /* rdma_addrinfo's ai_connect, sent along by rdma_connect(); malloc'ed */
 	size_t connect_len;

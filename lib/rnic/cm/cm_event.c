@@ -179,13 +179,10 @@ static int id_update(struct rnic_cm_id *id, const struct ipc_cm_event *ev)
 	case RDMA_CM_EVENT_ESTABLISHED:
 		cm_addr_to(&id->id.route.addr.src_storage, &ev->local);
 		cm_addr_to(&id->id.route.addr.dst_storage, &ev->remote);
-		if (ev->type == RDMA_CM_EVENT_ESTABLISHED && id->id.qp != NULL)
-			id->id.qp->state = IBV_QPS_RTS;
+		if (ev->type == RDMA_CM_EVENT_ESTABLISHED)
+			rnic_qp_state(id->id.qp, id->made_qpn, IBV_QPS_RTS);
 		return 0;
-	case RDMA_CM_EVENT_DISCONNECTED:
-		if (id->id.qp != NULL)
-			id->id.qp->state = IBV_QPS_ERR;
-		return 0;
+	case RDMA_CM_EVENT_DISCONNECTED: rnic_qp_state(id->id.qp, id->made_qpn, IBV_QPS_ERR); return 0;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 	case RDMA_CM_EVENT_ROUTE_ERROR:

@@ -101,6 +101,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex *a)
 		cqs_free(id);
 		return cm_ret(rc);
 	}
+	id->made_qpn = qp->qp_num;
 	rid->qp = qp;
 	rid->pd = a->pd;
 	return 0;
@@ -121,10 +122,12 @@ int rdma_create_qp(struct rdma_cm_id *rid, struct ibv_pd *pd, struct ibv_qp_init
 
 void rdma_destroy_qp(struct rdma_cm_id *rid)
 {
-	if (rid->qp == NULL)
+	struct ibv_qp *qp = rid->qp;
+
+	if (qp == NULL)
 		return;
-	ibv_destroy_qp(rid->qp);
-	rid->qp = NULL;
+	rid->qp = NULL; /* first, for a thread that reads an event of the id now */
+	ibv_destroy_qp(qp);
 	cqs_free(cm_id(rid));
 }
 

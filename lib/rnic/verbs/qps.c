@@ -52,6 +52,19 @@ void rnic_qp_side(struct ibv_qp *qp, enum inject_side side)
 		rnic_qp(qp)->side = side;
 }
 
+void rnic_qp_state(const struct ibv_qp *ibqp, uint32_t qpn, enum ibv_qp_state state)
+{
+	pthread_mutex_lock(&list_lock);
+	rn_list_each(struct rnic_qp, qp, &list, link) {
+		if (&qp->ex.qp_base != ibqp)
+			continue;
+		if (qpn == 0 || qp->ex.qp_base.qp_num == qpn)
+			qp->ex.qp_base.state = state;
+		break;
+	}
+	pthread_mutex_unlock(&list_lock);
+}
+
 void rnic_qp_timeout(const struct rnic_session *s, uint32_t handle, uint8_t timeout)
 {
 	pthread_mutex_lock(&list_lock);

@@ -66,6 +66,11 @@ struct ibv_srq *rnic_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_at
 struct ibv_qp *rnic_qp_find(uint32_t qpn);
 /* Notes which side of its connection the queue pair (NULL: none) is: rules of rnicrun --inject may name a side. */
 void rnic_qp_side(struct ibv_qp *qp, enum inject_side side);
+/*
+ * Sets the state that the queue pair's struct shows. ibqp may point to freed memory: nothing happens unless a queue
+ * pair is there, with this number. qpn 0: any number.
+ */
+void rnic_qp_state(const struct ibv_qp *ibqp, uint32_t qpn, enum ibv_qp_state state);
 /* Notes the local ACK timeout that a connection manager has set for a queue pair: ibv_query_qp() returns it. */
 void rnic_qp_timeout(const struct rnic_session *s, uint32_t handle, uint8_t timeout);
 
