@@ -155,11 +155,41 @@ static void events_leave_the_memory_of_a_destroyed_queue_pair_alone(void **state
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
+/* The daemon gives the handle to a request on another channel, before librnic has dropped the id's events. */
+static void events_of_a_dead_id_are_not_those_of_an_id_on_another_channel(void **state)
+{
+	struct rdma_event_channel *ch2 = rdma_create_event_channel();
+	struct rdma_cm_id *id = with_qp(), *l = listener_new(ch2);
+	const uint32_t handle = cm_id(id)->handle;
+	const struct ipc_cm_event lost = { .type = RDMA_CM_EVENT_DISCONNECTED, .id = handle };
+	struct rdma_cm_event *ev;
+	pthread_t destroyer;
+
+	(void)state;
+	rdma_destroy_qp(id);
+	raise_event(RDMA_CM_EVENT_DISCONNECTED, id, 0);
+	destroy_begin(&destroyer, id);
+	raise_request(l, handle);
+	assert_int_equal(rdma_get_cm_event(ch2, &ev), 0);
+	struct rdma_cm_id *child = ev->id;
+	assert_int_equal(cm_id(child)->handle, handle);
+	rdma_ack_cm_event(ev);
+	assert_no_event();
+	fake_event(client(), cm_channel(ch)->q.handle, &lost, sizeof(lost));
+	destroy_end(destroyer);
+	assert_false(readable(ch));
+	client()->id[handle].used = true;
+	rdma_destroy_id(child);
+	rdma_destroy_id(l);
+	rdma_destroy_event_channel(ch2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_request_is_read_while_its_listener_ends),
 		cmocka_unit_test(events_leave_the_memory_of_a_destroyed_queue_pair_alone),
+		cmocka_unit_test(events_of_a_dead_id_are_not_those_of_an_id_on_another_channel),
 	};
 
 	return cmocka_run_group_tests(tests, cm_setup, cm_teardown);

@@ -64,8 +64,9 @@ struct rnic_cm_id {
 	pthread_mutex_t join_lock; /* guards the joins, and the groups that the queue pair is attached to by them */
 	pthread_mutex_t lock;      /* guards the two counts */
 	pthread_cond_t cond;
-	uint32_t events_seen; /* taken from the queue; under the table's lock */
-	uint32_t events_done; /* acknowledged by the program */
+	struct rdma_event_channel *from; /* the channel that the id is leaving; NULL: none; under the table's lock */
+	uint32_t events_seen;            /* taken from the queue; under the table's lock */
+	uint32_t events_done;            /* acknowledged by the program */
 };
 
 /* A group that an id has joined, or will have joined when the event comes. */
@@ -133,6 +134,11 @@ struct rnic_cm_id *cm_id_adopt(struct rnic_session *s, uint32_t handle, struct r
 /* Destroys the id of a request that the program will not see. ch: where the request came. */
 void cm_request_end(struct rnic_cm_channel *ch, uint32_t handle);
 struct rnic_cm_id *cm_id_find(struct rnic_session *s, uint32_t handle);
+/*
+ * The id that an event of this channel is about: the daemon may have given the handle of a dead id to one on another
+ * channel. NULL: there is none any more. The caller holds the table's lock.
+ */
+struct rnic_cm_id *cm_id_on(const struct rnic_cm_channel *ch, uint32_t handle);
 
 /* The event of a join has come: attaches the queue pair. 0 or an errno. *context: as given to rdma_join_multicast(). */
 int cm_joined(struct rnic_cm_id *id, const struct ipc_cm_event *ev, void **context);

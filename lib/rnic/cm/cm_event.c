@@ -22,7 +22,7 @@ static void on_seen(const void *slot, void *arg)
 	struct rnic_session *s = seen->ch->q.s;
 
 	pthread_mutex_lock(&s->ids_lock);
-	seen->about = cm_id_find(s, ev->type == RDMA_CM_EVENT_CONNECT_REQUEST ? ev->listen_id : ev->id);
+	seen->about = cm_id_on(seen->ch, ev->type == RDMA_CM_EVENT_CONNECT_REQUEST ? ev->listen_id : ev->id);
 	if (seen->about != NULL)
 		seen->about->events_seen++;
 	pthread_mutex_unlock(&s->ids_lock);

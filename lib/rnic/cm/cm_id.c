@@ -78,6 +78,13 @@ struct rnic_cm_id *cm_id_find(struct rnic_session *s, uint32_t handle)
 	return handle < s->nids ? s->ids[handle] : NULL;
 }
 
+struct rnic_cm_id *cm_id_on(const struct rnic_cm_channel *ch, uint32_t handle)
+{
+	struct rnic_cm_id *id = cm_id_find(ch->q.s, handle);
+
+	return id != NULL && (id->id.channel == &ch->ch || id->from == &ch->ch) ? id : NULL;
+}
+
 /* ---- life ---- */
 
 struct rnic_cm_id *cm_id_adopt(struct rnic_session *s, uint32_t handle, struct rdma_event_channel *ch, bool sync)
@@ -280,7 +287,7 @@ static int id_unmake(struct rnic_cm_id *id)
 	do {
 		o.n = 0;
 		pthread_mutex_lock(&s->ids_lock);
-		whose.reborn = cm_id_find(s, id->handle) != NULL;
+		whose.reborn = cm_id_on(cm_channel(rid->channel), id->handle) != NULL;
 		pthread_mutex_unlock(&s->ids_lock);
 		rnic_evq_drop(&cm_channel(rid->channel)->q, event_of, &whose, orphan_add, &o);
 		for (uint32_t i = 0; i < o.n; i++)
@@ -316,6 +323,36 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 
 static void event_move(const void *slot, void *to) { rnic_evq_put(to, slot); }
 
+static void channel_set(struct rnic_cm_id *id, struct rdma_event_channel *ch, struct rdma_event_channel *from)
+{
+	pthread_mutex_lock(&id->s->ids_lock);
+	id->id.channel = ch;
+	id->from = from;
+	pthread_mutex_unlock(&id->s->ids_lock);
+}
+
+/*
+ * Until the events that wait on the old channel have moved, threads may read events of the id from both channels. 0 or
+ * an errno.
+ */
+static int id_move(struct rnic_cm_id *id, struct rdma_event_channel *ch)
+{
+	struct ipc_msg m = { .type = IPC_CM_MIGRATE,
+			     .len = IPC_MSG_LEN(cm_migrate),
+			     .cm_migrate = { .id = id->handle, .channel = cm_channel(ch)->q.handle } };
+	struct whose whose = { .handle = id->handle };
+
+	pthread_mutex_lock(&id->s->id_lock); /* event_comes() uses the old channel before this, the new one after it */
+	struct rdma_event_channel *old = id->id.channel;
+	channel_set(id, ch, old);
+	const int rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
+	if (rc == 0)
+		rnic_evq_drop(&cm_channel(old)->q, event_of, &whose, event_move, &cm_channel(ch)->q);
+	channel_set(id, rc == 0 ? ch : old, NULL);
+	pthread_mutex_unlock(&id->s->id_lock);
+	return rc;
+}
+
 int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 {
 	struct rnic_cm_id *id = cm_id(rid);
@@ -337,10 +374,7 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 		ch = rdma_create_event_channel();
 	if (ch == NULL)
 		return -1;
-	struct ipc_msg m = { .type = IPC_CM_MIGRATE,
-			     .len = IPC_MSG_LEN(cm_migrate),
-			     .cm_migrate = { .id = id->handle, .channel = cm_channel(ch)->q.handle } };
-	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
+	rc = id_move(id, ch);
 	if (rc != 0) {
 		if (channel == NULL)
 			rdma_destroy_event_channel(ch);
@@ -349,12 +383,7 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 	/* A synchronous id keeps its last event. It is acknowledged here, as the id leaves the channel it came from. */
 	if (was_sync)
 		cm_last_done(id);
-	struct whose whose = { .handle = id->handle };
-	pthread_mutex_lock(&id->s->id_lock); /* event_comes() uses the old channel before this, the new one after it */
-	rnic_evq_drop(&cm_channel(old)->q, event_of, &whose, event_move, &cm_channel(ch)->q);
 	id->sync = channel == NULL;
-	rid->channel = ch;
-	pthread_mutex_unlock(&id->s->id_lock);
 	if (was_sync)
 		rdma_destroy_event_channel(old);
 	return 0;
