@@ -426,7 +426,7 @@ static void a_request_whose_peer_has_given_up_ends_with_its_listener(void **stat
 	}
 }
 
-/* The request's event waits in the channel that the listener had when the request came. */
+/* The request moves along with its listener. */
 static void a_request_ends_with_its_listener_in_another_channel(void **state)
 {
 	static uint8_t more[sizeof(ring)] RN_ALIGNED(4096);
@@ -438,6 +438,8 @@ static void a_request_ends_with_its_listener_in_another_channel(void **state)
 	rn_list_push_back(&chan->events, &stuck.link);
 	a_request_comes();
 	assert_int_equal(CALL(cm_migrate, cm_migrate, .id = l, .channel = second->handle), 0);
+	assert_true(chan->waiting == 0 && chan->users == 0);
+	assert_true(second->waiting == 1 && second->users == 2);
 	assert_true(destroyed(l));
 	assert_int_equal(chan->waiting + second->waiting, 0);
 	assert_int_equal(cl.cm.live, 0);

@@ -267,6 +267,30 @@ void cm_bind(struct client *c)
 
 /* ---- another channel ---- */
 
+static void chan_set(struct cm_id *id, struct client_chan *to)
+{
+	id->chan->users--;
+	id->chan = to;
+	to->users++;
+}
+
+/*
+ * Matches waiting events of the id that has moved, and the requests to it, whose ids move along: so do the events that
+ * wait behind a request.
+ */
+static bool of_moved(const void *data, const void *arg)
+{
+	const struct ipc_cm_event *ev = data;
+	const struct cm_id *moved = arg;
+	struct cm_id *id = table_get(&moved->c->cm, ev->id);
+
+	if (id == NULL)
+		return false;
+	if (ev->type == CM_EV_CONNECT_REQUEST && ev->listen_id == moved->handle && id->chan != moved->chan)
+		chan_set(id, moved->chan);
+	return id->chan == moved->chan;
+}
+
 void cm_migrate(struct client *c)
 {
 	struct cm_id *id = cm_find(c, c->req.cm_migrate.id);
@@ -279,10 +303,10 @@ void cm_migrate(struct client *c)
 			     c->req.cm_migrate.channel);
 		return;
 	}
-	if (to != id->chan)
-		ev_migrate(id->chan, to, of_id, &id->handle);
-	id->chan->users--;
-	id->chan = to;
-	to->users++;
+	if (to != id->chan) {
+		struct client_chan *from = id->chan;
+		chan_set(id, to);
+		ev_migrate(from, to, of_moved, id);
+	}
 	client_ok(c);
 }
