@@ -301,6 +301,27 @@ static void migrating_takes_events_along(void **state)
 	rdma_destroy_event_channel(ch2);
 }
 
+static void a_request_that_waits_moves_with_its_listener(void **state)
+{
+	struct rdma_event_channel *ch2 = rdma_create_event_channel();
+	struct rdma_cm_id *l;
+	struct rdma_cm_event *ev;
+
+	(void)state;
+	rdma_create_id(ch, &l, NULL, RDMA_PS_TCP);
+	raise_request(l, 45);
+	assert_int_equal(rdma_migrate_id(l, ch2), 0);
+	assert_int_equal(client()->id[45].channel, cm_channel(ch2)->q.handle);
+	assert_int_equal(rdma_get_cm_event(ch2, &ev), 0);
+	struct rdma_cm_id *child = ev->id;
+	assert_ptr_equal(child->channel, ch2);
+	rdma_ack_cm_event(ev);
+	assert_no_event();
+	rdma_destroy_id(child);
+	rdma_destroy_id(l);
+	rdma_destroy_event_channel(ch2);
+}
+
 /* Events that wait stay where they are, once and in their order. */
 static void migrating_to_the_channel_of_the_id(void **state)
 {
@@ -503,6 +524,7 @@ int main(void)
 		cmocka_unit_test(a_handle_is_given_out_again),
 		cmocka_unit_test(migrating_takes_events_along),
 		cmocka_unit_test(migrating_to_the_channel_of_the_id),
+		cmocka_unit_test(a_request_that_waits_moves_with_its_listener),
 		cmocka_unit_test(addresses),
 		cmocka_unit_test(the_port_space_of_datagrams_does_not_mean_a_connection),
 		cmocka_unit_test(the_daemon_dies),

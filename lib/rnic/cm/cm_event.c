@@ -82,15 +82,15 @@ static void priv_fill_up(struct rnic_cm_event *e)
 	p->private_data_len = room;
 }
 
-/* A connection request gets an id of its own, on the listener's device, channel and context. */
-static int request_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
+/* A connection request gets an id of its own, on the listener's device and context, and on the request's channel. */
+static int request_fill(struct rnic_cm_event *e, const struct ipc_cm_event *ev, struct rnic_cm_channel *ch)
 {
 	struct rnic_cm_id *listener = e->about;
-	struct rnic_cm_id *id = cm_id_adopt(listener->s, ev->id, listener->id.channel, false);
+	struct rnic_cm_id *id = cm_id_adopt(listener->s, ev->id, &ch->ch, false);
 	int rc;
 
 	if (id == NULL) {
-		cm_request_end(cm_channel(listener->id.channel), ev->id);
+		cm_request_end(ch, ev->id);
 		return ENOMEM;
 	}
 	id->id.context = listener->id.context;
@@ -124,9 +124,9 @@ static int own_request_fill(struct rnic_cm_event *e)
  * A channel adapter's request carries the requester's retry counts, which programs pass on to rdma_accept(). TCP does
  * not carry them, so they are the largest.
  */
-static int request(struct rnic_cm_event *e, const struct ipc_cm_event *ev)
+static int request(struct rnic_cm_event *e, const struct ipc_cm_event *ev, struct rnic_cm_channel *ch)
 {
-	const int rc = ev->id == ev->listen_id ? own_request_fill(e) : request_fill(e, ev);
+	const int rc = ev->id == ev->listen_id ? own_request_fill(e) : request_fill(e, ev, ch);
 
 	if (rc == 0 && cm_adapter(cm_id(e->ev.id))) {
 		e->ev.param.conn.retry_count = RETRIES_MOST;
@@ -240,7 +240,7 @@ static bool translate(struct rnic_cm_event *e, const struct seen *seen, const st
 	e->ev.status = ev->status;
 	e->ev.id = &e->about->id;
 	param_fill(e, ev);
-	rc = ev->type == RDMA_CM_EVENT_CONNECT_REQUEST ? request(e, ev) : id_update(e->about, ev);
+	rc = ev->type == RDMA_CM_EVENT_CONNECT_REQUEST ? request(e, ev, seen->ch) : id_update(e->about, ev);
 	if (ev->type == RDMA_CM_EVENT_ESTABLISHED && about->quiet) {
 		about->quiet = false;
 		ack_count(about);

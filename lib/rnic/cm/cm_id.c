@@ -230,7 +230,7 @@ static bool event_of(const void *slot, void *arg)
 
 struct orphans { /* ids of requests that will never be accepted */
 	uint32_t n;
-	uint32_t handle[64];
+	uint32_t handle[256]; /* as many as a channel's ring has slots */
 };
 
 static void orphan_add(const void *slot, void *arg)
@@ -238,7 +238,7 @@ static void orphan_add(const void *slot, void *arg)
 	const struct ipc_cm_event *ev = slot;
 	struct orphans *o = arg;
 
-	if (ev->type == RDMA_CM_EVENT_CONNECT_REQUEST && o->n < RN_ARRAY_LEN(o->handle))
+	if (ev->type == RDMA_CM_EVENT_CONNECT_REQUEST && ev->id != ev->listen_id && o->n < RN_ARRAY_LEN(o->handle))
 		o->handle[o->n++] = ev->id;
 }
 
@@ -321,7 +321,35 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 
 /* ---- moving to another channel ---- */
 
-static void event_move(const void *slot, void *to) { rnic_evq_put(to, slot); }
+struct moved {
+	struct rnic_evq *to;
+	struct orphans requests;
+};
+
+static void event_move(const void *slot, void *arg)
+{
+	struct moved *m = arg;
+
+	rnic_evq_put(m->to, slot);
+	orphan_add(slot, &m->requests);
+}
+
+/* Moves the events that wait, and the ids of the requests among them. The caller holds the session's id_lock. */
+static void events_move(struct rnic_cm_channel *from, struct rnic_cm_channel *to, uint32_t handle)
+{
+	struct whose whose = { .handle = handle };
+	struct moved m = { .to = &to->q }, later = { .to = &to->q };
+
+	rnic_evq_drop(&from->q, event_of, &whose, event_move, &m);
+	for (uint32_t i = 0; i < m.requests.n; i++) {
+		struct ipc_msg req = { .type = IPC_CM_MIGRATE, .len = IPC_MSG_LEN(cm_migrate) };
+		req.cm_migrate.id = m.requests.handle[i];
+		req.cm_migrate.channel = to->q.handle;
+		rnic_call(from->q.s, &req, IPC_MSG_HDR, -1);
+		whose = (struct whose){ .handle = m.requests.handle[i] };
+		rnic_evq_drop(&from->q, event_of, &whose, event_move, &later);
+	}
+}
 
 static void channel_set(struct rnic_cm_id *id, struct rdma_event_channel *ch, struct rdma_event_channel *from)
 {
@@ -340,14 +368,13 @@ static int id_move(struct rnic_cm_id *id, struct rdma_event_channel *ch)
 	struct ipc_msg m = { .type = IPC_CM_MIGRATE,
 			     .len = IPC_MSG_LEN(cm_migrate),
 			     .cm_migrate = { .id = id->handle, .channel = cm_channel(ch)->q.handle } };
-	struct whose whose = { .handle = id->handle };
 
 	pthread_mutex_lock(&id->s->id_lock); /* event_comes() uses the old channel before this, the new one after it */
 	struct rdma_event_channel *old = id->id.channel;
 	channel_set(id, ch, old);
 	const int rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	if (rc == 0)
-		rnic_evq_drop(&cm_channel(old)->q, event_of, &whose, event_move, &cm_channel(ch)->q);
+		events_move(cm_channel(old), cm_channel(ch), id->handle);
 	channel_set(id, rc == 0 ? ch : old, NULL);
 	pthread_mutex_unlock(&id->s->id_lock);
 	return rc;
