@@ -85,6 +85,12 @@ struct client_pd *client_pd_get(const struct client *c, uint32_t handle)
 	return handle == 1 ? &pd : NULL;
 }
 
+void client_async_leave(struct client_chan *ch, enum owner_kind kind, uint64_t cookie)
+{
+	assert_null(ch);
+	(void)kind;
+	(void)cookie;
+}
 bool client_chan_find(const struct client *c, uint32_t handle, uint32_t kind, uint32_t dev, struct client_chan **ch)
 {
 	(void)c;

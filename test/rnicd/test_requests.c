@@ -16,6 +16,8 @@
 #include <cmocka.h>
 
 #include "fake_client.h"
+#include "ipc/ipc_shm.h"
+#include "ring/spsc.h"
 #include "wqe/qp_wqe.h"
 
 static struct daemon d;
@@ -528,6 +530,54 @@ static void queue_pairs_change_state(void **state)
 	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_QP, modify_qp, .qp = 99, .mask = 0), EINVAL);
 }
 
+/* A QP with the SRQ and the cookie n, at place n; it goes to ERR at once, which its channel is told. */
+static uint32_t qp_in_error(uint32_t n, uint32_t pd, uint32_t cq, uint32_t srq, uint32_t async)
+{
+	const uint64_t at = FC_PLACE(n);
+	struct ipc_msg m;
+
+	assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_QP, create_qp, .pd = pd, .send_cq = cq, .recv_cq = cq, .srq = srq,
+				 .async = async, .cookie = n, .shm_off = at, .sq_off = at + 4096, .sq_slots = 64),
+			 0);
+	n = m.create_qp_ok.handle;
+	assert_int_equal(FC_CALL(&c, &m, IPC_MODIFY_QP, modify_qp, .qp = n, .mask = IPC_QP_ATTR_STATE, .state = 6), 0);
+	return n;
+}
+
+static void an_event_that_waits_for_room_ends_with_its_object(void **state)
+{
+	const uint32_t pd = fc_pd(&c), cq = fc_cq(&c, 0, 0);
+	struct spsc_place place = { c.queues, FC_QUEUES, FC_PLACE(1), 1, IPC_EVENT_SLOT_SMALL };
+	int efd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	struct ipc_async_event ev;
+	struct spsc_cons ring;
+	struct ipc_msg m;
+
+	(void)state;
+	assert_int_equal(CHANNEL(efd, .kind = IPC_CHANNEL_ASYNC, .ring_off = place.off, .ring_slots = 1), 0);
+	const uint32_t async = m.handle.handle;
+	assert_int_equal(SRQ(.wqe_slots = 1, .ring_off = FC_PLACE(2), .ring_slots = 64), 0);
+	const uint32_t srq = m.handle.handle;
+	(void)qp_in_error(11, pd, cq, srq, async);
+	const uint32_t gone = qp_in_error(12, pd, cq, srq, async);
+	(void)qp_in_error(13, pd, cq, srq, async);
+	assert_int_equal(FC_CALL(&c, &m, IPC_CREATE_CQ, create_cq, .async = async, .cookie = 13, .shm_off = 1 << 22,
+				 .ring_off = 5 << 20, .ring_stride = 16384, .cqe = 64),
+			 0);
+	/* another kind of object than the one that the waiting event of this cookie is about */
+	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_CQ, handle, .handle = m.handle.handle), 0);
+	assert_int_equal(FC_CALL(&c, &m, IPC_DESTROY_QP, handle, .handle = gone), 0);
+	assert_int_equal(spsc_cons_attach(&ring, &place), SPSC_OK);
+	for (uint64_t cookie = 11; cookie <= 13; cookie += 2) {
+		assert_int_equal(read(efd, &ev.cookie, 8), 8);
+		assert_int_equal(spsc_cons_avail(&ring, 1), 1);
+		memcpy(&ev, spsc_cons_slot(&ring, 0), sizeof(ev));
+		assert_int_equal(ev.cookie, cookie);
+		spsc_cons_release(&ring, 1);
+	}
+	close(efd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -544,6 +594,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(memory_regions_that_cannot_be, join, leave),
 		cmocka_unit_test_setup_teardown(tokens_stand_for_contexts, join, leave),
 		cmocka_unit_test_setup_teardown(queue_pairs_change_state, join, leave),
+		cmocka_unit_test_setup_teardown(an_event_that_waits_for_room_ends_with_its_object, join, leave),
 	};
 	return cmocka_run_group_tests_name("requests", tests, start, stop);
 }

@@ -436,6 +436,11 @@ void client_host_gone(struct client *host);
 void client_create_channel(struct client *c, struct fds_given *g, uint32_t n); /* client_chan.c */
 void client_destroy_channel(struct client *c);
 void client_chan_free(struct client_chan *ch);
+/*
+ * The object of this kind (CQ, QP or SRQ) and cookie ends: withdraws its waiting asynchronous events, which would name
+ * memory that the client may have freed by then. ch: the object's channel for them, or NULL.
+ */
+void client_async_leave(struct client_chan *ch, enum owner_kind kind, uint64_t cookie);
 /* Sends IBV_EVENT_PORT_ACTIVE (up) or IBV_EVENT_PORT_ERR to every context that is open on the device. */
 void client_port_event(uint32_t dev, bool up);
 /* Finds the client's channel of this kind for objects of dev; handle 0: *ch is NULL. False: there is no such

@@ -135,6 +135,40 @@ static void async_event(struct client_chan *ch, uint32_t type, uint64_t cookie)
 		ev_push_copy(ch, &ev, sizeof(ev));
 }
 
+struct subject {
+	enum owner_kind kind;
+	uint64_t cookie;
+};
+
+/* Compares the kind, too: an event of a port has a cookie that another object may have. */
+static bool is_about(const void *data, const void *arg)
+{
+	const struct ipc_async_event *ev = data;
+	const struct subject *s = arg;
+	bool is;
+
+	switch (ev->type) {
+	case EVENT_CQ_ERR: is = s->kind == OWNER_CQ; break;
+	case EVENT_PORT_ACTIVE:
+	case EVENT_PORT_ERR: is = false; break;
+	case QP_EVENT_SRQ_ERR:
+	case QP_EVENT_SRQ_LIMIT: is = s->kind == OWNER_SRQ; break;
+	default: is = s->kind == OWNER_QP;
+	}
+	return is && ev->cookie == s->cookie;
+}
+
+void client_async_leave(struct client_chan *ch, enum owner_kind kind, uint64_t cookie)
+{
+	const struct subject s = { .kind = kind, .cookie = cookie };
+
+	if (ch == NULL)
+		return;
+	if (ch->c->state != CLIENT_DYING) /* else the channel ends with all its events */
+		ev_cancel_if(ch, is_about, &s);
+	ch->users--;
+}
+
 void client_port_event(uint32_t dev, bool up)
 {
 	const uint64_t port_num = 1;

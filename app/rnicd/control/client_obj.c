@@ -219,8 +219,7 @@ void client_cq_free(struct client_cq *q)
 		ev_cancel(q->chan, &q->ev);
 		q->chan->users--;
 	}
-	if (q->async != NULL)
-		q->async->users--;
+	client_async_leave(q->async, OWNER_CQ, q->cookie);
 	owner_del(&q->owner);
 	q->c->slots -= q->cqe;
 	spans_give(&q->c->spans, &q->shm);

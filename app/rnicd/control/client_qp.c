@@ -115,8 +115,7 @@ static void forget(struct client_qp *q)
 		q->rcq->users--;
 	if (q->srq != NULL)
 		q->srq->users--;
-	if (q->async != NULL)
-		q->async->users--;
+	client_async_leave(q->async, OWNER_QP, q->cookie);
 	if (q->datagram)
 		user_give(c->user, USER_UDS, q->worker, 1);
 	give_spans(q);

@@ -175,8 +175,7 @@ void client_query_srq(struct client *c)
 
 void client_srq_free(struct client_srq *s)
 {
-	if (s->async != NULL)
-		s->async->users--;
+	client_async_leave(s->async, OWNER_SRQ, s->cookie);
 	if (s->cq != NULL) {
 		s->cq->users--;
 		user_give(s->c->user, USER_XSRQS, s->pd->dev, 1);

@@ -218,8 +218,7 @@ static void open_free(struct client_target *t)
 {
 	if (t->q != NULL)
 		rn_list_remove(&t->q->opens, &t->link);
-	if (t->async != NULL)
-		t->async->users--;
+	client_async_leave(t->async, OWNER_QP, t->cookie);
 	t->x->users--;
 	table_del(&t->c->target, t->handle);
 	user_free(t->c->user, t);
