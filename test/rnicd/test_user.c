@@ -5,12 +5,17 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "border/news.h"
 #include "border/rnicd.h"
+#include "control/client.h"
 #include "control/user.h"
 #include "ipc/ipc_shm.h"
 
@@ -34,6 +39,56 @@ void rnicd_log(enum rnicd_log_level level, const char *fmt, ...)
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
 }
+
+/* ---- functions that client_accept.c calls ---- */
+
+struct clients clients;
+struct client_totals client_totals;
+static const struct client *dropped;
+
+bool loop_add(struct loop_fd *f, int fd, uint32_t events)
+{
+	(void)events;
+	f->fd = fd;
+	return true;
+}
+void loop_del(struct loop_fd *f) { f->fd = -1; }
+void loop_events(struct loop_fd *f, uint32_t events) { (void)f, (void)events; }
+void loop_timer_arm(struct loop_timer *t, uint64_t when) { (void)t, (void)when; }
+void loop_timer_disarm(struct loop_timer *t) { (void)t; }
+struct fds_job *fds_closing(void) { return calloc(1, 1); }
+void fds_close(struct fds_job *closing, uid_t uid, int sock)
+{
+	(void)uid;
+	free(closing);
+	close(sock);
+}
+bool fds_serve(void (*done)(uint64_t key, struct fds_result *r)) { return done != NULL; }
+void client_on_ready(struct loop_fd *f, uint32_t events) { (void)f, (void)events; }
+void client_on_fds(uint64_t key, struct fds_result *r) { (void)key, (void)r; }
+struct client_proc client_proc_open(pid_t pid, uid_t uid, gid_t gid)
+{
+	return (struct client_proc){ .dir = -1, .uid = uid, .gid = pid > 0 ? gid : 0 };
+}
+bool client_host_join(struct client *c) { return c != NULL; }
+void client_imports_free(struct client *c) { (void)c; }
+void client_die(struct client *c) { c->state = CLIENT_DYING; }
+void client_drop(struct client *c, const char *why)
+{
+	assert_non_null(why);
+	dropped = c;
+	client_die(c);
+}
+bool client_count_in(struct user *u) { return user_take(u, USER_CLIENTS, 0, 1); }
+void client_count_out(struct client *c)
+{
+	if (c->counted)
+		user_give(c->user, USER_CLIENTS, 0, 1);
+	c->counted = false;
+}
+void news_add(enum news_kind kind, const char *fmt, ...) { (void)kind, (void)fmt; }
+
+/* ---- tests ---- */
 
 static struct user *alice, *bob;
 
@@ -198,6 +253,40 @@ static void descriptors_of_doorbells_are_set_aside(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 }
 
+/* All places are taken, and a client of bob has not sent HELLO yet. */
+static void a_user_at_its_limit_takes_no_place_of_another(void **state)
+{
+	struct client silent = { .state = CLIENT_NEW, .user = bob, .counted = true };
+	struct user *me = user_get(getuid());
+	int pair[2];
+
+	(void)state;
+	rnicd.cfg.clients = clients.n = 4;
+	user_start();
+	assert_true(user_take(me, USER_CLIENTS, 0, 3) && user_take(bob, USER_CLIENTS, 0, 1));
+	rn_list_push_front(&clients.all, &silent.link);
+	for (uint32_t has = 3; has >= 2; has--) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+		client_adopt(pair[0]);
+		assert_int_equal(client_totals.refused, 1);
+		assert_int_equal(client_totals.accepted, has == 3 ? 0 : 1);
+		assert_ptr_equal(dropped, has == 3 ? NULL : &silent);
+		assert_int_equal(silent.counted, has == 3);
+		close(pair[1]);
+		if (has == 3)
+			user_give(me, USER_CLIENTS, 0, 1);
+	}
+	struct client *c = rn_list_first(&clients.all, struct client, link);
+	rn_list_remove(&clients.all, &silent.link);
+	rn_list_remove(&clients.all, &c->link);
+	close(pair[0]);
+	free(c->closing);
+	free(c);
+	user_give(me, USER_CLIENTS, 0, 3);
+	user_put(me);
+	user_put(me);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -206,6 +295,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_limit_that_bites_is_told_once_with_its_key, begin, end),
 		cmocka_unit_test_setup_teardown(the_sizes_of_tables_are_keys, begin, end),
 		cmocka_unit_test_setup_teardown(memory_without_a_key_is_by_the_host, begin, end),
+		cmocka_unit_test_setup_teardown(a_user_at_its_limit_takes_no_place_of_another, begin, end),
 		cmocka_unit_test_setup_teardown(
 			one_user_leaves_addresses_for_others_and_all_clients_leave_some_for_rnicd, begin, end),
 		cmocka_unit_test_setup_teardown(descriptors_of_doorbells_are_set_aside, begin, end),

@@ -29,7 +29,8 @@ static struct client *oldest_silent(const struct user *u)
 
 /*
  * Takes a place for another client of the user; false: there is none. To make room, drops a client that has not sent
- * HELLO and so has nothing but its socket: one of the same user, or of any user if all places are taken.
+ * HELLO and so has nothing but its socket: one of the same user, or of any user if all places are taken and this user
+ * has not used up its share.
  */
 static bool find_place(struct user *u)
 {
@@ -42,9 +43,13 @@ static bool find_place(struct user *u)
 		silent = oldest_silent(NULL);
 	if (silent == NULL)
 		return false;
-	client_drop(silent, "others wait for its place and it has not sent HELLO");
 	client_count_out(silent);
-	return client_count_in(u);
+	if (!client_count_in(u)) { /* the user's own limit: the other user's client would be dropped in vain */
+		silent->counted = client_count_in(silent->user);
+		return false;
+	}
+	client_drop(silent, "others wait for its place and it has not sent HELLO");
+	return true;
 }
 
 /* Refuses a client. A helper closes the socket, because descriptors that lie unread in it are closed with it, and that
