@@ -196,6 +196,47 @@ static void the_last_descriptor_of_a_memory_file_is_a_helpers(void **state)
 	close(pair[1]);
 }
 
+static uint64_t born;
+static void take_file(uint64_t key, struct fds_result *r)
+{
+	told = key;
+	assert_int_equal(r->status, 0);
+	assert_true(r->n == 1 && r->given[0].file);
+	born = r->given[0].fborn;
+}
+
+/* The second file may have got the inode number of the first, which is gone. */
+static void files_differ_by_their_birth(void **state)
+{
+	struct ipc_msg m = { .type = IPC_OPEN_XRCD, .len = IPC_MSG_LEN(open_xrcd) };
+	uint64_t before = 0;
+	int pair[2];
+
+	(void)state;
+	assert_true(fds_start() && fds_serve(take_file));
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	for (int i = 0; i < 2; i++) {
+		FILE *f = tmpfile();
+		assert_non_null(f);
+		struct statx sx;
+		assert_int_equal(statx(fileno(f), "", AT_EMPTY_PATH, STATX_BTIME, &sx), 0);
+		const bool knows = (sx.stx_mask & STATX_BTIME) != 0;
+		assert_int_equal(ipc_send(pair[1], &m, &(int){ fileno(f) }, 1), 0);
+		fclose(f);
+		assert_true(fds_receive(8, 0, pair[0]));
+		while (fds_totals.running > 0) {
+			readable(answers->fd);
+			answers->ready(answers, POLLIN);
+		}
+		assert_true(knows ? born > before : born == 0);
+		before = born;
+		usleep(50000); /* the clock of a file system has steps */
+	}
+	fds_stop();
+	close(pair[0]);
+	close(pair[1]);
+}
+
 /* Each user's clients send nothing, so that its helpers wait. */
 static void some_users_together_do_not_hold_all_helpers(void **state)
 {
@@ -351,6 +392,7 @@ int main(void)
 		cmocka_unit_test(helpers_that_cannot_be_made_are_reported),
 		cmocka_unit_test(a_job_that_could_not_be_sent_is_sent_later),
 		cmocka_unit_test(the_last_descriptor_of_a_memory_file_is_a_helpers),
+		cmocka_unit_test(files_differ_by_their_birth),
 		cmocka_unit_test(some_users_together_do_not_hold_all_helpers),
 		cmocka_unit_test(sockets_to_be_closed_for_a_user_do_not_pile_up),
 		cmocka_unit_test(helpers_end_with_a_daemon_that_is_killed),

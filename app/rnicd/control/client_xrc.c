@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * XRC domains (qp_xrc.h). Processes of one user share a domain by a file that each of them has open: device and inode
- * number of the file identify the domain. Another user's process with the same file gets another domain.
+ * XRC domains (qp_xrc.h). Processes of one user share a domain by a file that each of them has open: device, inode
+ * number and birth time of the file identify the domain. Another user's process with the same file gets another domain.
  *
  * A target queue pair belongs to its domain, and outlives the process that has made it. So its client is the domain's
  * *host*, a client without process, which is made with the first target and dies when no process has the domain open
@@ -21,8 +21,8 @@ struct xrcd {
 	struct rn_link link; /* in `domains` while a client has the domain open */
 	uid_t uid;
 	uint32_t dev;
-	bool file; /* processes share the domain by a file, identified by fdev and fino */
-	uint64_t fdev, fino;
+	bool file; /* processes share the domain by a file, identified by fdev, fino and fborn */
+	uint64_t fdev, fino, fborn;
 	uint32_t opens;      /* number of struct client_xrcd of it */
 	struct client *host; /* NULL: no target yet */
 	struct client_pd pd; /* for struct client_qp of targets, which have no PD */
@@ -40,7 +40,8 @@ uint32_t client_xrcd_dev(const struct client_xrcd *x) { return x->d->dev; }
 static struct xrcd *domain_find(const struct client *c, uint32_t dev, const struct fds_given *g)
 {
 	rn_list_each(struct xrcd, d, &domains, link) {
-		if (d->file && d->uid == c->uid && d->dev == dev && d->fdev == g->fdev && d->fino == g->fino)
+		if (d->file && d->uid == c->uid && d->dev == dev && d->fdev == g->fdev && d->fino == g->fino &&
+		    d->fborn == g->fborn)
 			return d;
 	}
 	return NULL;
@@ -58,6 +59,7 @@ static struct xrcd *domain_new(const struct client *c, uint32_t dev, const struc
 		d->file = true;
 		d->fdev = g->fdev;
 		d->fino = g->fino;
+		d->fborn = g->fborn;
 	}
 	rn_list_push_front(&domains, &d->link);
 	return d;

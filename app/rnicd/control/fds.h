@@ -22,10 +22,13 @@
 #ifndef FDS_H
 #define FDS_H
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
+#include "base/rn_base.h"
 #include "ipc/ipc.h"
 #include "ipc/ipc_region.h"
 
@@ -45,9 +48,23 @@ struct fds_given {
 	int fd;                 /* of EVENTFD and MEMORY; the receiver closes it. Else -1 */
 	struct ipc_file memory; /* of MEMORY: what the helper has found, since rnicd itself does not ask such files */
 	uint64_t cookie;        /* of SOCKET */
-	bool file;              /* a file or folder, identified by fdev and fino */
+	bool file;              /* a file or folder, identified by fdev, fino and fborn */
 	uint64_t fdev, fino;
+	uint64_t fborn; /* fds_born() */
 };
+
+/*
+ * The time when the file was made, ns; 0: its file system does not know it. A file system gives the inode number of a
+ * removed file to a new one, so the number alone does not identify a file that nobody has open any more.
+ */
+static inline uint64_t fds_born(int fd)
+{
+	struct statx sx;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &sx) != 0 || (sx.stx_mask & STATX_BTIME) == 0)
+		return 0;
+	return (uint64_t)sx.stx_btime.tv_sec * RN_NS_PER_S + sx.stx_btime.tv_nsec;
+}
 
 /* The result of a job. */
 struct fds_result {

@@ -132,6 +132,7 @@ static struct fds_given look(int fd)
 		g.file = true;
 		g.fdev = st.st_dev;
 		g.fino = st.st_ino;
+		g.fborn = fds_born(fd);
 	}
 	if (ipc_file_look(fd, &g.memory))
 		g.kind = FDS_MEMORY;
