@@ -23,10 +23,9 @@ struct gram_peer {
 
 /* A slot of the socket's memory, and the Write-Record that is in it or comes into it. */
 struct gram_slot {
-	bool known;  /* `id` is valid: the newest Write-Record that has begun in this slot */
-	bool open;   /* this Write-Record is not complete yet */
-	bool unread; /* complete, but not read by the program yet; its record in the ring ends at index `end` */
-	uint32_t end;
+	bool known;   /* `id` is valid: the newest Write-Record that has begun in this slot */
+	bool open;    /* this Write-Record is not complete yet */
+	uint32_t end; /* of an unread slot: index at which its record in the ring ends */
 	uint32_t id, unit, total, valid;
 	uint64_t map[2]; /* a bit for each segment that has come */
 	uint64_t at;     /* when the Write-Record began */
@@ -44,6 +43,7 @@ struct gram {
 	struct ipc_gram *mem; /* not trusted */
 	struct stream_user *user;
 	uint32_t rx_tail, rx_head;     /* rx_head: a checked copy of the program's index */
+	uint32_t unread;               /* a bit for each slot that is complete, but not read by the program yet */
 	uint32_t tx_head;              /* index of the end of the last datagram that was sent */
 	struct rn_link ready, telling; /* lists of gram_ctx; the socket is on a list while its link is linked */
 	struct gram *next;             /* in the same bucket */

@@ -125,6 +125,11 @@ bool gram_put_slot(struct rnicd_worker *w, struct gram *g, const struct ipc_gram
  */
 uint32_t gram_lend(struct rnicd_worker *w, struct gram *g, uint32_t dev, const struct pkt *q);
 /*
+ * Frees the slots that the program has read. Called whenever the program's index is taken over: when the index has
+ * moved on by half its range, a slot that was read looks unread.
+ */
+void gram_slots_read(struct gram *g);
+/*
  * Places a segment of a Write-Record, of which only the slot is still to be checked. True: the segment completed its
  * datagram, which was delivered.
  */

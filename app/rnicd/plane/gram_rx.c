@@ -84,6 +84,8 @@ bool gram_read(struct rnicd_worker *w, struct gram *g)
 		return false;
 	}
 	g->rx_head = head;
+	if (g->unread != 0)
+		gram_slots_read(g);
 	return true;
 }
 

@@ -51,12 +51,21 @@ uint32_t gram_lend(struct rnicd_worker *w, struct gram *g, uint32_t dev, const s
 	return stag_of(dev, q);
 }
 
-/* Whether the slot's bytes are still the program's to read. */
-static bool is_unread(struct rnicd_worker *w, struct gram *g, struct gram_slot *s)
+static uint32_t bit_of(const struct gram *g, const struct gram_slot *s) { return UINT32_C(1) << (s - g->slot); }
+
+void gram_slots_read(struct gram *g)
 {
-	if (s->unread && gram_read(w, g))
-		s->unread = rn_seq_lt(g->rx_head, s->end);
-	return s->unread || g->broken;
+	for (uint32_t i = 0; i < IPC_GRAM_SLOTS; i++)
+		if (rn_seq_ge(g->rx_head, g->slot[i].end))
+			g->unread &= ~bit_of(g, &g->slot[i]);
+}
+
+/* Whether the slot's bytes are still the program's to read. */
+static bool is_unread(struct rnicd_worker *w, struct gram *g, const struct gram_slot *s)
+{
+	if ((g->unread & bit_of(g, s)) != 0)
+		(void)gram_read(w, g);
+	return (g->unread & bit_of(g, s)) != 0 || g->broken;
 }
 
 /* Begins the record in the slot, and drops an older, incomplete one. False: the slot is not free. */
@@ -83,7 +92,7 @@ static bool slot_deliver(struct rnicd_worker *w, struct rnicd_port *port, struct
 		port->stats[w->index].gram_full++;
 		return false;
 	}
-	s->unread = true;
+	g->unread |= bit_of(g, s);
 	s->end = g->rx_tail;
 	port->stats[w->index].gram_rx++;
 	port->stats[w->index].gram_slots_rx++;
