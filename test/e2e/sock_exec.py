@@ -7,6 +7,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 
 from sock_case import events, listener, pair, read_all
 from sock_twice import ADDR, case, code, epoll_of
@@ -142,6 +143,19 @@ def a_shell_and_its_programs_have_a_connection():
     c.shutdown(socket.SHUT_WR)
     got = read_all(c).decode().split("\n")
     return [got, p.wait()]
+
+
+@case
+def programs_that_each_read_a_little_do_not_stop_a_connection():
+    """None of them reads as much as a program reads before it tells rnicd."""
+    c, s = pair()
+    n, each = 20, 60_000
+    t = threading.Thread(target=c.sendall, args=(bytes(n * each),))
+    t.start()
+    dd = ["dd", f"bs={each}", "count=1", "iflag=fullblock", "status=none"]
+    got = [len(subprocess.run(dd, stdin=s, stdout=subprocess.PIPE, check=True).stdout) for _ in range(n)]
+    t.join()
+    return got
 
 
 @case

@@ -94,7 +94,8 @@ static bool found_memory(struct sock *s, uint32_t kind, int memory)
 		return false;
 	if (kind == IPC_SOCK_IS_STREAM) {
 		s->mem = p;
-		s->told = s->mem->rx_head;
+		/* the program before may have read bytes that it did not tell: the first read tells them */
+		s->told = s->mem->rx_head - IPC_STREAM_TELL;
 		s->kind = SOCK_IS_STREAM;
 	} else {
 		s->gram = p;
