@@ -3,6 +3,7 @@
 import contextlib
 import os
 import resource
+import select
 import socket
 import struct
 import threading
@@ -106,3 +107,33 @@ def a_poll_that_waits_for_ever_uses_no_cpu():
         n = poll_once(s, t)
         out += [n, sum(os.times()[:2]) - before < 0.25, s.recv(1).decode()]
     return out
+
+
+def resets(s):
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    s.close()
+
+
+@case
+def a_poll_for_errors_only_wakes_at_a_reset():
+    out = []
+    for mask in (0, select.POLLPRI):
+        for half in (False, True):
+            c, s = pair()
+            if half:
+                c.shutdown(socket.SHUT_WR)
+                wait(s, IN)
+            p = select.poll()
+            p.register(s, mask)
+            before = sum(os.times()[:2])
+            out.append(p.poll(300))
+            threading.Timer(0.3, resets, (c,)).start()
+            out += [[e for _, e in p.poll(LIMIT * 500)], sum(os.times()[:2]) - before < 0.25]
+    return out
+
+
+@case
+def a_select_for_exceptions_only_sleeps_through_a_reset():
+    c, s = pair()
+    threading.Timer(0.1, resets, (c,)).start()
+    return [len(x) for x in select.select([], [], [s], 1)] + [len(x) for x in select.select([s], [], [s], LIMIT)]

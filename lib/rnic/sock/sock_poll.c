@@ -18,6 +18,7 @@
 #define FEW    64u /* descriptors for which no memory is allocated, and at which a thread looks before it sleeps */
 #define LOOKS  64u /* looks at descriptors between two yields of the CPU */
 #define ALWAYS (POLLERR | POLLHUP | POLLNVAL)
+#define TICK   (100 * RN_NS_PER_MS) /* between looks at a stream whose end wakes nobody */
 
 static bool is_ours(int fd)
 {
@@ -57,7 +58,22 @@ struct look {
 	nfds_t *of;         /* for each of those sockets: the index of the program's entry */
 	nfds_t n, below;
 	bool streams; /* the list has streams, and otherwise only sockets of ours without a kernel's socket below */
+	bool mute;    /* a stream's end, which the program waits for, shows at no descriptor */
 };
+
+/*
+ * The program waits for the stream's end only: the descriptor shows the end as POLLRDHUP. If it shows that already, it
+ * will not change at the end.
+ */
+static void look_for_end(struct look *l, nfds_t i, const struct sock *s)
+{
+	if ((l->all[i].events & (POLLIN | POLLRDNORM | POLLRDHUP | POLLOUT | POLLWRNORM)) != 0)
+		return;
+	if ((sock_stream_events(s, 0) & POLLRDHUP) == 0)
+		l->all[i].events |= POLLRDHUP;
+	else
+		l->mute = true;
+}
 
 /* Fills the list. True: the memory of a socket already shows an event. */
 static bool look_first(struct look *l, struct pollfd *p)
@@ -65,7 +81,7 @@ static bool look_first(struct look *l, struct pollfd *p)
 	bool some = false, others = false;
 
 	l->below = 0;
-	l->streams = false;
+	l->streams = l->mute = false;
 	for (nfds_t i = 0; i < l->n; i++) {
 		struct sock *s = sock_get(p[i].fd);
 		l->all[i] = p[i];
@@ -78,6 +94,8 @@ static bool look_first(struct look *l, struct pollfd *p)
 		l->streams = l->streams || s->kind == SOCK_IS_STREAM;
 		others = others || s->kind == SOCK_IS_GRAM || sock_below_fd(s) >= 0;
 		some = some || (events_of(s, 0) & (p[i].events | ALWAYS)) != 0;
+		if (s->kind == SOCK_IS_STREAM)
+			look_for_end(l, i, s);
 		if (s->kind == SOCK_LISTENS)
 			l->all[i].events &= (POLLIN | POLLRDNORM);
 		int below = (p[i].events & (POLLIN | POLLRDNORM)) != 0 ? sock_below_fd(s) : -1;
@@ -178,12 +196,14 @@ static int look_until(struct look *l, struct pollfd *p, const struct timespec *t
 
 	for (;;) {
 		bool some = look_first(l, p) || (waits && (look_on(l, p, end) || !may_sleep(l, p)));
-		struct timespec left = until_then(end);
-		int rc = sock_libc.ppoll(l->all, l->n + l->below, some ? &now : ts == NULL ? NULL : &left, mask);
+		const bool ticks = l->mute && !some;
+		struct timespec left = until_then(ticks ? rn_min_u64(end, sock_now() + TICK) : end);
+		const struct timespec *sleeps = ts == NULL && !ticks ? NULL : &left;
+		int rc = sock_libc.ppoll(l->all, l->n + l->below, some ? &now : sleeps, mask);
 		if (rc < 0)
 			return rc;
 		int ready = look_behind(l, p);
-		if (ready > 0 || (!some && rc == 0))
+		if (ready > 0 || (!some && !ticks && rc == 0))
 			return ready;
 		if (ts != NULL && sock_now() >= end)
 			return 0;
@@ -280,8 +300,8 @@ static int select_ours(const struct sets *t, const struct timespec *ts, const si
 	for (int fd = 0; fd < t->n && fd < FD_SETSIZE; fd++) {
 		int e = (in_set(t->r, fd) ? POLLIN : 0) | (in_set(t->w, fd) ? POLLOUT : 0) |
 			(in_set(t->x, fd) ? POLLPRI : 0);
-		if (e != 0)
-			p[n++] = (struct pollfd){ .fd = fd, .events = (short)e };
+		if (e != 0) /* a socket of ours never has exceptions: its end must not wake who waits for them only */
+			p[n++] = (struct pollfd){ .fd = e == POLLPRI && is_ours(fd) ? ~fd : fd, .events = (short)e };
 	}
 	if (poll_ours(p, n, ts, mask) < 0)
 		return -1;
@@ -292,9 +312,10 @@ static int select_ours(const struct sets *t, const struct timespec *ts, const si
 		}
 	}
 	for (nfds_t i = 0; i < n; i++) {
-		ready += put_set(t->r, p[i].fd, (p[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0);
-		ready += put_set(t->w, p[i].fd, (p[i].revents & (POLLOUT | POLLERR)) != 0);
-		ready += put_set(t->x, p[i].fd, (p[i].revents & POLLPRI) != 0);
+		const int fd = p[i].fd < 0 ? ~p[i].fd : p[i].fd;
+		ready += put_set(t->r, fd, (p[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0);
+		ready += put_set(t->w, fd, (p[i].revents & (POLLOUT | POLLERR)) != 0);
+		ready += put_set(t->x, fd, (p[i].revents & POLLPRI) != 0);
 	}
 	return ready;
 }
