@@ -21,6 +21,7 @@ from gram_rig import bound, events, get, libc_disconnect, new, nobody, pair, wai
 from sock_mmsg import recv_several, send_several
 from sock_twice import ADDR, IN, LIMIT, case, code, epoll_of, main
 
+UDP_CORK = 1     # of linux/udp.h
 LONGEST = 1472  # a datagram of this many bytes fits into one packet on every path here
 
 
@@ -199,6 +200,26 @@ def flags_of_recv():
     out += [b.recv_into(buffer, 2, socket.MSG_TRUNC), buffer.decode()]
     data, _, flags, _ = b.recvmsg(9)
     return out + [data.decode(), flags, code(b.recv, 9, socket.MSG_DONTWAIT)]
+
+
+@case
+def pieces_of_a_datagram_are_sent_together():
+    more, later = socket.MSG_MORE, socket.MSG_DONTWAIT
+    a, b = pair()
+    c = new()
+    out = [a.send(b"head ", more), a.sendmsg([b"mid", b"dle "], [], more), code(b.recv, 99, later), a.send(b"tail")]
+    out += [b.recv(99).decode(), a.send(bytes(40_000), more), code(a.send, bytes(40_000), more), a.send(b"anew"),
+            b.recv(99).decode()]
+    out += [c.sendto(b"by ", more, a.getsockname()), c.send(b"the first", more), c.send(b"")]
+    out.append(code(a.recv, 99, later))  # a has another peer
+    d = bound()
+    out += [c.sendto(b"to the ", more, d.getsockname()), c.send(b"first address"), d.recv(99).decode()]
+    out.append(code(c.send, b"x"))
+    a.setsockopt(socket.IPPROTO_UDP, UDP_CORK, 1)
+    out += [a.send(b"one "), a.send(b"two"), code(b.recv, 99, later), a.getsockopt(socket.IPPROTO_UDP, UDP_CORK)]
+    a.setsockopt(socket.IPPROTO_UDP, UDP_CORK, 0)
+    out += [b.recv(99).decode(), a.send(b"at once"), b.recv(99).decode()]
+    return out + [a.send(b"forgotten", more), a.close()]
 
 
 @case

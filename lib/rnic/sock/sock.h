@@ -79,6 +79,8 @@ struct sock {
 	bool pktinfo, recv_ttl, recv_tos; /* control messages that the program has asked for */
 	uint8_t tos, ttl;                 /* ttl 0: the default */
 	uint16_t segment;                 /* UDP_SEGMENT; 0: none */
+	bool corked;                      /* UDP_CORK */
+	struct sock_more *more;           /* pieces of a datagram that is not whole (MSG_MORE, UDP_CORK); NULL: none */
 	uint8_t wire;        /* IPC_GRAM_*: the wire of sent datagrams, or the one that connect() asks for */
 	bool whole;          /* IP_MTU_DISCOVER: datagrams longer than the MTU are not sent */
 	uint32_t turns;      /* number of receives or accepts: alternates between rnicd and the kernel */

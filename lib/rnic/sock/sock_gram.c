@@ -8,6 +8,7 @@
 #include <netinet/udp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -367,18 +368,8 @@ ssize_t sock_gram_recv(struct sock *s, int fd, struct msghdr *m, int flags)
 
 /* ---- sending ---- */
 
-/* How a datagram is sent, and to which address. */
-struct way {
-	struct ipc_addr to;
-	uint32_t dev;     /* the port that the datagram leaves by */
-	uint32_t segment; /* bytes of each datagram; 0: all bytes of the send are one datagram */
-	uint8_t tos, ttl;
-	bool below; /* the datagram is sent by the kernel's socket below */
-	bool whole; /* rnicd must not fragment the datagram */
-};
-
 /* Reads the control messages of a send. 0 or an errno. */
-static int read_controls(const struct sock *s, const struct msghdr *m, struct way *w)
+static int read_controls(const struct sock *s, const struct msghdr *m, struct sock_way *w)
 {
 	struct msghdr *all = (struct msghdr *)(uintptr_t)m; /* CMSG_NXTHDR writes nothing */
 
@@ -416,7 +407,7 @@ static int read_controls(const struct sock *s, const struct msghdr *m, struct wa
 }
 
 /* Finds the port by which a datagram to the address leaves, and remembers this last result in the socket. Returns 0. */
-static int find_way(struct sock *s, const struct ipc_addr *to, struct way *w)
+static int find_way(struct sock *s, const struct ipc_addr *to, struct sock_way *w)
 {
 	struct ipc_addr from;
 
@@ -432,12 +423,12 @@ static int find_way(struct sock *s, const struct ipc_addr *to, struct way *w)
 	return 0;
 }
 
-static int way_of(struct sock *s, const struct msghdr *m, struct way *w)
+static int way_of(struct sock *s, const struct msghdr *m, struct sock_way *w)
 {
 	struct ipc_addr to;
 	int err;
 
-	*w = (struct way){ .tos = s->tos, .ttl = s->ttl, .segment = s->segment, .whole = s->whole };
+	*w = (struct sock_way){ .tos = s->tos, .ttl = s->ttl, .segment = s->segment, .whole = s->whole };
 	if (m->msg_name == NULL || m->msg_namelen == 0) {
 		if (!s->has_peer)
 			return EDESTADDRREQ;
@@ -479,7 +470,7 @@ static void gather(const struct sock *s, uint32_t pos, const struct msghdr *m, s
 }
 
 /* Puts all datagrams of one send into the ring, or none. False: there is no room. */
-static bool gram_put(struct sock *s, const struct msghdr *m, const struct way *w, uint32_t total)
+static bool gram_put(struct sock *s, const struct msghdr *m, const struct sock_way *w, uint32_t total)
 {
 	uint32_t step = w->segment != 0 ? w->segment : total, need = 0, pos = s->gram->tx_tail;
 	struct ipc_gram_rec rec = {
@@ -501,7 +492,7 @@ static bool gram_put(struct sock *s, const struct msghdr *m, const struct way *w
 	return true;
 }
 
-static int check_length(const struct way *w, size_t total)
+static int check_length(const struct sock_way *w, size_t total)
 {
 	const struct ipc_sock_port *port = sock_port(w->dev);
 	const size_t whole = port != NULL && port->mtu > IPC_GRAM_HDRS ? port->mtu - IPC_GRAM_HDRS : 0;
@@ -512,7 +503,7 @@ static int check_length(const struct way *w, size_t total)
 	return w->segment != 0 && total > (size_t)w->segment * GSO_MAX ? EINVAL : 0;
 }
 
-static int send_ours(struct sock *s, int fd, const struct msghdr *m, int flags, const struct way *w)
+static int send_ours(struct sock *s, int fd, const struct msghdr *m, int flags, const struct sock_way *w)
 {
 	size_t total = sock_bytes(m->msg_iov, m->msg_iovlen);
 	int err = check_length(w, total);
@@ -539,11 +530,44 @@ static int send_ours(struct sock *s, int fd, const struct msghdr *m, int flags, 
 	return err;
 }
 
+/* Sends all pieces; the last one, of n bytes, is taken back if the call must not wait for room. 0 or an errno. */
+static int send_pieces(struct sock *s, int fd, size_t n, int flags)
+{
+	struct sock_more *p = sock_more_take(s);
+	if (p == NULL)
+		return 0; /* another thread has sent them */
+	struct iovec v = { p->bytes, p->len };
+	const struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+	const int err = send_ours(s, fd, &m, flags, &p->w);
+	sock_more_back(s, p, err == EAGAIN ? (uint32_t)n : UINT32_MAX);
+	return err;
+}
+
+void sock_gram_uncork(struct sock *s)
+{
+	if (sock_more_has(s))
+		(void)send_pieces(s, sock_number(s), 0, MSG_DONTWAIT);
+}
+
+static int send_piece(struct sock *s, int fd, const struct msghdr *m, int flags, const struct sock_way *w)
+{
+	const int err = sock_more_keep(s, m, w);
+
+	if (err != 0 || s->corked || (flags & MSG_MORE) != 0)
+		return err;
+	return send_pieces(s, fd, sock_bytes(m->msg_iov, m->msg_iovlen), flags);
+}
+
 ssize_t sock_gram_send(struct sock *s, int fd, const struct msghdr *m, int flags)
 {
-	struct way w;
+	struct sock_way w;
+	const bool kept = sock_more_has(s), piece = kept || s->corked || (flags & MSG_MORE) != 0;
 	int err = (flags & MSG_OOB) != 0 ? EOPNOTSUPP : way_of(s, m, &w);
 
+	if (kept && err != EOPNOTSUPP) { /* the address is the first piece's */
+		err = 0;
+		w.below = false;
+	}
 	if (err == 0)
 		err = sock_gram_error(s);
 	if (err == 0 && gram_shut(s, IPC_GRAM_SHUT_OUT))
@@ -553,7 +577,7 @@ ssize_t sock_gram_send(struct sock *s, int fd, const struct msghdr *m, int flags
 		return sock_libc.sendmsg(s->below, m, flags);
 	}
 	if (err == 0)
-		err = send_ours(s, fd, m, flags, &w);
+		err = piece ? send_piece(s, fd, m, flags, &w) : send_ours(s, fd, m, flags, &w);
 	if (err == 0)
 		return (ssize_t)sock_bytes(m->msg_iov, m->msg_iovlen);
 	errno = err; /* without SIGPIPE, which only streams raise */

@@ -5,10 +5,22 @@
 
 #include "rnic/sock/sock.h"
 
+/* How a datagram is sent, and to which address. */
+struct sock_way {
+	struct ipc_addr to;
+	uint32_t dev;     /* the port that the datagram leaves by */
+	uint32_t segment; /* bytes of each datagram; 0: all bytes of the send are one datagram */
+	uint8_t tos, ttl;
+	bool below; /* the datagram is sent by the kernel's socket below */
+	bool whole; /* rnicd must not fragment the datagram */
+};
+
 /* ---- sock_gram.c ---- */
 /* As recvmsg and sendmsg. */
 ssize_t sock_gram_recv(struct sock *s, int fd, struct msghdr *m, int flags);
 ssize_t sock_gram_send(struct sock *s, int fd, const struct msghdr *m, int flags);
+/* UDP_CORK is off: sends the pieces of a datagram that have been kept. */
+void sock_gram_uncork(struct sock *s);
 void sock_gram_watch(struct sock *s, int fd);
 void sock_gram_settle(struct sock *s, int fd);            /* as sock_settle */
 short sock_gram_events(const struct sock *s, short told); /* as sock_stream_events */
@@ -19,6 +31,19 @@ void sock_gram_error_back(struct sock *s, int error);
 uint32_t sock_gram_next(const struct sock *s); /* bytes of the next datagram */
 /* The kernel's socket below, if it may have a datagram for the program; else -1. */
 int sock_gram_below_fd(const struct sock *s);
+
+/* ---- sock_more.c: as in Linux, the first piece has the datagram's address and control messages ---- */
+struct sock_more {
+	struct sock_way w;
+	uint32_t len;
+	uint8_t bytes[UINT16_MAX - IPC_GRAM_HDRS];
+};
+static inline bool sock_more_has(const struct sock *s) { return __atomic_load_n(&s->more, __ATOMIC_RELAXED) != NULL; }
+/* Puts a piece behind the others. w: of a first piece. A datagram that becomes too long is dropped. 0 or an errno. */
+int sock_more_keep(struct sock *s, const struct msghdr *m, const struct sock_way *w);
+struct sock_more *sock_more_take(struct sock *s); /* for sock_more_back(); NULL: there are no pieces */
+/* Frees the pieces. Or puts them back without their last n bytes, unless there are newer ones; n UINT32_MAX: never. */
+void sock_more_back(struct sock *s, struct sock_more *p, uint32_t n);
 
 /* ---- sock_udp.c ---- */
 /* True: fd is a UDP socket and its bind() has been done, with *rc as result. */

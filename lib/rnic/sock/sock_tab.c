@@ -78,6 +78,8 @@ static void drop(struct sock *s)
 	if (s->gram != NULL)
 		munmap(s->gram, IPC_GRAM_SIZE);
 	s->gram = NULL;
+	free(s->more);
+	s->more = NULL;
 	if (s->below >= 0)
 		sock_libc_close_aside(s->below);
 	s->below = -1;

@@ -57,6 +57,7 @@ void sock_udp_learn_options(struct sock *s)
 	s->tos = (uint8_t)number(s->below, IPPROTO_IP, IP_TOS);
 	s->ttl = (uint8_t)number(s->below, IPPROTO_IP, IP_TTL);
 	s->segment = (uint16_t)number(s->below, IPPROTO_UDP, UDP_SEGMENT);
+	s->corked = number(s->below, IPPROTO_UDP, UDP_CORK) != 0;
 	int discover = number(s->below, IPPROTO_IP, IP_MTU_DISCOVER);
 	s->whole = discover == IP_PMTUDISC_DO || discover == IP_PMTUDISC_PROBE || discover == IP_PMTUDISC_INTERFACE;
 	__atomic_store_n(&s->gram->rx_room, (uint32_t)number(s->below, SOL_SOCKET, SO_RCVBUF), __ATOMIC_RELAXED);
@@ -407,5 +408,7 @@ int sock_udp_setopt(struct sock *s, int level, int name, const void *from, sockl
 		return sock_set_time(&s->snd_ms, from, len);
 	if (level == IPPROTO_IP || level == IPPROTO_UDP || level == SOL_SOCKET)
 		sock_udp_learn_options(s);
+	if (level == IPPROTO_UDP && name == UDP_CORK && !s->corked)
+		sock_gram_uncork(s);
 	return 0;
 }
