@@ -200,6 +200,31 @@ static void threads_go_on_while_one_forks(void **state)
 		pthread_join(t[i], NULL);
 }
 
+/* The daemon has ended and was started again many times since the memory was moved. */
+static void fork_copies_what_an_early_session_has_moved(void **state)
+{
+	uint8_t *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr = ibv_reg_mr(pd, p, PAGE, RW);
+	int st;
+
+	assert_non_null(mr);
+	ibv_dereg_mr(mr);
+	p[0] = 1;
+	for (unsigned i = 0; i < 12; i++) {
+		dev_teardown(state);
+		dev_setup(state);
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		p[0] = 2;
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &st, 0), pid);
+	assert_int_equal(st, 0);
+	assert_int_equal(p[0], 1);
+	munmap(p, PAGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +232,7 @@ int main(void)
 		cmocka_unit_test(children_start_afresh),
 		cmocka_unit_test(programs_are_started_by_other_means_than_fork),
 		cmocka_unit_test(threads_go_on_while_one_forks),
+		cmocka_unit_test(fork_copies_what_an_early_session_has_moved),
 	};
 
 	return cmocka_run_group_tests(tests, dev_setup, dev_teardown);

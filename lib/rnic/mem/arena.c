@@ -4,12 +4,10 @@
 
 #include <fcntl.h>
 
-#define NO_WIN      UINT32_MAX
-#define RETIRED_MAX 16
+#define NO_WIN UINT32_MAX
 
-static struct rnic_file retired[RETIRED_MAX];
-static uint32_t nretired;
-static struct rnic_mem *last; /* the last session's memory; that session may be dead */
+static struct rnic_mem *retired; /* of all sessions that have ended: the process may still map their files */
+static struct rnic_mem *last;    /* the last session's memory; that session may be dead */
 
 /* ---- files ---- */
 
@@ -20,26 +18,32 @@ bool rnic_file_is(const struct rnic_file *f, const struct rnic_vma *v)
 	       strncmp(v->name, "/memfd:rnic-", 12) == 0;
 }
 
-bool rnic_file_retired(const struct rnic_vma *v)
+/* The descriptor of the file of m that the mapping shows; -1: of none. */
+static int fd_of(const struct rnic_mem *m, const struct rnic_vma *v)
 {
-	for (uint32_t i = 0; i < nretired && i < RETIRED_MAX; i++) {
-		if (rnic_file_is(&retired[i], v))
-			return true;
-	}
-	return false;
-}
-
-int rnic_moved_fd(const struct rnic_mem *m, const struct rnic_vma *v)
-{
-	for (uint32_t i = 0; i < nretired && i < RETIRED_MAX; i++) {
-		if (rnic_file_is(&retired[i], v))
-			return retired[i].fd;
-	}
 	for (unsigned r = IPC_REGION_ARENA; r < IPC_REGIONS; r++) {
 		if (rnic_file_is(&m->file[r], v))
 			return m->file[r].fd;
 	}
 	return -1;
+}
+
+static int retired_fd(const struct rnic_vma *v)
+{
+	int fd = -1;
+
+	for (const struct rnic_mem *m = retired; m != NULL && fd < 0; m = m->retired)
+		fd = fd_of(m, v);
+	return fd;
+}
+
+bool rnic_file_retired(const struct rnic_vma *v) { return retired_fd(v) >= 0; }
+
+int rnic_moved_fd(const struct rnic_mem *m, const struct rnic_vma *v)
+{
+	const int fd = retired_fd(v);
+
+	return fd >= 0 ? fd : fd_of(m, v);
 }
 
 struct rnic_mem *rnic_mem_last(void) { return __atomic_load_n(&last, __ATOMIC_ACQUIRE); }
@@ -54,8 +58,8 @@ void rnic_mem_retire(struct rnic_mem *m)
 {
 	if (m->own)
 		return;
-	retired[nretired++ % RETIRED_MAX] = m->file[IPC_REGION_ARENA];
-	retired[nretired++ % RETIRED_MAX] = m->file[IPC_REGION_HUGE];
+	m->retired = retired;
+	retired = m;
 }
 
 /* ---- windows ---- */

@@ -62,6 +62,7 @@ struct rnic_mem {
 	struct rnic_session *s;
 	bool own;                           /* own.c's: of the members below only proc and blocks are used */
 	struct rnic_file file[IPC_REGIONS]; /* ARENA and HUGE */
+	struct rnic_mem *retired;           /* the next one in the list of retired ones; it is never freed */
 	struct rnic_procfs proc;
 	int uffd;             /* userfaultfd, or -1 */
 	struct rnic_win *win; /* [RNIC_WINDOWS] */
