@@ -348,6 +348,23 @@ static void devices(void **state)
 	fake_stop(fake);
 }
 
+/* A daemon that was started again may number its ports otherwise. */
+static void a_device_of_an_earlier_session_is_found_by_its_name(void **state)
+{
+	(void)state;
+	fake = fake_start();
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct rnic_dev *old = (struct rnic_dev *)list[1];
+	ibv_free_device_list(list);
+	fake_stop(fake);
+	old->index = 0;
+	fake = fake_start();
+	struct ibv_context *c = ibv_open_device(&old->ibv);
+	assert_int_equal(((struct rnic_dev *)c->device)->index, 1);
+	assert_int_equal(ibv_close_device(c), 0);
+	fake_stop(fake);
+}
+
 static void *wait_async(void *arg)
 {
 	static struct ibv_async_event ev;
@@ -571,6 +588,7 @@ int main(void)
 		cmocka_unit_test(what_a_software_device_has_not),
 		cmocka_unit_test(structures_of_other_sizes),
 		cmocka_unit_test(devices),
+		cmocka_unit_test(a_device_of_an_earlier_session_is_found_by_its_name),
 		cmocka_unit_test(the_daemon_dies),
 		cmocka_unit_test(a_forked_child_starts_afresh),
 		cmocka_unit_test(a_child_need_not_wait_for_a_thread_that_used_the_queue_pairs),

@@ -81,6 +81,25 @@ struct ibv_context *rnic_open(struct rnic_session *s, struct rnic_dev *dev, int 
 	return &ctx->vctx.context;
 }
 
+/*
+ * The session's device for one that the program may have listed in an earlier session: the one of the same name, since
+ * a daemon that was started again may number its ports otherwise. NULL with errno: there is none.
+ */
+static struct rnic_dev *dev_now(struct rnic_session *s, const struct ibv_device *ibdev)
+{
+	struct rnic_dev *dev = NULL;
+	uint32_t n = 0;
+	struct rnic_dev **all = rnic_devices(s, &n);
+
+	for (uint32_t i = 0; all != NULL && i < n && dev == NULL; i++)
+		if (strcmp(all[i]->ibv.name, ibdev->name) == 0)
+			dev = all[i];
+	if (dev == NULL && all != NULL)
+		errno = ENODEV;
+	free(all);
+	return dev;
+}
+
 struct ibv_context *ibv_open_device(struct ibv_device *ibdev)
 {
 	RNIC_PASS(ibv_open_device, rnic_our_dev(ibdev), NULL, ibdev);
@@ -91,7 +110,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *ibdev)
 		return NULL;
 	}
 	struct rnic_session *s = rnic_session_get();
-	struct ibv_context *c = s != NULL ? rnic_open(s, (struct rnic_dev *)ibdev, -1) : NULL;
+	struct rnic_dev *dev = s != NULL ? dev_now(s, ibdev) : NULL;
+	struct ibv_context *c = dev != NULL ? rnic_open(s, dev, -1) : NULL;
 
 	rnic_made(RNIC_OBJ_CONTEXT, c);
 	return c;
