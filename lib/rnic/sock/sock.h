@@ -213,7 +213,7 @@ int sock_number(const struct sock *s);
 int sock_still(const struct sock *s, int fd);
 /*
  * The number fd ceases to be its socket, by sock_set() between the two calls: no other thread has a lock of the socket
- * then. Returns the socket, held, for sock_leave_end(); NULL: the number is none of ours.
+ * then. Returns the socket, held, for sock_leave_end(); NULL: the number is none of ours, or this thread has a lock.
  */
 struct sock *sock_leave_begin(int fd);
 void sock_leave_end(struct sock *s); /* s may be NULL */
@@ -228,6 +228,7 @@ pid_t sock_pid(void);     /* this process's number */
 void sock_pid_fork(void); /* called after fork: the number may be another one */
 /* For a mutex under which calls of libc are made: the thread that holds the mutex is not cancelled. */
 void sock_lock(pthread_mutex_t *m);
+bool sock_holds_lock(void); /* whether this thread holds any such lock */
 void sock_unlock(pthread_mutex_t *m);
 /*
  * One thread of one process is between the two calls: m orders the threads of this process, and word, which lies in the

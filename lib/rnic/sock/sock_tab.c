@@ -144,6 +144,10 @@ struct sock *sock_leave_begin(int fd)
 {
 	struct sock *s = sock_get(fd);
 
+	if (s != NULL && sock_holds_lock()) { /* a signal handler has interrupted a turn of its own thread */
+		sock_put(s);
+		return NULL;
+	}
 	if (s != NULL) {
 		sock_lock(&s->rx);
 		sock_lock(&s->tx);

@@ -55,6 +55,8 @@ void sock_unlock(pthread_mutex_t *m)
 		pthread_setcancelstate(back, &off);
 }
 
+bool sock_holds_lock(void) { return locks != 0; }
+
 /* ---- turns ---- */
 
 void sock_turn_begin(pthread_mutex_t *m, uint32_t *word)
