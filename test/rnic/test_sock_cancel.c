@@ -3,6 +3,7 @@
  * Threads of librnicsock that pthread_cancel() ends: no lock stays held, so other threads may go on. The test plays an
  * rnicd that ends each session at once.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,6 +33,7 @@ int sock_number(const struct sock *s)
 void sock_set_linger(struct sock *s, struct linger l) { s->linger = l; }
 void sock_keep(const struct sock *s) { (void)s; }
 bool sock_tell_connect(struct sock *s) { return s != NULL; }
+int sock_token(struct sock *l, int fd) { return l != NULL && fd >= 0 ? 0 : EBADF; }
 
 /* ---- rnicd ---- */
 
