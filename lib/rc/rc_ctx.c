@@ -63,7 +63,7 @@ uint64_t rc_ctx_size(const struct rc_cfg *cfg)
 	if (!rn_is_pow2(cfg->chunks) || cfg->chunks < 64 || cfg->chunks > 4096)
 		return 0;
 	return blocks_size(cfg) + cfg->recs * rec_size(cfg) + cfg->setups * line_up(sizeof(struct rc_setup)) +
-	       cfg->stages * line_up(rc_stage_size()) + (cfg->copies + 1ull) * line_up(cfg->max_mtu);
+	       cfg->stages * line_up(sizeof(struct rc_stage)) + (cfg->copies + 1ull) * line_up(cfg->max_mtu);
 }
 
 static void *carve(uint8_t **p, uint64_t size)
@@ -161,7 +161,7 @@ enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *
 	ctx->stages_left = cfg->stages;
 	ctx->rec_fresh = keep_fresh(&p, cfg->recs, rec_size(cfg));
 	ctx->setup_fresh = keep_fresh(&p, cfg->setups, sizeof(struct rc_setup));
-	ctx->stage_fresh = keep_fresh(&p, cfg->stages, rc_stage_size());
+	ctx->stage_fresh = keep_fresh(&p, cfg->stages, sizeof(struct rc_stage));
 	ctx->copy_fresh = keep_fresh(&p, cfg->copies, cfg->max_mtu);
 	ctx->copy_once = carve(&p, cfg->max_mtu);
 	ctx->rec_free = rc_take_fresh(&ctx->rec_fresh, rec_size(cfg));

@@ -123,14 +123,19 @@ void rc_rx_first(struct rc_ctx *ctx, struct rc *c);
 
 /* rc_rnr.c */
 RN_COLD bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v);
-void rc_rnr_bound(const struct rc_ctx *ctx, struct rc *c);
-void rc_rnr_wait_stage(struct rc_ctx *ctx, struct rc *c);
 
 /* rc_ooo.c */
 bool rc_ooo_placed(struct rc *c, const struct ddp_hdr *h, const struct mpa_view *v);
 
 /* rc_stage.c */
-uint32_t rc_stage_size(void);
+struct rc_stage {
+	struct rn_link link; /* in the ctx's list of stages in use, in the order of `since`; or of free ones */
+	struct rc *c;        /* the connection that holds it */
+	uint64_t since;      /* when the FPDU in it began */
+	uint32_t start;      /* that FPDU's offset in Full Operation */
+	uint8_t tenant;      /* in whose share the stage counts */
+	_Alignas(RN_CACHE_LINE) uint8_t mem[MPA_STAGE_SIZE];
+};
 /* The next FPDU needs a stage. False: the connection waits for one, or is reset since it has waited too long. */
 bool rc_stage_get(struct rc_ctx *ctx, struct rc *c);
 /* Gives the stage back if nothing lies in it; otherwise the time counts for the FPDU that lies in it now. */
@@ -154,6 +159,7 @@ RN_COLD uint32_t rc_neg_feed(struct rc_ctx *ctx, struct rc *c, const uint8_t *p,
 RN_COLD void rc_neg_operational(struct rc_ctx *ctx, struct rc *c);
 
 /* rc_life.c */
+void rc_rnr_bound(const struct rc_ctx *ctx, struct rc *c);
 void rc_rnr_stop(struct rc_ctx *ctx, struct rc *c);
 void rc_tell(struct rc *c, enum rc_news to);
 void rc_to(struct rc_ctx *ctx, struct rc *c, enum rc_state to);

@@ -107,6 +107,13 @@ void rc_setup_done(struct rc_ctx *ctx, struct rc *c)
 	c->setup = NULL;
 }
 
+/* After the peer's FIN on a CM connection, limit the wait to close_ns. */
+void rc_rnr_bound(const struct rc_ctx *ctx, struct rc *c)
+{
+	if (c->rnr.fin && !(c->flags & RC_KEEP_RECV))
+		c->rnr.until = rn_min_u64(c->rnr.until, ctx->qp.now + ctx->cfg.close_ns);
+}
+
 /*
  * The connection no longer waits for a receive or a stage, or the QP leaves it: the next turn works off the bytes that
  * the adapter has kept.

@@ -19,13 +19,6 @@ void rc_recvs(struct rc_ctx *ctx)
 		rc_ready_put(ctx, c);
 }
 
-/* After the peer's FIN on a CM connection, limit the wait to close_ns. */
-void rc_rnr_bound(const struct rc_ctx *ctx, struct rc *c)
-{
-	if (c->rnr.fin && !(c->flags & RC_KEEP_RECV))
-		c->rnr.until = rn_min_u64(c->rnr.until, ctx->qp.now + ctx->cfg.close_ns);
-}
-
 static bool no_stage(const struct rc_ctx *ctx, uint8_t tenant)
 {
 	const uint32_t most = ctx->cfg.rnr_stages;
@@ -70,18 +63,6 @@ bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
 		rc_stage_look(ctx, c); /* it may hold an FPDU of the same bytes, which has been used */
 	}
 	return true;
-}
-
-/* The bytes that follow are kept until the connection has a stage for them. */
-void rc_rnr_wait_stage(struct rc_ctx *ctx, struct rc *c)
-{
-	c->rnr.state = RC_RNR_WAITS;
-	c->rnr.stage = true;
-	rn_list_push_back(&ctx->stageless, &c->rnr.link);
-	if (c->rnr.until == RN_NEVER) {
-		c->rnr.until = ctx->qp.now + RC_STAGE_NS;
-		rc_rnr_bound(ctx, c);
-	}
 }
 
 /* Brings the kept FPDU in the stage again (if `use`); it may have to wait again. */

@@ -9,17 +9,6 @@
  */
 #include "rc/rc_int.h"
 
-struct rc_stage {
-	struct rn_link link; /* in the ctx's list of stages in use, in the order of `since`; or of free ones */
-	struct rc *c;        /* the connection that holds it */
-	uint64_t since;      /* when the FPDU in it began */
-	uint32_t start;      /* that FPDU's offset in Full Operation */
-	uint8_t tenant;      /* in whose share the stage counts */
-	_Alignas(RN_CACHE_LINE) uint8_t mem[MPA_STAGE_SIZE];
-};
-
-uint32_t rc_stage_size(void) { return sizeof(struct rc_stage); }
-
 /* Whether the tenant has all stages that it may have. */
 static bool used_up(const struct rc_ctx *ctx, uint8_t tenant)
 {
@@ -107,6 +96,18 @@ static struct rc *stopped(const struct rc_ctx *ctx, uint8_t tenant)
 	return NULL;
 }
 
+/* The bytes that follow are kept until the connection has a stage for them. */
+static void wait_for_one(struct rc_ctx *ctx, struct rc *c)
+{
+	c->rnr.state = RC_RNR_WAITS;
+	c->rnr.stage = true;
+	rn_list_push_back(&ctx->stageless, &c->rnr.link);
+	if (c->rnr.until == RN_NEVER) {
+		c->rnr.until = ctx->qp.now + RC_STAGE_NS;
+		rc_rnr_bound(ctx, c);
+	}
+}
+
 bool rc_stage_get(struct rc_ctx *ctx, struct rc *c)
 {
 	const uint8_t tenant = rc_tenant(c);
@@ -125,7 +126,7 @@ bool rc_stage_get(struct rc_ctx *ctx, struct rc *c)
 	}
 	ctx->qp.stats.no_stage++;
 	if (ctx->qp.now < c->rnr.until)
-		rc_rnr_wait_stage(ctx, c);
+		wait_for_one(ctx, c);
 	else
 		rc_reset(ctx, c); /* others have used all stages, each of them for a short time */
 	return false;
