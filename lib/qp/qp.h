@@ -300,6 +300,7 @@ struct qp {
 	uint32_t flushed;         /* work requests flushed so far */
 	bool sparing;             /* as in qp_attr */
 	uint8_t tenant;           /* as in qp_attr */
+	uint32_t reads_open;      /* `many`: Reads and Atomics that are taken and have not completed */
 	struct qp_xrcd *xrcd;     /* TARGET */
 	struct qp_target *target; /* TARGET; srq, rcq and recv_pd belong to the message that came last */
 	struct rn_link xrc_link;  /* in ctx's list of targets whose srq or pd is not `target`'s */
@@ -312,7 +313,6 @@ struct qp {
 	uint8_t rnr_told;          /* as in qp_tune */
 	uint64_t rnr_unit_ns;      /* as in qp_tune */
 	uint32_t msn;              /* messages sent */
-	uint32_t reads_open;       /* `many`: Reads and Atomics that are taken and have not completed */
 	bool midway;               /* some segments of a message are sent and some are not */
 	void *beside;              /* what the carrier keeps beside the QP; NULL: nothing */
 	bool ready;                /* on the worker's list of QPs with something to send */

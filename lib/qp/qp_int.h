@@ -14,7 +14,8 @@ static inline bool qp_op_answered(uint8_t op)
 /* Completes a work request that was taken from the send queue. */
 static inline void qp_taken_cqe(struct qp_ctx *ctx, struct qp *qp, const struct qp_wr *wr, enum qp_wc_status status)
 {
-	qp->reads_open -= qp->many && qp_op_answered(wr->op);
+	if (rn_unlikely(qp_op_answered(wr->op)) && qp->many) /* in this order: these lines of qp are cold */
+		qp->reads_open--;
 	qp_send_cqe(ctx, qp, wr, status);
 }
 

@@ -149,7 +149,8 @@ RN_STRAIGHT enum qp_take qp_sq_take(struct qp_ctx *ctx, struct qp_msgs *m, struc
 		*why = check(m, s);
 	}
 	qp->sq_taken += s->w.slots;
-	qp->reads_open += qp->many && qp_op_answered(s->w.op);
+	if (rn_unlikely(qp_op_answered(s->w.op)) && qp->many)
+		qp->reads_open++;
 	return rn_likely(*why == QP_WC_SUCCESS) ? QP_TAKE_OK : QP_TAKE_BAD;
 }
 
