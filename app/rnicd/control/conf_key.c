@@ -194,6 +194,7 @@ const struct conf_key conf_keys_rnicd[] = {
 	{ "user-share", "75",
 	  "percent that the processes of one user may have together of rnicd's client places, listeners, "
 	  "connections (also those being set up), datagram queue pairs and sockets, UDP ports of queue pairs, "
+	  "TCP ports, "
 	  "memory regions, groups, descriptors, mappings, address space, XRC domains, XRC shared receive queues, "
 	  "client-memory and object-memory",
 	  CONF_UINT, GLOBAL(d.user_share), RANGE(1, 100) },
