@@ -150,6 +150,10 @@ static void events_leave_the_memory_of_a_destroyed_queue_pair_alone(void **state
 	event_of(id, RDMA_CM_EVENT_DISCONNECTED);
 	assert_int_equal(other->qp->state, IBV_QPS_INIT);
 	id->qp = NULL;
+	/* rdma_destroy_qp() would have destroyed these */
+	assert_int_equal(ibv_destroy_cq(id->send_cq) | ibv_destroy_cq(id->recv_cq), 0);
+	assert_int_equal(ibv_destroy_comp_channel(id->send_cq_channel), 0);
+	assert_int_equal(ibv_destroy_comp_channel(id->recv_cq_channel), 0);
 	rdma_destroy_qp(other);
 	assert_int_equal(rdma_destroy_id(other), 0);
 	assert_int_equal(rdma_destroy_id(id), 0);
