@@ -109,13 +109,13 @@ void sock_reset(struct sock *s) { end(s, IPC_STREAM_RESET); }
 
 void sock_set_linger(struct sock *s, struct linger l)
 {
-	pthread_mutex_lock(&s->tx);
+	sock_lock(&s->tx);
 	s->linger = l;
 	if (s->kind == SOCK_IS_STREAM && l.l_onoff != 0 && l.l_linger == 0)
 		__atomic_fetch_or(&s->mem->fin, IPC_STREAM_ABORT, __ATOMIC_RELEASE);
 	else if (s->kind == SOCK_IS_STREAM)
 		__atomic_fetch_and(&s->mem->fin, ~(uint32_t)IPC_STREAM_ABORT, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&s->tx);
+	sock_unlock(&s->tx);
 }
 
 void sock_linger(struct sock *s)

@@ -270,10 +270,10 @@ static ssize_t take_record(struct sock *s, int fd, struct msghdr *m, int flags)
 		sock_addr_out(s, &from, m->msg_name, &m->msg_namelen);
 	put_controls(s, &rec, m);
 	if (s->wild && sock_port(rec.dev) != NULL) { /* an answer leaves by the port that the datagram came in by */
-		pthread_mutex_lock(&s->tx);
+		sock_lock(&s->tx);
 		memcpy(s->last_ip, rec.ip, sizeof(s->last_ip));
 		s->last_dev = rec.dev;
-		pthread_mutex_unlock(&s->tx);
+		sock_unlock(&s->tx);
 	}
 	if ((flags & MSG_PEEK) == 0) {
 		__atomic_store_n(&s->gram->rx_head, head + ipc_gram_rec_need(&rec), __ATOMIC_RELEASE);
@@ -438,9 +438,9 @@ static int way_of(struct sock *s, const struct msghdr *m, struct sock_way *w)
 	} else if (to.port == 0) {
 		return EINVAL;
 	}
-	pthread_mutex_lock(&s->tx); /* all threads share last_ip and last_dev */
+	sock_lock(&s->tx); /* all threads share last_ip and last_dev */
 	err = find_way(s, &to, w);
-	pthread_mutex_unlock(&s->tx);
+	sock_unlock(&s->tx);
 	if (err == 0 && !w->below && m->msg_control != NULL)
 		err = read_controls(s, m, w);
 	return err;

@@ -12,7 +12,7 @@ int sock_more_keep(struct sock *s, const struct msghdr *m, const struct sock_way
 	const size_t n = sock_bytes(m->msg_iov, m->msg_iovlen);
 	int err = 0;
 
-	pthread_mutex_lock(&s->tx);
+	sock_lock(&s->tx);
 	struct sock_more *p = s->more != NULL ? s->more : malloc(sizeof(*p));
 	if (p != NULL && s->more == NULL) {
 		p->w = *w;
@@ -30,27 +30,27 @@ int sock_more_keep(struct sock *s, const struct msghdr *m, const struct sock_way
 		p->len += (uint32_t)m->msg_iov[i].iov_len;
 	}
 	__atomic_store_n(&s->more, p, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&s->tx);
+	sock_unlock(&s->tx);
 	return err;
 }
 
 struct sock_more *sock_more_take(struct sock *s)
 {
-	pthread_mutex_lock(&s->tx);
+	sock_lock(&s->tx);
 	struct sock_more *p = s->more;
 	__atomic_store_n(&s->more, NULL, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&s->tx);
+	sock_unlock(&s->tx);
 	return p;
 }
 
 void sock_more_back(struct sock *s, struct sock_more *p, uint32_t n)
 {
-	pthread_mutex_lock(&s->tx);
+	sock_lock(&s->tx);
 	if (n != UINT32_MAX && s->more == NULL) {
 		p->len -= n;
 		__atomic_store_n(&s->more, p, __ATOMIC_RELAXED);
 		p = NULL;
 	}
-	pthread_mutex_unlock(&s->tx);
+	sock_unlock(&s->tx);
 	free(p);
 }

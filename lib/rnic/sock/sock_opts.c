@@ -78,9 +78,9 @@ int sock_opts_set(struct sock *s, int level, int name, const void *from, socklen
 		return -1;
 	}
 	if (rc == 0 && other >= 0 && opt_of(other, level, name, &value)) {
-		pthread_mutex_lock(&s->tx);
+		sock_lock(&s->tx);
 		opt_keep(s, level, name, value);
-		pthread_mutex_unlock(&s->tx);
+		sock_unlock(&s->tx);
 	}
 	sock_other_close(other);
 	return rc;
@@ -91,12 +91,12 @@ int sock_opts_get(struct sock *s, int level, int name, void *to, socklen_t *len)
 	bool found = false;
 	int value = 0;
 
-	pthread_mutex_lock(&s->tx);
+	sock_lock(&s->tx);
 	for (uint32_t i = 0; i < s->opts && !found; i++) {
 		found = s->opt[i].level == level && s->opt[i].name == name;
 		value = s->opt[i].value;
 	}
-	pthread_mutex_unlock(&s->tx);
+	sock_unlock(&s->tx);
 	int other = found ? -1 : sock_other(s->domain);
 	if (other < 0)
 		return sock_opt_give(to, len, &value, sizeof(value));
