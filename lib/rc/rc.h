@@ -59,8 +59,9 @@ enum rc_state {
 };
 
 /*
- * Received bytes of a connection whose QP is not ready to receive, or that has no memory for an FPDU in pieces. One
- * writer: rc_rnr.c. In all but NONE the adapter keeps received bytes, in order, behind those that wait.
+ * Received bytes of a connection whose QP is not ready to receive, or that has no memory for an FPDU in pieces. Written
+ * by rc_rnr.c, by rc_stage.c, which begins the wait for memory, and by rc_rnr_stop. In all but NONE the adapter keeps
+ * received bytes, in order, behind those that wait.
  */
 enum rc_rnr {
 	RC_RNR_NONE = 0, /* input is used as it comes */

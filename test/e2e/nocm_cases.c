@@ -388,21 +388,28 @@ static bool sqd_holds_sends_back(void)
 	return true;
 }
 
+/* Posts a Read of the server's whole buffer. */
+static bool read_put(struct ibv_qp *qp, uint64_t wr_id)
+{
+	struct ibv_sge sge = { (uintptr_t)cli.buf, BUF_LEN, cli.mr->lkey };
+	struct ibv_send_wr rd = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ }, *bad;
+
+	rd.wr.rdma.remote_addr = (uintptr_t)srv.buf;
+	rd.wr.rdma.rkey = srv.mr->rkey;
+	return ibv_post_send(qp, &rd, &bad) == 0;
+}
+
 /* IBV_EVENT_SQ_DRAINED comes once, after the requests under way are done, and only if the program has asked for it. */
 static bool the_end_of_draining_is_told_if_asked_for(void)
 {
 	struct ibv_qp_attr sqd = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
-	struct ibv_sge sge = { (uintptr_t)cli.buf, BUF_LEN, cli.mr->lkey };
-	struct ibv_send_wr rd = { .wr_id = 6, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ }, *bad;
 	struct ibv_async_event ev;
 	struct both p;
 
-	rd.wr.rdma.remote_addr = (uintptr_t)srv.buf;
-	rd.wr.rdma.rkey = srv.mr->rkey;
 	CHECK(both_new(&p, &cli, &srv) && both_up(&p) && carries(&cli, p.a, &srv, p.b));
 	CHECK(to_state(p.a, IBV_QPS_SQD) && no_async(cli.verbs) && to_state(p.a, IBV_QPS_RTS));
 	for (int i = 0; i < 4; i++) {
-		CHECK(ibv_post_send(p.a, &rd, &bad) == 0);
+		CHECK(read_put(p.a, 6));
 		if (i & 1)
 			CHECK(wc_is(&cli, 6, IBV_WC_SUCCESS));
 		CHECK(ibv_modify_qp(p.a, &sqd, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0);
@@ -419,15 +426,11 @@ static bool attributes_change_while_the_send_queue_drains(void)
 {
 	struct ibv_qp_attr sqd = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_SQD, .qp_access_flags = IBV_ACCESS_REMOTE_READ };
-	struct ibv_sge sge = { (uintptr_t)cli.buf, BUF_LEN, cli.mr->lkey };
-	struct ibv_send_wr rd = { .wr_id = 6, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ }, *bad;
 	struct ibv_async_event ev;
 	struct both p;
 
-	rd.wr.rdma.remote_addr = (uintptr_t)srv.buf;
-	rd.wr.rdma.rkey = srv.mr->rkey;
 	CHECK(both_new(&p, &cli, &srv) && both_up(&p) && carries(&cli, p.a, &srv, p.b));
-	CHECK(ibv_post_send(p.a, &rd, &bad) == 0);
+	CHECK(read_put(p.a, 6));
 	CHECK(ibv_modify_qp(p.a, &sqd, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0);
 	CHECK(ibv_modify_qp(p.a, &a, IBV_QP_ACCESS_FLAGS) == 0);
 	CHECK(ibv_modify_qp(p.a, &a, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS) == 0 && state_of(p.a) == IBV_QPS_SQD);
