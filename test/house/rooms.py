@@ -25,6 +25,7 @@ MAY_INCLUDE = {
     'rc': ['base', 'ring', 'wqe', 'iwarp', 'qp'],
     'conn': ['base', 'tcp_lite', 'rc'],
     'ipc': ['base', 'ring'],
+    'iws': ['base', 'ring', 'wqe', 'iwarp', 'qp', 'rc', 'esock', 'ipc'],
     # The rooms of librnic; files in librnic's own folder are below these rooms.
     'rnic': ['base', 'inject', 'ring', 'ipc'],
     'rnic/mem': ['base', 'ring', 'ipc', 'rnic'],
@@ -35,8 +36,8 @@ MAY_INCLUDE = {
     'rnic/sock': ['base', 'ipc'],
     # The wings of rnicd. The two planes and control include border, and never each other.
     'border': BELOW_RNICD,
-    'plane': BELOW_RNICD + ['border', 'esock'],
-    'sockets': BELOW_RNICD + ['border', 'rnic/sock'],
+    'plane': BELOW_RNICD + ['border', 'iws'],
+    'sockets': BELOW_RNICD + ['border', 'iws', 'rnic/sock'],
     'control': BELOW_RNICD + ['border'],
     'rnicd': BELOW_RNICD + WINGS + ['version'],
     'testpmd-rdma': ['version'],
@@ -47,7 +48,7 @@ MAY_INCLUDE = {
 
 # Pure rooms: without allocation, system calls, clock, output and state of their own.
 PURE = ['base', 'crc32c', 'ring', 'pkt', 'wqe', 'tcp_lite', 'udp', 'esock', 'iwarp', 'qp', 'dgram', 'rc',
-        'conn']
+        'conn', 'iws']
 
 # {header of an extension that other RDMA devices lack: the rooms that may include it}. Code in these rooms must report
 # it when the device lacks the extension.

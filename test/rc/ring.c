@@ -180,6 +180,10 @@ static void effects(struct ring *g, struct ring_end *e)
 		const struct qp_fx *fx = &ctx->qp.fx[i];
 		const struct rc_accept a = { .qp = &e->n->q[0].qp, .ird = g->r->cfg.ird, .ord = g->r->cfg.ord };
 
+		if (g->take != NULL) {
+			g->take(g->owner, (int)(e - g->end), fx);
+			continue;
+		}
 		if (fx->type == QP_FX_CONNECT_REQUEST)
 			assert_int_equal(rc_accept(ctx, &e->rc, &a), QP_OK);
 		if (fx->conn == &e->rc && e->n_fx < RN_ARRAY_LEN(e->fx))

@@ -52,6 +52,9 @@ struct ring {
 	struct ring_end end[2];
 	uint32_t mss;
 	enum ring_done done;
+	/* Takes an effect of an end. NULL: the ring accepts connections, and keeps the effects in `fx`. */
+	void (*take)(void *owner, int id, const struct qp_fx *fx);
+	void *owner;
 };
 
 /* Makes both ends, unconnected. first: the position at which the streams begin. */

@@ -148,8 +148,8 @@ static void a_program_is_told_once_for_the_room_of_a_burst(void **state)
 	(void)state;
 	mem[0]->tx_tail = IPC_STREAM_RING;
 	mem[0]->want = IPC_STREAM_WANT_OUT;
-	for (; s->tx_put < 2 * LEN; s->tx_put += LEN)
-		assert_true(tcpl_send(&s->qc.tcp, LEN, s->tx_put + LEN));
+	for (; s->pos.tx_put < 2 * LEN; s->pos.tx_put += LEN)
+		assert_true(tcpl_send(&s->qc.tcp, LEN, s->pos.tx_put + LEN));
 	while (tcpl_out(&s->qc.tcp, w.now, &o)) {
 		/* the segments are on their way */
 	}

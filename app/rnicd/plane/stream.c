@@ -157,7 +157,8 @@ static struct stream *make(struct rnicd_worker *w, const struct conn_addr *a, en
 	s->listener = NULL;
 	s->iwarp = NULL;
 	s->fin = s->connected = s->unclaimed = false;
-	s->rx_tail = s->rx_head = s->rx_shown = s->tx_head = s->tx_put = 0;
+	s->pos = (struct iws_pos){ 0 };
+	s->rx_shown = 0;
 	s->tx_sums = s->rx_sums = STREAM_SUMS_NOT;
 	return s;
 }
@@ -294,7 +295,7 @@ static void leave(struct rnicd_worker *w, struct cmd_stream *c)
 	stream_look(w, s);
 	const bool lingers_not = s->mem != NULL &&
 				 (__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & IPC_STREAM_ABORT) != 0;
-	if (c->abort || lingers_not || s->state != STREAM_OWNED || !s->connected || s->rx_head != s->rx_tail)
+	if (c->abort || lingers_not || s->state != STREAM_OWNED || !s->connected || s->pos.rx_head != s->pos.rx_tail)
 		stream_abort(w, s);
 	claim(s);
 	stream_set_state(s, STREAM_LEFT);

@@ -19,6 +19,7 @@
 #include "border/cmd.h"
 #include "conn/rc_tcp.h"
 #include "iwarp/mpa_ring.h"
+#include "iws/iws.h"
 #include "plane/flow.h"
 #include "plane/way.h"
 #include "tcp_lite/tcpl.h"
@@ -45,7 +46,6 @@ enum stream_sums {
 };
 
 struct stream_listener;
-struct stream_iwarp;
 struct stream_iwarp_ctx;
 
 struct stream {
@@ -71,12 +71,11 @@ struct stream {
 	bool unclaimed;   /* counted in n_unclaimed of the listener */
 	uint32_t rx_seq0; /* sequence numbers of the first byte received (rx) and sent (tx) */
 	uint32_t tx_seq0;
-	uint32_t rx_tail, rx_head; /* positions: end of the received bytes; how far the program has read (checked) */
-	/* position up to which the program may read: rx_tail, or the end of the last whole FPDU */
+	struct iws_pos pos; /* tx_put: end of the bytes that TCP has been handed */
+	/* position up to which the program may read: pos.rx_tail, or the end of the last whole FPDU */
 	uint32_t rx_shown;
-	uint32_t tx_head, tx_put;   /* positions: end of the bytes that are acknowledged; that TCP has been handed */
-	struct stream_iwarp *iwarp; /* NULL: the wire is plain, or not agreed on yet */
-	struct rn_link touched;     /* of the list in the worker's stream_iwarp_ctx */
+	struct iws *iwarp;      /* NULL: the wire is plain, or not agreed on yet */
+	struct rn_link touched; /* of the list in the worker's stream_iwarp_ctx */
 	enum stream_sums tx_sums, rx_sums;
 	struct mpa_ring tx_fpdus, rx_fpdus; /* used while tx_sums or rx_sums is STREAM_SUMS_ON */
 	struct tcpl_chunk chunk[STREAM_CHUNKS];
@@ -187,8 +186,8 @@ void stream_look(struct rnicd_worker *w, struct stream *s);
 void stream_acked(struct rnicd_worker *w, struct stream *s);
 /*
  * Writes the CRCs of FPDUs before tail, if the worker computes them. *may: the position up to which bytes may be sent,
- * tail at most; if CRCs are computed, at most about 64 KiB beyond tx_put. all: the last FPDU may be incomplete. False:
- * the program has broken the rules of the rings.
+ * tail at most; if CRCs are computed, at most about 64 KiB beyond pos.tx_put. all: the last FPDU may be incomplete.
+ * False: the program has broken the rules of the rings.
  */
 bool stream_fpdus_out(struct rnicd_worker *w, struct stream *s, uint32_t tail, bool all, uint32_t *may);
 /*
@@ -196,8 +195,6 @@ bool stream_fpdus_out(struct rnicd_worker *w, struct stream *s, uint32_t tail, b
  * the last FPDU may be incomplete.
  */
 void stream_show(struct rnicd_worker *w, struct stream *s, bool all);
-/* Appends received bytes to the program's ring, which has room for them. */
-void stream_put_in(struct rnicd_worker *w, struct stream *s, const uint8_t *p, uint32_t len);
 /* Writes TCP's state into the program's memory, for getsockopt(TCP_INFO) and IPC_SOCK_LIST. */
 void stream_say_state(const struct stream *s);
 /* Sets a bit of the state that the program sees. */

@@ -41,9 +41,9 @@ bool stream_fpdus_out(struct rnicd_worker *w, struct stream *s, uint32_t tail, b
 	if (rn_likely(s->tx_sums == STREAM_SUMS_NOT)) {
 		if (rn_likely(!stream_says(&s->mem->tx_fpdus, r)))
 			return true;
-		if (rn_unlikely(r->at - s->tx_put > IPC_STREAM_RING || !mpa_step_good(r->step)))
+		if (rn_unlikely(r->at - s->pos.tx_put > IPC_STREAM_RING || !mpa_step_good(r->step)))
 			return false;
-		if (r->at - s->tx_put > tail - s->tx_put)
+		if (r->at - s->pos.tx_put > tail - s->pos.tx_put)
 			return true; /* the program has not put all bytes before the first FPDU yet */
 		r->bytes = (uint8_t *)s->mem + IPC_STREAM_TX_OFF;
 		s->tx_sums = STREAM_SUMS_ON;
@@ -51,7 +51,7 @@ bool stream_fpdus_out(struct rnicd_worker *w, struct stream *s, uint32_t tail, b
 	if (s->tx_sums == STREAM_SUMS_END)
 		return true;
 	const uint32_t from = r->at;
-	while ((int32_t)(r->at - s->tx_put) < (int32_t)AHEAD) {
+	while ((int32_t)(r->at - s->pos.tx_put) < (int32_t)AHEAD) {
 		if (mpa_ring_seal(r, tail) == MPA_RING_FPDU) {
 			stream_stats(w, s)->sums_tx++;
 			continue;
@@ -90,13 +90,13 @@ void stream_show(struct rnicd_worker *w, struct stream *s, bool all)
 		stream_sums_begin(s);
 	if (rn_unlikely(s->rx_sums == STREAM_SUMS_ON)) {
 		const uint32_t from = r->at;
-		while ((v = mpa_ring_check(r, s->rx_tail)) == MPA_RING_FPDU)
+		while ((v = mpa_ring_check(r, s->pos.rx_tail)) == MPA_RING_FPDU)
 			stream_stats(w, s)->sums_rx++;
 		w->tcp.rc.qp.stats.summed_rx += r->at - from;
 		__atomic_store_n(&s->mem->rx_summed, r->at, __ATOMIC_RELEASE);
 		if (v == MPA_RING_BAD_CRC || all)
 			s->rx_sums = STREAM_SUMS_END;
 	}
-	s->rx_shown = s->rx_sums == STREAM_SUMS_ON ? r->at : s->rx_tail;
+	s->rx_shown = s->rx_sums == STREAM_SUMS_ON ? r->at : s->pos.rx_tail;
 	__atomic_store_n(&s->mem->rx_tail, s->rx_shown, __ATOMIC_RELEASE);
 }

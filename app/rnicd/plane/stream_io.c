@@ -74,17 +74,10 @@ static void place_held(struct rnicd_worker *w, const struct stream *s, const str
 	w->streams.held--;
 }
 
-void stream_put_in(struct rnicd_worker *w, struct stream *s, const uint8_t *p, uint32_t len)
-{
-	w->tcp.rc.qp.stats.copied_rx += len;
-	ring_put(s, s->rx_tail, p, len);
-	s->rx_tail += len;
-}
-
 /* Notes that the bytes up to the end of the slice have been received without a hole. */
 static void stream_deliver(struct stream *s, const struct tcpl_slice *sl)
 {
-	s->rx_tail = sl->seq + sl->len - s->rx_seq0;
+	s->pos.rx_tail = sl->seq + sl->len - s->rx_seq0;
 }
 
 /* Frees the frames that were received ahead of a hole which is never filled, as TCP has ended. */
@@ -167,7 +160,7 @@ void stream_settle(struct rnicd_worker *w)
 	w->streams.due = NULL;
 	if (rn_likely(s == NULL) || s->mem == NULL)
 		return;
-	__atomic_store_n(&s->mem->tx_head, s->tx_head, __ATOMIC_RELEASE);
+	__atomic_store_n(&s->mem->tx_head, s->pos.tx_head, __ATOMIC_RELEASE);
 	stream_show(w, s, false);
 	stream_answer(w, s);
 }
@@ -373,7 +366,7 @@ void stream_answer(struct rnicd_worker *w, struct stream *s)
 
 	if ((want & IPC_STREAM_WANT_IN) && head != s->rx_shown)
 		say |= IPC_STREAM_WANT_IN;
-	bool room = IPC_STREAM_RING - (s->mem->tx_tail - s->tx_head) >= OUT_ROOM;
+	bool room = IPC_STREAM_RING - (s->mem->tx_tail - s->pos.tx_head) >= OUT_ROOM;
 
 	/* a program that has shut down writing may write, which tells it so: a thread that waits for room wakes */
 	if ((want & IPC_STREAM_WANT_OUT) && s->connected &&
@@ -427,7 +420,7 @@ void stream_acked(struct rnicd_worker *w, struct stream *s)
 	uint64_t ref;
 
 	while (tcpl_acked(&s->qc.tcp, &ref))
-		s->tx_head = (uint32_t)ref;
+		s->pos.tx_head = (uint32_t)ref;
 	tell_later(w, s);
 }
 
@@ -438,18 +431,18 @@ static void feed(struct stream *s, uint32_t tail)
 {
 	struct tcpl_conn *c = &s->qc.tcp;
 
-	while (s->tx_put != tail && tcpl_room(c) > 0) {
-		uint32_t n = tail - s->tx_put, may = tcpl_budget(c), full = tcpl_emss(c);
+	while (s->pos.tx_put != tail && tcpl_room(c) > 0) {
+		uint32_t n = tail - s->pos.tx_put, may = tcpl_budget(c), full = tcpl_emss(c);
 		if (n > may)
 			n = may >= full ? may - may % full : 0;
 		if (n == 0 && tcpl_idle(c)) /* the peer's window is zero: TCP probes it with one segment */
-			n = rn_min_u32(tail - s->tx_put, full);
+			n = rn_min_u32(tail - s->pos.tx_put, full);
 		if (n == 0)
 			return;
 		n = rn_min_u32(n, CHUNK_MAX);
-		if (!tcpl_send(c, n, s->tx_put + n))
+		if (!tcpl_send(c, n, s->pos.tx_put + n))
 			return;
-		s->tx_put += n;
+		s->pos.tx_put += n;
 	}
 }
 
@@ -459,7 +452,7 @@ static void feed(struct stream *s, uint32_t tail)
  */
 static bool stream_put(struct rnicd_worker *w, struct stream *s, uint32_t tail, bool last)
 {
-	uint32_t before = s->tx_put, may;
+	uint32_t before = s->pos.tx_put, may;
 
 	do {
 		if (rn_unlikely(!stream_fpdus_out(w, s, tail, last, &may)))
@@ -468,10 +461,10 @@ static bool stream_put(struct rnicd_worker *w, struct stream *s, uint32_t tail, 
 			feed(s, may);
 		else
 			stream_iwarp_feed(w, s, may);
-		if (s->tx_put == before)
+		if (s->pos.tx_put == before)
 			return true;
-		before = s->tx_put;
-	} while (s->tx_put == may && may != tail);
+		before = s->pos.tx_put;
+	} while (s->pos.tx_put == may && may != tail);
 	return true;
 }
 
@@ -493,16 +486,17 @@ void stream_look(struct rnicd_worker *w, struct stream *s)
 	uint32_t tail = __atomic_load_n(&s->mem->tx_tail, __ATOMIC_ACQUIRE);
 	uint32_t head = __atomic_load_n(&s->mem->rx_head, __ATOMIC_ACQUIRE);
 
-	if (rn_unlikely((fin & IPC_STREAM_RESET) != 0 || tail - s->tx_head > IPC_STREAM_RING ||
-			tail - s->tx_put > IPC_STREAM_RING || head - s->rx_head > s->rx_shown - s->rx_head)) {
+	if (rn_unlikely((fin & IPC_STREAM_RESET) != 0 || tail - s->pos.tx_head > IPC_STREAM_RING ||
+			tail - s->pos.tx_put > IPC_STREAM_RING ||
+			head - s->pos.rx_head > s->rx_shown - s->pos.rx_head)) {
 		broken(w, s);
 		return;
 	}
-	if (rn_unlikely(s->iwarp != NULL) && (s->iwarp->spares != 0 || head != s->rx_head))
+	if (rn_unlikely(s->iwarp != NULL) && (s->iwarp->spares != 0 || head != s->pos.rx_head))
 		stream_iwarp_touch(w, s); /* received bytes may have room now */
-	s->rx_head = head;
+	s->pos.rx_head = head;
 	if (rn_likely(s->iwarp == NULL))
-		tcpl_set_rcv_space(&s->qc.tcp, IPC_STREAM_RING - (s->rx_tail - s->rx_head));
+		tcpl_set_rcv_space(&s->qc.tcp, IPC_STREAM_RING - (s->pos.rx_tail - s->pos.rx_head));
 	if (s->fin)
 		return;
 	bool last = (fin & IPC_STREAM_FIN) != 0 || s->state == STREAM_LEFT;
@@ -510,7 +504,7 @@ void stream_look(struct rnicd_worker *w, struct stream *s)
 		broken(w, s);
 		return;
 	}
-	if (!last || s->tx_put != tail)
+	if (!last || s->pos.tx_put != tail)
 		return;
 	s->fin = s->iwarp == NULL || stream_iwarp_end(w, s);
 	if (rn_likely(s->iwarp == NULL))
