@@ -2,7 +2,8 @@
 /*
  * rnicd's control side in the client's own process: over the kernel's sockets without a daemon, or over rnicd's streams
  * (sockets/ks.h). librnic loads it as a shared library and talks to it over a socket pair. It has two threads, the
- * control thread and the one that runs the plane's turns.
+ * control thread and the one that runs the plane's turns. rnicrun loads it, too, in a process that serves the stream
+ * sockets of programs (sockets/ks_sk.h): a socket belongs to many processes, and lives longer than any of them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,13 +23,16 @@
 #include "control/dev.h"
 #include "control/loop.h"
 #include "control/oob.h"
+#include "control/sk.h"
 #include "ipc/ipc_own.h"
 #include "sockets/ks.h"
 
 #define EVENTS_MAX 256u
-#define REGIONS    264999u /* memory regions and windows of a device */
+#define END_NS     (5 * RN_NS_PER_S) /* time for closed sockets to send their bytes */
+#define REGIONS    264999u           /* memory regions and windows of a device */
 
 int rnic_embedded_start(struct ipc_own *own) __attribute__((visibility("default")));
+int rnic_embedded_serve(int listener, void (*ready)(void)) __attribute__((visibility("default")));
 
 /* ---- configuration ---- */
 
@@ -94,8 +99,8 @@ static void take_event(const struct event *ev)
 			client_fx(&ev->fx);
 		break;
 	case EVENT_SIDR: cm_sidr_message(&ev->sidr); break;
-	/* These come from Ethernet ports and stream sockets only, which this process does not have. */
-	case EVENT_STREAM:
+	case EVENT_STREAM: sk_event(&ev->stream, ev->worker); break;
+	/* These come from Ethernet ports only, which this process does not have. */
 	case EVENT_NEIGH:
 	case EVENT_QUERY:
 	case EVENT_PATH: break;
@@ -325,5 +330,95 @@ int rnic_embedded_start(struct ipc_own *own)
 	own->fork_prepare = fork_prepare;
 	own->fork_parent = fork_parent;
 	own->fork_child = fork_child;
+	return 0;
+}
+
+/* ---- the process that serves sockets ---- */
+
+static volatile sig_atomic_t stop_asked;
+static uint64_t end_by;
+
+static void on_term(int sig)
+{
+	stop_asked = sig;
+	loop_poke();
+}
+
+static bool shall_stop(void) { return stop_asked != 0; }
+static bool sockets_ended(void) { return !sk_any() || rnicd_now() >= end_by; }
+
+static void serve_turn_end(void)
+{
+	client_reap();
+	sk_reap();
+}
+
+/* This process has no TCP: only the kernel's sockets can become its sockets. */
+static void kernels_only(struct client *c)
+{
+	switch ((int)c->req.type) {
+	case IPC_SOCK_BIND:
+	case IPC_SOCK_CONNECT:
+	case IPC_SOCK_GRAM:
+	case IPC_SOCK_PEER: client_error(c, EOPNOTSUPP, "without rnicd, only the kernel's sockets are there"); break;
+	default: sk_request(c); break;
+	}
+}
+
+static bool serve_start(int listen_fd, char err[IPC_OWN_ERR])
+{
+	struct rnicd_port_cfg like;
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	if (!configure(&like, err))
+		return false;
+	ks.net = &ks_net_kernel;
+	ks.serves = true;
+	rnicd.designs = 1u << IPC_DESIGN_EMBEDDED;
+	rnicd.taker = &ks_taker;
+	if (!ks.net->ports(&like, err, IPC_OWN_ERR) || !ks_start(err, IPC_OWN_ERR))
+		return false;
+	user_start();
+	client_serve_sockets(kernels_only);
+	snprintf(err, IPC_OWN_ERR, "no memory or file descriptors");
+	return loop_start() && dev_start() && client_start(listen_fd);
+}
+
+static void serve_until_stopped(void (*ready)(void))
+{
+	static const struct loop_hooks serving = { .until = shall_stop,
+						   .collect = collect_events,
+						   .turn_end = serve_turn_end };
+	static const struct loop_hooks ending = { .until = sockets_ended,
+						  .collect = collect_events,
+						  .turn_end = serve_turn_end };
+	const struct sigaction stop = { .sa_handler = on_term };
+
+	sigaction(SIGTERM, &stop, NULL);
+	signal(SIGINT, SIG_IGN); /* a terminal's: the program has it, too, and this process ends after the program */
+	signal(SIGPIPE, SIG_IGN);
+	ready();
+	loop_run(&serving);
+	loop_lock();
+	client_stop();
+	loop_unlock();
+	end_by = rnicd_now() + END_NS;
+	loop_run(&ending);
+}
+
+int rnic_embedded_serve(int listener, void (*ready)(void))
+{
+	char err[IPC_OWN_ERR] = "";
+	pthread_t progress;
+
+	if (!serve_start(listener, err) || thread(&progress, ks_main) != 0) {
+		fprintf(stderr, "cannot serve sockets: %s\n", err);
+		return 1;
+	}
+	serve_until_stopped(ready);
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "companion.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,10 +19,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ipc/ipc_own.h"
+
 #define CANNOT      127
 #define BY_SIGNAL   128 /* plus the signal's number: a shell's exit status for it */
 #define NOTICE_SIZE 64  /* bytes of sd_notify's "READY=1" and the like */
 #define LOOK_MS     50
+#define READY       "READY=1" /* sd_notify(3) */
 
 static const char configuration[] = "[rnicd]\n"
 				    "socket = %s/rnicd.sock\n"
@@ -32,6 +36,9 @@ static const char configuration[] = "[rnicd]\n"
 				    "[port rnic1]\n"
 				    "device = pair:rnic0\n"
 				    "address = 10.77.0.2/24\n";
+
+/* In place of rnicd: the process that serves the sockets of --embedded --sockets. */
+static const char *embedded; /* path of its library; NULL: rnicd itself */
 
 /* The private daemon, and the folder with all files that it writes. */
 struct companion {
@@ -126,7 +133,7 @@ static bool make_folder(struct companion *c)
 	snprintf(c->conf, sizeof(c->conf), "%s/rnicd.conf", c->dir);
 	snprintf(c->log, sizeof(c->log), "%s/log", c->dir);
 	snprintf(c->notify, sizeof(c->notify), "%s/ready", c->dir);
-	return write_configuration(c) && listen_for_ready(c);
+	return (embedded != NULL || write_configuration(c)) && listen_for_ready(c);
 }
 
 static void remove_folder(const struct companion *c)
@@ -136,6 +143,40 @@ static void remove_folder(const struct companion *c)
 	unlink(c->log);
 	unlink(c->notify);
 	rmdir(c->dir);
+}
+
+/* In the child: a listening socket with this path, which only this user may connect to. -1: none. */
+static int listen_at(const char *path)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	strcpy(sa.sun_path, path);
+	return bind(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 && listen(fd, SOMAXCONN) == 0 ? fd : -1;
+}
+
+static void say_ready(void)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	strcpy(sa.sun_path, getenv("NOTIFY_SOCKET"));
+	(void)sendto(fd, READY, strlen(READY), 0, (struct sockaddr *)&sa, sizeof(sa));
+	close(fd);
+}
+
+/* In the child: serves sockets until SIGTERM. Returns the exit status. */
+static int serve_sockets(const char *path)
+{
+	void *library = dlopen(embedded, RTLD_NOW | RTLD_LOCAL);
+	ipc_own_serve_fn serve = library != NULL ? (ipc_own_serve_fn)(uintptr_t)dlsym(library, IPC_OWN_SERVE)
+						 : (ipc_own_serve_fn)NULL;
+
+	prctl(PR_SET_NAME, "rnic-sockets");
+	if (serve != NULL)
+		return serve(listen_at(path), say_ready);
+	fprintf(stderr, "%s cannot be loaded: %s\n", embedded, dlerror());
+	return CANNOT;
 }
 
 /* In the child: puts the daemon in a process group of its own. So Ctrl-C reaches only the program, and the daemon ends
@@ -151,6 +192,8 @@ static void become_rnicd(const struct companion *c, const char *rnicd, pid_t par
 	if (getppid() != parent || log < 0 || dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0 ||
 	    setenv("NOTIFY_SOCKET", c->notify, 1) != 0)
 		_exit(CANNOT);
+	if (embedded != NULL)
+		_exit(serve_sockets(c->socket));
 	/* on the command line, which overrides RNICD_SOCKET in the environment */
 	execl(rnicd, rnicd, "--config", c->conf, "--socket", c->socket, (char *)NULL);
 	_exit(CANNOT);
@@ -181,7 +224,7 @@ static bool wait_until_ready(struct companion *c, int *sig)
 		ended = has_ended(c->pid); /* before recv(): rnicd may have been ready before its end */
 		ssize_t n = recv(c->ready, notice, sizeof(notice) - 1, MSG_DONTWAIT);
 		notice[n > 0 ? n : 0] = '\0';
-		ready = strstr(notice, "READY=1") != NULL;
+		ready = strstr(notice, READY) != NULL;
 		*sig = signal_come(c);
 	}
 	if (on[1].fd >= 0)
@@ -253,15 +296,16 @@ static int accompany(struct companion *c, char *const *argv)
 	return status;
 }
 
-int companion_run(char *const *argv)
+int companion_run(char *const *argv, const char *library)
 {
 	struct companion c = { .ready = -1 };
 	const pid_t self = getpid();
 	char path[PATH_MAX];
-	const char *rnicd = find_rnicd(path);
+	const char *rnicd = library != NULL ? NULL : find_rnicd(path);
 	int status = CANNOT;
 
-	if (rnicd == NULL) {
+	embedded = library;
+	if (rnicd == NULL && library == NULL) {
 		fputs("rnicrun: there is no rnicd beside rnicrun: build or install both\n", stderr);
 		return CANNOT;
 	}

@@ -2,7 +2,8 @@
 /*
  * A private rnicd for one program (rnicrun --with-daemon). The daemon is started before the program. When the program
  * ends, the daemon is stopped, and its files are removed. Its two ports, 10.77.0.1 and 10.77.0.2, are wired to each
- * other.
+ * other. In place of rnicd it may be a process without ports, which serves the program's sockets over the kernel's TCP
+ * (rnicrun --embedded --sockets).
  */
 #ifndef COMPANION_H
 #define COMPANION_H
@@ -10,8 +11,9 @@
 /*
  * Starts the daemon, waits until it is ready, and runs argv[0] with RNICD_SOCKET set. SIGINT, SIGTERM and SIGHUP are
  * passed to the program. Returns the exit status for rnicrun: the program's, 128 + signal when a signal ended the
- * program, or 127 after a sentence on stderr.
+ * program, or 127 after a sentence on stderr. library: NULL for rnicd; else the path of librnic_embedded, whose process
+ * serves sockets.
  */
-int companion_run(char *const *argv);
+int companion_run(char *const *argv, const char *library);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "companion.h"
 #include "doctor.h"
+#include "ipc/ipc_stream.h"
 #include "library.h"
 #include "program.h"
 #include "ss.h"
@@ -28,7 +29,7 @@ static void help(void)
 	     "  rnicrun --embedded PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun [--socket PATH | --with-daemon] --design WHERE PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun --with-daemon [--huge] PROGRAM [ARGUMENT ...]\n"
-	     "  rnicrun [--socket PATH | --with-daemon] --sockets PROGRAM [ARGUMENT ...]\n"
+	     "  rnicrun [--socket PATH | --with-daemon | --embedded] --sockets PROGRAM [ARGUMENT ...]\n"
 	     "  rnicrun [--socket PATH] --ss [PID ...]\n"
 	     "  rnicrun [--socket PATH] --doctor [PROGRAM]\n"
 	     "\n"
@@ -55,7 +56,9 @@ static void help(void)
 	     "                     TCP or UDP program. With --design host or assisted PROGRAM may switch a\n"
 	     "                     connection to iWARP (rnic/esock.h). With RNIC_WIRE=iwarp in the environment,\n"
 	     "                     UDP sockets send and TCP sockets connect by iWARP to peers that accept iWARP\n"
-	     "                     (doc/datagram-sockets.md, doc/stream-sockets.md)\n"
+	     "                     (doc/datagram-sockets.md, doc/stream-sockets.md). With --embedded all sockets\n"
+	     "                     are the kernel's, and the TCP sockets of wire iwarp run iWARP over the kernel's\n"
+	     "                     TCP; both ends need rnicrun --embedded --sockets and RNIC_WIRE=iwarp\n"
 	     "      --ss           list the TCP and UDP sockets of rnicd, as ss -tuanp lists the kernel's\n"
 	     "                     sockets; with PID, list only the sockets that one of these processes has\n"
 	     "                     open. Columns:\n"
@@ -92,6 +95,8 @@ static void help(void)
 static const char *const librnic[] = { "../../lib/rnic/librnic.so.0", "../" RNICRUN_LIBDIR "/librnic.so.0", NULL };
 static const char *const librnicsock[] = { "../../lib/rnic/sock/librnicsock.so.0",
 					   "../" RNICRUN_LIBDIR "/librnicsock.so.0", NULL };
+static const char *const librnic_embedded[] = { "../rnicd/librnic_embedded.so.0",
+						"../" RNICRUN_LIBDIR "/librnic_embedded.so.0", NULL };
 static const char *const librnic_huge[] = { "librnic_huge.so.0", "../" RNICRUN_LIBDIR "/librnic_huge.so.0", NULL };
 
 /* Puts the library in front of libraries that the user preloads already. */
@@ -122,14 +127,14 @@ static int is_design(const char *name)
 }
 
 /* Executes the program in place of rnicrun; with --with-daemon, rnicrun stays and runs a daemon beside the program. */
-static int run(char **program, int companion)
+static int run(char **program, int companion, const char *library)
 {
 	const char *obstacle = program_obstacle(program[0]);
 
 	if (obstacle != NULL)
 		fprintf(stderr, "rnicrun: %s: %s\n", program[0], obstacle);
 	if (companion)
-		return companion_run(program);
+		return companion_run(program, library);
 	execvp(program[0], program);
 	fprintf(stderr, "rnicrun: %s: %s\n", program[0], strerror(errno));
 	return 127;
@@ -148,9 +153,6 @@ static const char *conflict(const struct options *o, int sock_given)
 {
 	if (o->list && o->embedded)
 		return "--ss asks rnicd, and the sockets of --embedded are the kernel's: list them with ss -tuanp";
-	if (o->embedded && o->sockets)
-		return "--embedded has no rnicd, so all TCP and UDP sockets are the kernel's: leave out "
-		       "--sockets, and list them with ss -tuanp";
 	if (o->list && (o->check || o->companion || o->sockets || o->huge || o->design != NULL || o->inject != NULL ||
 			o->sanitize != NULL))
 		return "--ss lists sockets and runs no program: only --socket can be combined with it";
@@ -236,16 +238,23 @@ int main(int argc, char **argv)
 	const char *lib_below = o.sockets && o.design != NULL ? library_find("librnic", librnic, RNICRUN_INSTALLED)
 							      : lib;
 	const char *lib_huge = o.huge ? library_find("librnic_huge", librnic_huge, RNICRUN_HUGE_INSTALLED) : NULL;
-	if (lib == NULL || lib_below == NULL || (o.huge && lib_huge == NULL))
+	/* rnicrun itself loads this one, in a process beside the program */
+	const char *lib_serves = o.embedded && o.sockets ? library_find("librnic_embedded", librnic_embedded,
+									RNICRUN_EMBEDDED_INSTALLED)
+							 : NULL;
+	if (lib == NULL || lib_below == NULL || (o.huge && lib_huge == NULL) ||
+	    (o.embedded && o.sockets && lib_serves == NULL))
 		return 127;
 	if (tell("RNICD_SOCKET", o.sock) != 0 || tell("RNIC_EMBEDDED", o.embedded ? "yes" : NULL) != 0 ||
-	    tell("RNIC_DESIGN", o.design) != 0 || tell("RNIC_INJECT", o.inject) != 0 ||
-	    tell("RNIC_SANITIZE", o.sanitize) != 0 || (o.huge && preload(lib_huge) != 0) ||
-	    (lib_below != lib && preload(lib_below) != 0) || (!o.check && preload(lib) != 0)) {
+	    tell(IPC_SOCK_KERNELS_ENV, lib_serves != NULL ? "yes" : NULL) != 0 ||
+	    (lib_serves == NULL && unsetenv(IPC_SOCK_KERNELS_ENV) != 0) || tell("RNIC_DESIGN", o.design) != 0 ||
+	    tell("RNIC_INJECT", o.inject) != 0 || tell("RNIC_SANITIZE", o.sanitize) != 0 ||
+	    (o.huge && preload(lib_huge) != 0) || (lib_below != lib && preload(lib_below) != 0) ||
+	    (!o.check && preload(lib) != 0)) {
 		perror("rnicrun");
 		return 127;
 	}
 	if (o.check)
 		return doctor(lib, o.sock, argv[optind]);
-	return run(argv + optind, o.companion);
+	return run(argv + optind, o.companion || lib_serves != NULL, lib_serves);
 }

@@ -20,7 +20,7 @@
 #include "ipc/ipc_gram.h"
 #include "ipc/ipc_stream.h"
 
-#define IPC_VERSION        8 /* version of this header and of ipc_shm.h (test_ipc.c has the sizes) */
+#define IPC_VERSION        9 /* version of this header and of ipc_shm.h (test_ipc.c has the sizes) */
 #define IPC_TEXT_MAX       192
 #define IPC_DEFAULT_SOCKET "/run/rnicd/rnicd.sock" /* overridden by $RNICD_SOCKET */
 
@@ -92,6 +92,17 @@ enum ipc_type {
 	 * eventfd, and the memory of the socket if it is a stream or a datagram socket.
 	 */
 	IPC_SOCK_FIND,
+	/*
+	 * Only of an rnicd whose answer to SOCK_JOIN has IPC_SOCK_KERNELS: a TCP socket of the kernel's, which listens
+	 * or connects, becomes a socket with the wire iwarp. fds: the kernel's socket. fds of the answer: the
+	 * descriptor, and the memory of a socket that connects.
+	 */
+	IPC_SOCK_TAKE,
+	/*
+	 * Only of such an rnicd, with sock_addr: when the answer comes, the sockets with addr.port whose descriptor was
+	 * closed everywhere before have no listening socket of the kernel's any more.
+	 */
+	IPC_SOCK_CLOSED,
 	IPC_SOCK_LIST, /* in place of HELLO: asks for the list of sockets that the client's user may see */
 	/*
 	 * CM_CREATE_ID and CM_RESOLVE_ADDR in one request. The answer takes the place of the event, which does not
@@ -513,6 +524,7 @@ struct ipc_msg {
 		struct ipc_sock_join_ok sock_join_ok;
 		struct ipc_sock_addr sock_addr;
 		struct ipc_sock_listen sock_listen;
+		struct ipc_sock_take sock_take;
 		struct ipc_sock_gram sock_gram;
 		struct ipc_sock_ok sock_ok;
 		struct ipc_sock_found sock_found;

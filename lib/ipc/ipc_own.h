@@ -50,6 +50,15 @@ struct ipc_own {
 };
 
 /*
+ * Serves the sockets of `rnicrun --embedded --sockets` in the calling process, which does nothing else. listener: the
+ * control socket that programs connect to. `ready` is called when they may. SIGTERM ends the process's work, when the
+ * sockets that programs have closed have sent their bytes, or after some seconds. Returns 0 then; 1 if it cannot start,
+ * with a sentence on stderr.
+ */
+#define IPC_OWN_SERVE "rnic_embedded_serve"
+typedef int (*ipc_own_serve_fn)(int listener, void (*ready)(void));
+
+/*
  * Starts the library, or makes a further socket of the library that runs in this process. After a failed first call,
  * and in a child of fork(), the library must be loaded anew before the next call. 0, or a positive errno with a
  * sentence in err.

@@ -126,10 +126,18 @@ struct ipc_sock_port {
 	char name[IPC_DEV_NAME_MAX]; /* of the device: "rnic0" */
 };
 
+/*
+ * ipc_sock_join_ok.flags: this rnicd has no TCP of its own and serves the sockets of `rnicrun --embedded`: only sockets
+ * with the wire iwarp, which SOCK_TAKE makes of the kernel's sockets.
+ */
+enum { IPC_SOCK_KERNELS = 1u << 0 };
+/* The variable of the environment, set to anything, by which rnicrun tells a program that its rnicd is such a one. */
+#define IPC_SOCK_KERNELS_ENV "RNIC_SOCK_KERNELS"
+
 /* Answer to IPC_SOCK_JOIN, which takes the place of HELLO; fds: the doorbells' memory, the wake eventfd. */
 struct ipc_sock_join_ok {
 	uint32_t version, workers, ports;
-	uint32_t rsv;
+	uint32_t flags; /* IPC_SOCK_KERNELS */
 	struct ipc_sock_port port[IPC_SOCK_PORTS_MAX];
 };
 
@@ -160,7 +168,13 @@ struct ipc_sock_listen { /* LISTEN and ACCEPT */
 	uint32_t rsv;
 };
 
-/* Answer to SOCK_BIND, SOCK_CONNECT, SOCK_ACCEPT and SOCK_GRAM. */
+struct ipc_sock_take {
+	struct ipc_addr remote; /* of a socket that connects */
+	uint32_t backlog;       /* of a socket that listens */
+	uint32_t rsv;
+};
+
+/* Answer to SOCK_BIND, SOCK_CONNECT, SOCK_ACCEPT, SOCK_TAKE and SOCK_GRAM. */
 struct ipc_sock_ok {
 	uint64_t sock;
 	uint32_t worker; /* of the doorbell to ring; not valid for SOCK_BIND */

@@ -145,12 +145,18 @@ class Walk:
         return f"socket {len(self.socks) - 1}"
 
     def new(self, kind):
+        s = self.like(kind)
+        if self.random.random() < 0.3:
+            s.setblocking(False)
+        return s
+
+    @staticmethod
+    def like(kind, blocking=True):
         s = socket.socket(type=kind)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, WAIT)
         if kind == socket.SOCK_STREAM:  # without this a small segment may wait for the kernel's delayed ACK
             s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self.random.random() < 0.3:
-            s.setblocking(False)
+        s.setblocking(blocking)
         return s
 
     def any(self, kind=None):
@@ -165,9 +171,18 @@ class Walk:
         l.bind((ADDR, 0))
         l.listen(8)
         c = self.new(socket.SOCK_STREAM)
+        result = code(c.connect, l.getsockname())
+        while any(code(t.getsockname) == c.getsockname() for t in self.socks):
+            # by chance Linux has given c the port of a connection with another peer: a name would stand for two sockets
+            kinds = l.getblocking(), c.getblocking()
+            l.close()
+            c.close()
+            l, c = (self.like(socket.SOCK_STREAM, k) for k in kinds)
+            l.bind((ADDR, 0))
+            l.listen(8)
+            result = code(c.connect, l.getsockname())
         self.add(l)
         self.add(c)
-        result = code(c.connect, l.getsockname())
         self.new_name(l)
         self.new_name(c)
         self.tell("connect", result)

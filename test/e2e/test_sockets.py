@@ -10,6 +10,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import struct
 import sys
 import tempfile
@@ -356,6 +357,9 @@ def requests_that_make_no_sense_are_refused():
         assert r.ask("IPC_SOCK_LISTEN", sock.to_bytes(8, "little") + bytes(8))[0] == 0
         assert r.connect(sock, B, 5)[0] != 0
         assert r.ask("IPC_SOCK_ACCEPT", sock.to_bytes(8, "little") + bytes(8))[0] == 11, "EAGAIN"
+        with socket.create_server(("127.0.0.1", 0)) as kernels:
+            assert r.ask("IPC_SOCK_TAKE", bytes(32), shows=[kernels.fileno()])[0] == errno.EOPNOTSUPP
+        assert r.ask("IPC_SOCK_CLOSED", bytes(40))[0] == errno.EOPNOTSUPP
         assert r.ask("IPC_SOCK_FIND")[0] == errno.EINVAL, "a request without its descriptor was accepted"
         with open("/dev/null", encoding="ascii") as other:
             for fd in (other.fileno(), r.s.fileno(), r.wake):

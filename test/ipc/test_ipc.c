@@ -282,6 +282,7 @@ static void the_messages_are_those_of_this_version(void **state)
 		{ LEN(sock_join_ok), 1040 },
 		{ LEN(sock_addr), 40 },
 		{ LEN(sock_listen), 16 },
+		{ LEN(sock_take), 40 },
 		{ LEN(sock_ok), 64 },
 		{ LEN(sock_gram), 64 },
 		{ LEN(sock_found), 72 },

@@ -28,6 +28,7 @@
 #include "border/ud_view.h"
 #include "rc/rc.h"
 
+struct handed;
 struct impair;
 
 /* The arguments and results of each type are in the member of struct cmd named after the colon. */
@@ -192,7 +193,6 @@ struct cmd_listen {
 		verdict[RNICD_MAX_WORKERS]; /* result: OK, IN_USE, FULL. If not OK, no device listens on the worker */
 };
 
-struct handed;
 struct cmd_conn_open {
 	struct conn_addr addr;
 	uint64_t owner; /* the connection's number */
@@ -241,9 +241,10 @@ struct cmd_stream_listen {
 	uint32_t port; /* index of the device; STREAM_ANY_PORT: all devices whose address is of these families */
 	uint16_t lport;
 	uint16_t backlog;
-	uint8_t families; /* STREAM_IP4, STREAM_IP6 */
-	bool again;       /* changes the backlog of an existing listener; does nothing if the listener has ended */
-	uint64_t key;     /* number of the listener, not 0: STREAM_ARRIVED of its connections carries it */
+	uint8_t families;      /* STREAM_IP4, STREAM_IP6 */
+	bool again;            /* changes the backlog of an existing listener; does nothing if the listener has ended */
+	struct handed *handed; /* the kernel's listening socket, which the worker takes; plane of sockets only */
+	uint64_t key;          /* number of the listener, not 0: STREAM_ARRIVED of its connections carries it */
 	enum conn_verdict verdict[RNICD_MAX_WORKERS]; /* result: OK, FULL. If not OK, the worker does not listen */
 };
 
@@ -256,6 +257,7 @@ struct cmd_stream {
 	uint32_t bit;              /* OPEN, ADOPT: the socket's bit in the user's doorbell */
 	bool abort;                /* CLOSE: with a reset */
 	bool iwarp;                /* OPEN: the wire is iwarp if the peer can have it */
+	struct handed *handed;     /* OPEN: the kernel's socket that connects; the same */
 	enum conn_verdict verdict; /* result of OPEN and ADOPT; for ADOPT, CONN_FULL: the connection has ended */
 };
 

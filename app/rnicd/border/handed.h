@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connected TCP socket that a client hands over; the next byte of its stream is the first of an iWARP connection.
- * Only the plane in the client's own process takes over sockets (sockets/ks_handed.c). Control thread.
+ * A TCP socket that a client hands over. If it is connected, the next byte of its stream is the first of an iWARP
+ * connection. Only the plane of sockets takes over sockets (sockets/ks_handed.c). Control thread.
  */
 #ifndef HANDED_H
 #define HANDED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "border/flow_owner.h"
@@ -18,6 +19,10 @@ struct handed_taker {
 	 * used *h. Returns 0, and fills *h and all of *a except the device; or an errno with a sentence in err.
 	 */
 	int (*take)(int fd, struct handed **h, struct conn_addr *a, char *err, uint32_t err_len);
+	/*
+	 * The same for a socket that listens (*listens) or is connecting. Fills the local end of *a.
+	 */
+	int (*keep)(int fd, struct handed **h, struct conn_addr *a, bool *listens, char *err, uint32_t err_len);
 	/* Closes a socket that no connection has used. */
 	void (*drop)(struct handed *h);
 };

@@ -242,17 +242,18 @@ struct client {
 	uint32_t under_way; /* operations whose end its death must wait for: client_hold, client_unhold */
 	struct owner asked; /* key of its job at a helper: receiving a message with descriptors, or `opening` */
 	void (*opening)(struct client *c, struct fds_result *r); /* continues the request with the opened file */
-	struct fds_job *closing;   /* job that closes its socket, allocated in advance; NULL: closed */
-	int sock;                  /* dying: its socket, until that is closed */
-	bool passed;               /* was sent descriptors */
-	struct ipc_msg req;        /* the request under way */
-	uint64_t shown;            /* the kernel's number of the descriptor that came with IPC_SOCK_FIND */
-	bool busy;                 /* a request is under way */
-	bool deaf;                 /* busy, and another request lies in its socket: EPOLLIN is off until the answer */
-	bool joined;               /* the workers know it */
-	bool shared;               /* other clients' connections may have bytes of its memory to send (PD, XRC) */
-	uint32_t step;             /* the step that its death has reached */
-	struct loop_timer timer;   /* continues a registration or a release of an import (in portions), or the death */
+	struct fds_job *closing; /* job that closes its socket, allocated in advance; NULL: closed */
+	int sock;                /* dying: its socket, until that is closed */
+	bool passed;             /* was sent descriptors */
+	struct ipc_msg req;      /* the request under way */
+	uint64_t shown;          /* the kernel's number of the descriptor that came with IPC_SOCK_FIND */
+	int shown_fd;            /* IPC_SOCK_TAKE: that descriptor, during the request; -1: rnicd has not received it */
+	bool busy;               /* a request is under way */
+	bool deaf;               /* busy, and another request lies in its socket: EPOLLIN is off until the answer */
+	bool joined;             /* the workers know it */
+	bool shared;             /* other clients' connections may have bytes of its memory to send (PD, XRC) */
+	uint32_t step;           /* the step that its death has reached */
+	struct loop_timer timer; /* continues a registration or a release of an import (in portions), or the death */
 	struct client_mr_job *job; /* the registration under way */
 };
 

@@ -34,6 +34,7 @@ static void about_a_descriptor(struct client *c, struct fds_given *g, uint32_t n
 {
 	(void)n;
 	c->shown = g[0].cookie;
+	c->shown_fd = g[0].fd;
 	serve_sockets(c);
 }
 
@@ -92,6 +93,8 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_SOCK_GRAM] = R(sock_gram, about_sockets),
 	[IPC_SOCK_PEER] = R(sock_gram, about_sockets),
 	[IPC_SOCK_FIND] = { .len = IPC_MSG_HDR, .min_fds = 1, .max_fds = 1, .run_fds = about_a_descriptor },
+	[IPC_SOCK_TAKE] = FD(sock_take, about_a_descriptor),
+	[IPC_SOCK_CLOSED] = R(sock_addr, about_sockets),
 	[IPC_SOCK_LIST] = R(sock_list, about_sockets),
 	[IPC_TOKEN] = FD(handle, client_token),
 	[IPC_TOKEN_DEV] = FD(handle, client_token_dev),

@@ -45,7 +45,7 @@ enum fds_kind {
 
 struct fds_given {
 	enum fds_kind kind;
-	int fd;                 /* of EVENTFD and MEMORY; the receiver closes it. Else -1 */
+	int fd;                 /* of EVENTFD and MEMORY; the receiver closes it. Else -1, but see fds_own.c */
 	struct ipc_file memory; /* of MEMORY: what the helper has found, since rnicd itself does not ask such files */
 	uint64_t cookie;        /* of SOCKET */
 	bool file;              /* a file or folder, identified by fdev, fino and fborn */

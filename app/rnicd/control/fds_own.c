@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The functions of fds.h for embedded devices, whose only client is this process itself. A client can block only itself
- * there, so there are no helper processes.
+ * there, so there are no helper processes. The same holds for the process that serves the sockets of one user's
+ * programs. Here FDS_SOCKET has the socket in `fd`, too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,10 +65,6 @@ static struct fds_given given_of(int fd)
 		g.kind = FDS_MEMORY;
 	else if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &g.cookie, &len) == 0)
 		g.kind = FDS_SOCKET;
-	if (g.kind == FDS_SOCKET) {
-		close(fd);
-		g.fd = -1;
-	}
 	return g;
 }
 

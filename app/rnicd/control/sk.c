@@ -145,6 +145,13 @@ struct sk *sk_new(struct user *u, struct sk_user *su, uint64_t key)
 	return s;
 }
 
+bool sk_any(void)
+{
+	uint32_t number = 0;
+
+	return sk_next(&number) != NULL;
+}
+
 const struct sk *sk_next(uint32_t *number) { return table_next(&all, number); }
 
 /* Whether o, another socket with the port of s, has the port together with s by SO_REUSEPORT. */
@@ -266,6 +273,17 @@ enum sk_port sk_take_port(struct sk *s)
 		return SK_PORT_TAKEN;
 	rn_list_push_front(&bound[s->local.port], &s->bound);
 	return SK_PORT_OK;
+}
+
+void sk_see_closed(uint16_t port)
+{
+	uint32_t number = 0;
+
+	for (const struct sk *s; (s = sk_next(&number)) != NULL;) {
+		struct pollfd p = { .fd = s->src.fd };
+		if (s->local.port == port && p.fd >= 0 && poll(&p, 1, 0) == 1)
+			on_hup(&sk_of(s->owner.key)->src, EPOLLHUP);
+	}
 }
 
 /* Enters the program's end of the socket pair, by which sk_find.c finds the socket. */

@@ -106,6 +106,7 @@ void sk_request(struct client *c);
 
 void sk_event(const struct event_stream *ev, uint32_t worker); /* sk_event.c */
 void sk_reap(void);                                            /* end of the loop's turn */
+bool sk_any(void);                                             /* whether there is any socket */
 
 /* ---- between the sk_ files ---- */
 
@@ -158,6 +159,13 @@ bool sk_may_use(const struct client *c, const struct sk *s);
 void sk_show(struct client *c);
 /* Answers with a part of the list of sockets that the client may see (sk_list.c). */
 void sk_tell(struct client *c);
+
+/* Makes a socket of the kernel's socket that the client has passed (sk_take.c). */
+void sk_take(struct client *c);
+/* Answers when closed sockets with a port of the kernel's have ended (sk_take.c). */
+void sk_await_closed(struct client *c);
+/* Begins the end of those sockets with this port whose descriptor is closed, if the loop has not handled this yet. */
+void sk_see_closed(uint16_t port);
 
 /* ---- sk_gram.c ---- */
 void sk_gram_request(struct client *c);

@@ -13,8 +13,10 @@
 
 static void sk_join(struct client *c)
 {
-	struct ipc_msg m = { .sock_join_ok = {
-				     .version = IPC_VERSION, .workers = rnicd.n_workers, .ports = rnicd.n_ports } };
+	struct ipc_msg m = { .sock_join_ok = { .version = IPC_VERSION,
+					       .workers = rnicd.n_workers,
+					       .ports = rnicd.n_ports,
+					       .flags = rnicd.own ? IPC_SOCK_KERNELS : 0 } };
 	struct sk_user *su = sk_user_get(c);
 
 	_Static_assert(RNICD_MAX_PORTS <= IPC_SOCK_PORTS_MAX, "a place for each port");
@@ -396,6 +398,8 @@ void sk_request(struct client *c)
 	case IPC_SOCK_GRAM:
 	case IPC_SOCK_PEER: sk_gram_request(c); break;
 	case IPC_SOCK_FIND: sk_show(c); break;
+	case IPC_SOCK_TAKE: sk_take(c); break;
+	case IPC_SOCK_CLOSED: sk_await_closed(c); break;
 	case IPC_SOCK_LIST: sk_tell(c); break;
 	default: break;
 	}

@@ -37,7 +37,7 @@
 #define KS_BUF         (256u << 10) /* bytes that one system call receives at most */
 
 /* A socket that epoll can watch. It is the first member of each object that has a socket. */
-enum ks_kind { KS_CONN, KS_LISTENER, KS_GUEST, KS_PASSAGE, KS_RELAY, KS_UD, KS_UD_OWN, KS_GROUP };
+enum ks_kind { KS_CONN, KS_LISTENER, KS_GUEST, KS_PASSAGE, KS_RELAY, KS_UD, KS_UD_OWN, KS_GROUP, KS_SK_LISTENER };
 struct ks_src {
 	enum ks_kind kind;
 	int fd;            /* -1: none */
@@ -107,6 +107,7 @@ struct ks_conn {
 	uint64_t again;           /* REFUSED: time of the next connect. A FIN that waits: time of the next look */
 	uint64_t look;            /* time of the next look whether the peer is silent; 0: nothing is awaited */
 	uint32_t refused;         /* how often the peer has refused the connect so far */
+	struct stream *sk;        /* the stream socket that has the connection; NULL: a queue pair */
 	struct ks_listener *half; /* the listener that counts the connection as half open; NULL: none */
 	struct rn_link link;
 	struct ks_conn *next; /* in ks.dead, or ks.idle */
@@ -117,6 +118,7 @@ static inline struct ks_conn *ks_conn_of(const struct rc *c) { return rn_contain
 struct ks {
 	pthread_mutex_t lock;
 	const struct ks_net *net;
+	bool serves;   /* constant after start: the process serves the stream sockets of other processes: ks_sk.h */
 	bool assisted; /* constant after start: the design of connections whose queue pair names none is assisted */
 	int ep;        /* epoll set of all sockets; is itself in the bell's epoll set */
 	uint64_t now;
@@ -189,6 +191,10 @@ void ks_watch(struct ks_src *s, uint32_t events);
 uint32_t ks_commands(void);
 
 /* ---- ks_conn.c ---- */
+/* Makes a connection that has a socket, and nothing else yet. NULL: no memory; the socket stays the caller's. */
+struct ks_conn *ks_conn_new(const struct conn_addr *a, struct ks_src src);
+/* Frees a connection, and closes its socket. */
+void ks_conn_free(struct ks_conn *c);
 /* Makes an active connection: p->qp may be attached later. *qp: the engine's verdict if the result is CONN_QP. */
 enum conn_verdict ks_conn_open(const struct conn_addr *a, struct rc_params *p, struct rc **out, enum qp_verdict *qp);
 /*
@@ -242,6 +248,8 @@ bool ks_held(struct ks_src *to, uint32_t dev, uint16_t port);
 void ks_held_close(void);
 
 /* ---- ks_handed.c ---- */
+/* Moves the socket into *to, whose kind stays, and frees h. */
+void ks_handed_use(struct handed *h, struct ks_src *to);
 extern const struct handed_taker ks_taker;
 
 /* ---- ks_pass.c: processes of one user that share an address ---- */

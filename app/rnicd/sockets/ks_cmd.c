@@ -3,6 +3,7 @@
 #include "border/event.h"
 #include "border/policy.h"
 #include "ipc/ipc.h"
+#include "sockets/ks_sk.h"
 #include "sockets/ks_ud.h"
 
 /* ---- clients and QPs ---- */
@@ -265,13 +266,13 @@ static void run_command(struct cmd *c)
 	case CMD_CONN_DISCONNECT:
 	case CMD_CONN_END:
 	case CMD_CONN_LET_GO: conn_command(c); break;
-	/* Commands about stream sockets, Ethernet ports and telemetry, which this plane does not have. */
 	case CMD_STREAM_JOIN:
 	case CMD_STREAM_LISTEN:
 	case CMD_STREAM_UNLISTEN:
 	case CMD_STREAM_OPEN:
 	case CMD_STREAM_ADOPT:
-	case CMD_STREAM_CLOSE:
+	case CMD_STREAM_CLOSE: ks_sk_command(c); break;
+	/* Commands about datagram sockets, Ethernet ports and telemetry, which this plane does not have. */
 	case CMD_GRAM_OPEN:
 	case CMD_GRAM_PEER:
 	case CMD_GRAM_CLOSE:

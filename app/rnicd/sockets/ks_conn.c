@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "sockets/ks.h"
+#include "sockets/ks_sk.h"
 
 #define BACKLOG_DEFAULT 128u
 #define HALF_OPEN       4u  /* a listener has at most backlog * HALF_OPEN connections without an MPA Request */
@@ -15,7 +15,7 @@
 
 /* ---- connections ---- */
 
-static struct ks_conn *conn_new(const struct conn_addr *a, struct ks_src src)
+struct ks_conn *ks_conn_new(const struct conn_addr *a, struct ks_src src)
 {
 	struct ks_conn *c = ks.idle;
 
@@ -35,7 +35,7 @@ static struct ks_conn *conn_new(const struct conn_addr *a, struct ks_src src)
 	return c;
 }
 
-static void conn_free(struct ks_conn *c)
+void ks_conn_free(struct ks_conn *c)
 {
 	uint32_t i = 0, n = 0;
 
@@ -62,7 +62,7 @@ void ks_bury(void)
 	while (ks.dead != NULL) {
 		struct ks_conn *c = ks.dead;
 		ks.dead = c->next;
-		conn_free(c);
+		ks_conn_free(c);
 	}
 }
 
@@ -90,7 +90,7 @@ enum conn_verdict ks_conn_open(const struct conn_addr *a, struct rc_params *p, s
 		return CONN_NO_ROUTE;
 	if (!ks_held(&src, a->port, a->lport) && !ks.net->open(&src, a))
 		return errno == EADDRINUSE || errno == EACCES ? CONN_IN_USE : CONN_FULL;
-	c = conn_new(a, src);
+	c = ks_conn_new(a, src);
 	if (c == NULL) {
 		ks.net->close(&src);
 		return CONN_FULL;
@@ -100,7 +100,7 @@ enum conn_verdict ks_conn_open(const struct conn_addr *a, struct rc_params *p, s
 	c->state = KS_NEW;
 	*qp = rc_connect(&ks.rc, &c->rc, p);
 	if (*qp != QP_OK) {
-		conn_free(c);
+		ks_conn_free(c);
 		return CONN_QP;
 	}
 	rc_ready_put(&ks.rc, &c->rc);
@@ -111,7 +111,7 @@ enum conn_verdict ks_conn_open(const struct conn_addr *a, struct rc_params *p, s
 enum conn_verdict ks_conn_take(struct handed *h, const struct conn_addr *a, struct rc_params *p, bool passive,
 			       struct rc **out, enum qp_verdict *qp)
 {
-	struct ks_conn *c = conn_new(a, h->src);
+	struct ks_conn *c = ks_conn_new(a, h->src);
 
 	if (c == NULL)
 		return CONN_FULL;
@@ -119,7 +119,7 @@ enum conn_verdict ks_conn_take(struct handed *h, const struct conn_addr *a, stru
 	if (*qp != QP_OK) {
 		c->src.fd = -1; /* on failure the descriptor and the stream stay with h */
 		c->src.sock = NULL;
-		conn_free(c);
+		ks_conn_free(c);
 		return CONN_QP;
 	}
 	free(h);
@@ -141,6 +141,10 @@ enum conn_verdict ks_conn_take(struct handed *h, const struct conn_addr *a, stru
  */
 static void not_connected(struct ks_conn *c, int err)
 {
+	if (c->sk != NULL) {
+		ks_sk_not_connected(c->sk, err);
+		return;
+	}
 	if (err != ECONNREFUSED || (c->rc.flags & RC_KEEP_RECV) != 0 || c->refused == REFUSALS) {
 		ks_failed(c, err);
 		return;
@@ -181,6 +185,8 @@ void ks_connected(struct ks_conn *c)
 		return;
 	}
 	ks_opened(c);
+	if (c->sk != NULL)
+		ks_sk_connected(c->sk);
 	rc_opened(&ks.rc, &c->rc, c->pos);
 	rc_ready_put(&ks.rc, &c->rc);
 }
@@ -249,7 +255,7 @@ void ks_passive(struct ks_src src, struct ks_listener *l)
 	struct ks_conn *c = NULL;
 
 	if (there && l->half_open < HALF_OPEN * (uint32_t)l->backlog)
-		c = conn_new(&a, src);
+		c = ks_conn_new(&a, src);
 	if (c == NULL) {
 		if (there)
 			closed_for_room(l);
@@ -259,7 +265,7 @@ void ks_passive(struct ks_src src, struct ks_listener *l)
 	keep_alive(c, l->flags);
 	if (rc_passive(&ks.rc, &c->rc, &p) != QP_OK) {
 		closed_for_room(l);
-		conn_free(c);
+		ks_conn_free(c);
 		return;
 	}
 	ks_opened(c);

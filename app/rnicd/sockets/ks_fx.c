@@ -4,7 +4,7 @@
 #include <sys/epoll.h>
 
 #include "border/event.h"
-#include "sockets/ks.h"
+#include "sockets/ks_sk.h"
 
 struct ks ks = { .lock = PTHREAD_MUTEX_INITIALIZER, .ep = -1 };
 
@@ -56,16 +56,35 @@ static void tell(const struct qp_fx *fx, struct event *ev)
 	event_put(0);
 }
 
+/*
+ * True: the effect is about a stream socket's connection, and is noted there, or about its queue pair, and nobody needs
+ * it: the connection has an effect of its own.
+ */
+static bool of_stream(const struct qp_fx *fx)
+{
+	if (rn_likely(!ks.serves))
+		return false;
+	if (fx->type <= QP_FX_CLOSED && ks_conn_of(fx->conn)->sk != NULL)
+		ks_sk_effect(ks_conn_of(fx->conn)->sk, fx);
+	return true;
+}
+
 /* Reports all effects. False: the queue has no room for the rest, which is reported in a later turn. */
 static bool tell_all(void)
 {
 	struct event *ev;
 
 	while (ks.fx_told < ks.rc.qp.n_fx) {
+		const struct qp_fx *fx = &ks.rc.qp.fx[ks.fx_told];
+		if (of_stream(fx)) {
+			ks.fx_told++;
+			continue;
+		}
 		ev = event_room(0, EVENT_LOSSLESS);
 		if (ev == NULL)
 			return false;
-		tell(&ks.rc.qp.fx[ks.fx_told++], ev);
+		tell(fx, ev);
+		ks.fx_told++;
 	}
 	ks.fx_told = 0;
 	return true;
@@ -83,7 +102,7 @@ static bool ks_flush_once(void)
 		const struct qp_fx *fx = &ctx->qp.fx[i];
 		if (fx->type == QP_FX_CONNECT_REQUEST)
 			ks_conn_requested(ks_conn_of(fx->conn));
-		else if (fx->type == QP_FX_CLOSED)
+		else if (fx->type == QP_FX_CLOSED && !ks.serves) /* a stream's connection ends with the stream */
 			ks_conn_died(ks_conn_of(fx->conn));
 	}
 	rc_drained(ctx);

@@ -173,6 +173,7 @@ static int kernel_take(int fd, struct ks_src *s, char *err, uint32_t err_len)
 		snprintf(err, err_len, "descriptor %d is no TCP socket of the kernel's", fd);
 		return rc;
 	}
+	spare_open();
 	s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (s->fd >= 0)
 		return 0;

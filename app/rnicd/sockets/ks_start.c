@@ -17,6 +17,7 @@
 
 #include "border/bell.h"
 #include "border/event.h"
+#include "sockets/ks_sk.h"
 #include "sockets/ks_ud.h"
 
 #define MTU_MIN    576
@@ -203,6 +204,13 @@ bool ks_ports(const struct rnicd_port_cfg *like, char *err, uint32_t err_len)
 
 /* ---- the worker ---- */
 
+/* The connections are those of stream sockets: a program may take any time to accept. */
+static void stream_times(struct rc_cfg *cfg)
+{
+	cfg->reply_ns = cfg->accept_ns = RN_NEVER;
+	cfg->close_ns = 10 * RN_NS_PER_S;
+}
+
 static bool memory(void)
 {
 	struct rc_cfg cfg;
@@ -212,6 +220,8 @@ static bool memory(void)
 	/* each connection may have received a part of an FPDU, and three quarters are for one tenant at most */
 	cfg.stages = cfg.blocks + (cfg.blocks + 1) / 2;
 	cfg.rnr_stages = RNR_STAGES;
+	if (ks.serves)
+		stream_times(&cfg);
 	ks.rc_size = rc_ctx_size(&cfg);
 	/* Pages that no connection uses stay untouched, so they take no memory. */
 	ks.rc_mem = mmap(NULL, ks.rc_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -240,10 +250,10 @@ bool ks_start(char *err, uint32_t err_len)
 		snprintf(err, err_len, "no file descriptors: %s", strerror(errno));
 		return false;
 	}
-	if (!ks_pass_start(err, err_len))
+	if (!ks.serves && !ks_pass_start(err, err_len))
 		return false;
 	ks_ud_start();
-	if (memory())
+	if (memory() && (!ks.serves || ks_sk_start(rnicd.cfg.flows)))
 		return true;
 	snprintf(err, err_len, "no memory: see whether ulimit -v is unlimited");
 	return false;
@@ -255,6 +265,7 @@ void ks_stop(void)
 	bell_free(0);
 	event_stop();
 	free(ks.out);
+	ks_sk_stop();
 	if (ks.rc_mem != NULL && ks.rc_mem != MAP_FAILED)
 		munmap(ks.rc_mem, ks.rc_size);
 	while (rnicd.n_ports > 0)

@@ -11,7 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/uio.h>
 
-#include "sockets/ks.h"
+#include "sockets/ks_sk.h"
 
 #define MSS_DEFAULT 536u
 #define MSS_MAX     (KS_MTU_MAX - PKT_IP4_LEN - PKT_TCP_LEN)
@@ -156,6 +156,13 @@ static void keep_rest(struct ks_conn *c)
 	ks.in = NULL;
 }
 
+/* Received or sent bytes may have completed work requests of a stream socket. */
+static void note_work(const struct ks_conn *c)
+{
+	if (rn_unlikely(c->sk != NULL))
+		ks_sk_touch(c->sk);
+}
+
 /* Gives received bytes to c->rc from where they lie in the ring. False: there are none, or no room for effects. */
 static bool in_place(struct ks_conn *c)
 {
@@ -213,6 +220,8 @@ bool ks_in(struct ks_conn *c)
 		if (n < (ssize_t)KS_BUF)
 			break;
 	}
+	if (any)
+		note_work(c);
 	ks_interest(c);
 	return any;
 }
@@ -471,6 +480,7 @@ bool ks_out(struct ks_conn *c)
 	if (rc_todo(&c->rc) != 0 || rc_failed(&c->rc) || drained)
 		rc_ready_put(&ks.rc, &c->rc);
 	look_closed(c);
+	note_work(c);
 	if (c->rest == NULL && c->kept == NULL && rc_get_state(&c->rc) != RC_FREE && rc_resting(&ks.rc, &c->rc))
 		rc_rest(&ks.rc, &c->rc);
 	return b.len > 0;

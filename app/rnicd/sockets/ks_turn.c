@@ -9,6 +9,7 @@
 #include "border/bell.h"
 #include "border/event.h"
 #include "sockets/ks_relay.h"
+#include "sockets/ks_sk.h"
 
 #define EVENTS       64
 #define LOOK_EVERY   16u /* while there are hot connections, one turn in so many asks epoll */
@@ -157,6 +158,7 @@ static uint32_t look_at_sockets(void)
 		case KS_UD:
 		case KS_UD_OWN: ks_ud_event(s, e[i].events); break;
 		case KS_GROUP: (void)ks_group_event(s); break;
+		case KS_SK_LISTENER: ks_sk_accept(rn_container_of(s, struct ks_sk_listener, src)); break;
 		}
 	}
 	return n > 0 ? (uint32_t)n : 0;
@@ -228,7 +230,7 @@ static uint32_t transmit(void)
 static bool more(void)
 {
 	return !rn_list_empty(&ks.rc.ready) || !rn_list_empty(&ks.rc.answers) || !rn_list_empty(&ks.rc.qp.flushing) ||
-	       ks.rc.qp.n_fx != 0 || ks_ud_more();
+	       ks.rc.qp.n_fx != 0 || ks_ud_more() || ks_sk_more();
 }
 
 static uint32_t turn(void)
@@ -239,11 +241,15 @@ static uint32_t turn(void)
 	n = ks_commands();
 	n += receive();
 	n += doorbells();
+	n += ks_sk_doorbells();
 	n += timers();
 	n += ks_ud_timers();
+	n += ks_sk_settle();
 	n += transmit();
 	n += ks_ud_transmit();
+	n += ks_sk_settle();
 	ks_effects();
+	ks_sk_events();
 	n += more();
 	ks_bury();
 	ks_guests_free();
@@ -275,11 +281,12 @@ static void say_sleeping(uint32_t value)
 	bell_set_sleeping(0, value);
 	for (struct worker_client *c = ks.clients; c != NULL; c = c->next)
 		__atomic_store_n(&c->doorbell->need_wakeup, value, __ATOMIC_RELAXED);
+	ks_sk_say_sleeping(value);
 }
 
 static bool anything_waits(void)
 {
-	if (cmd_waits(0) || more())
+	if (cmd_waits(0) || more() || ks_sk_rung())
 		return true;
 	for (const struct worker_client *c = ks.clients; c != NULL; c = c->next) {
 		if (__atomic_load_n(&c->doorbell->summary, __ATOMIC_RELAXED) != 0 ||

@@ -247,6 +247,11 @@ bool sock_begin(void);
 /* What the last rnicd told of its ports; all zero: nothing yet. Valid for good. */
 const struct ipc_sock_join_ok *sock_known(void);
 int sock_bind_new(struct sock *s, const struct ipc_addr *a, uint32_t flags, int *fd); /* flags: IPC_SOCK_* */
+/*
+ * Makes s of the kernel's socket `kernels`, which connects to `to`, or listens (to is NULL). *fd: the descriptor of s.
+ */
+int sock_take_new(struct sock *s, int kernels, const struct ipc_addr *to, uint32_t backlog, int *fd);
+void sock_await_closed(uint16_t port); /* IPC_SOCK_CLOSED */
 int sock_listen(struct sock *s, uint32_t backlog);
 int sock_connect(struct sock *s, const struct ipc_addr *to);
 /*
@@ -271,6 +276,17 @@ int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, 
 /* The socket receives datagrams from `peer` only; NULL: from any address. */
 int sock_gram_peer(struct sock *s, const struct ipc_addr *peer);
 void sock_daemon_fork(bool over); /* as sock_tab_fork */
+
+/* ---- sock_kernels.c: rnicrun --embedded: the wire iwarp over the kernel's TCP ---- */
+/* Whether rnicrun has started the program so: then no address is a port's. Cheap. */
+bool sock_kernels(void);
+/* bind() on the kernel's TCP socket fd. */
+int sock_kernels_bind(int fd, const struct sockaddr *sa, socklen_t len);
+/* The last descriptor that this process has of the listener s has been closed. */
+void sock_kernels_closed(const struct sock *s);
+/* listen() and connect() on the kernel's TCP socket fd, which becomes ours if its wire is iwarp. */
+int sock_kernels_listen(int fd, int backlog);
+int sock_kernels_connect(int fd, const struct sockaddr *sa, socklen_t len, const struct ipc_addr *to);
 
 /* ---- sock_reach.c ---- */
 /* Whether a port reaches the address; *from: that port's address. */
@@ -422,6 +438,8 @@ uint8_t *sock_piece(void); /* this thread's buffer of SOCK_PIECE bytes for that;
  * or an errno.
  */
 int sock_replace(int fd, int made, struct sock *s);
+/* Takes over the kernel's socket's settings only. */
+void sock_settings(struct sock *s, int fd);
 /*
  * Makes the number fd a duplicate of `file`. From then on fd is the socket s; s NULL: a socket of the kernel's. If fd
  * is in an epoll set, it stays in the set. keep: the flags of F_GETFL that fd keeps. 0 or an errno.

@@ -59,6 +59,8 @@ PUBLIC int bind(int fd, const struct sockaddr *sa, socklen_t len)
 		sock_put(s);
 		return result(EINVAL);
 	}
+	if (sock_kernels())
+		return is_tcp(fd) ? sock_kernels_bind(fd, sa, len) : sock_libc.bind(fd, sa, len);
 	bool known = sock_addr_in(sa, len, &a);
 	int rc;
 	if (known && sock_udp_bind(fd, &a, sa, len, &rc))
@@ -77,7 +79,9 @@ PUBLIC int listen(int fd, int backlog)
 	sock_ready();
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
-		return is_tcp(fd) ? sock_listen_any(fd, backlog) : sock_libc.listen(fd, backlog);
+		return !is_tcp(fd)      ? sock_libc.listen(fd, backlog)
+		       : sock_kernels() ? sock_kernels_listen(fd, backlog)
+					: sock_listen_any(fd, backlog);
 	if (s->kind == SOCK_LISTENS && s->below >= 0)
 		(void)sock_libc.listen(s->below, backlog);
 	int err = s->kind == SOCK_IS_GRAM     ? EOPNOTSUPP
@@ -114,6 +118,8 @@ PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 		s = known ? sock_udp_sends(fd, sa, len) : NULL;
 		if (s != NULL)
 			return sock_udp_connect(s, sa, len);
+		if (known && sock_kernels() && is_tcp(fd))
+			return sock_kernels_connect(fd, sa, len, &to);
 		if (!known || !is_tcp(fd) || !sock_reaches(&to, &from))
 			return sock_libc.connect(fd, sa, len);
 		if (sock_is_at_any(fd, &any)) /* a port that the program has bound the socket to stays */
@@ -230,6 +236,8 @@ static int shut(struct sock *s, int fd, int how)
 		(void)sock_libc.shutdown(fd, SHUT_RDWR);
 		if (s->below >= 0)
 			(void)sock_libc.shutdown(s->below, SHUT_RDWR);
+		if (sock_kernels())
+			sock_kernels_closed(s);
 		return 0;
 	case SOCK_BOUND:
 		s->rx_shut = s->rx_shut || how != SHUT_WR;

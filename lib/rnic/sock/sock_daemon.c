@@ -11,8 +11,7 @@
 #include <unistd.h>
 
 #include "rnic/sock/sock.h"
-
-#define FDS 3u /* maximum number of descriptors in an answer */
+#include "rnic/sock/sock_requests.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int session = -1;
@@ -65,10 +64,10 @@ const struct ipc_sock_join_ok *sock_known(void) { return __atomic_load_n(&world_
 static bool has_joined(void) { return sock_known() != &none; }
 
 /* 0 or a positive errno; EMFILE: this process has no more descriptors, so some of the answer's are lost. */
-static int hear(struct ipc_msg *m, int fds[FDS])
+static int hear(struct ipc_msg *m, int fds[SOCK_ASK_FDS])
 {
 	union {
-		char buf[CMSG_SPACE(FDS * sizeof(int))];
+		char buf[CMSG_SPACE(SOCK_ASK_FDS * sizeof(int))];
 		struct cmsghdr align;
 	} ctl;
 	struct iovec iov = { m, sizeof(*m) };
@@ -82,7 +81,7 @@ static int hear(struct ipc_msg *m, int fds[FDS])
 	while (n < 0 && errno == EINTR);
 	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&mh) : NULL;
 	if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-		memcpy(fds, CMSG_DATA(c), rn_min_u64(c->cmsg_len - CMSG_LEN(0), FDS * sizeof(int)));
+		memcpy(fds, CMSG_DATA(c), rn_min_u64(c->cmsg_len - CMSG_LEN(0), SOCK_ASK_FDS * sizeof(int)));
 	if (n < IPC_MSG_HDR || n != m->len || (mh.msg_flags & MSG_TRUNC) != 0)
 		return EIO;
 	return (mh.msg_flags & MSG_CTRUNC) != 0 ? EMFILE : 0;
@@ -97,19 +96,19 @@ static void forget(void)
 
 /* ---- places for the descriptors of an answer ---- */
 
-static void places_give(int held[FDS])
+static void places_give(int held[SOCK_ASK_FDS])
 {
-	for (uint32_t i = 0; i < FDS; i++)
+	for (uint32_t i = 0; i < SOCK_ASK_FDS; i++)
 		if (held[i] >= 0)
 			sock_libc.close(held[i]);
 }
 
 /* Holds n numbers of descriptors. False: the process may not have n more. */
-static bool places_take(int held[FDS], uint32_t n)
+static bool places_take(int held[SOCK_ASK_FDS], uint32_t n)
 {
 	bool enough = true;
 
-	for (uint32_t i = 0; i < FDS; i++)
+	for (uint32_t i = 0; i < SOCK_ASK_FDS; i++)
 		held[i] = -1;
 	for (uint32_t i = 0; i < n && enough; i++) {
 		held[i] = sock_libc.fcntl(session, F_DUPFD_CLOEXEC, 0);
@@ -127,34 +126,25 @@ static uint32_t places_of(enum ipc_type type)
 	case IPC_SOCK_CONNECT: return 1;
 	case IPC_SOCK_JOIN:
 	case IPC_SOCK_ACCEPT:
+	case IPC_SOCK_TAKE:
 	case IPC_SOCK_GRAM: return 2;
-	case IPC_SOCK_FIND: return FDS;
+	case IPC_SOCK_FIND: return SOCK_ASK_FDS;
 	default: return 0;
 	}
 }
-
-/*
- * What a request brings along: a descriptor to show, -1: none; the descriptor of a listener l, whose byte is taken, l
- * NULL: none. said: the request has been sent, so rnicd may have done what the request asks for.
- */
-struct along {
-	int shown, listener;
-	struct sock *l;
-	bool said;
-};
 
 /*
  * Sends a request and receives the answer. fds: -1: none came. 0 or a positive errno; EIO: the session has ended, and
  * the next request begins another one. A request that brings descriptors is not sent if they find no place, since rnicd
  * would lose what it passes; nor is a listener's byte taken then.
  */
-static int ask(struct ipc_msg *m, uint16_t len, struct along *with, int fds[FDS])
+static int ask(struct ipc_msg *m, uint16_t len, struct sock_along *with, int fds[SOCK_ASK_FDS])
 {
 	enum ipc_type type = m->type;
 	struct pollfd answer = { .fd = session, .events = POLLIN };
-	int held[FDS], err;
+	int held[SOCK_ASK_FDS], err;
 
-	for (uint32_t i = 0; i < FDS; i++)
+	for (uint32_t i = 0; i < SOCK_ASK_FDS; i++)
 		fds[i] = -1;
 	m->len = len;
 	m->seq = ++seq;
@@ -176,7 +166,7 @@ static int ask(struct ipc_msg *m, uint16_t len, struct along *with, int fds[FDS]
 		err = EIO;
 	if (err == 0)
 		return m->status;
-	for (uint32_t i = 0; i < FDS; i++) {
+	for (uint32_t i = 0; i < SOCK_ASK_FDS; i++) {
 		if (fds[i] >= 0)
 			sock_libc.close(fds[i]);
 		fds[i] = -1;
@@ -274,8 +264,8 @@ static struct sock_bells *counted(struct sock_bells *u)
 static bool join(void)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_JOIN };
-	struct along with = { .shown = -1 };
-	int fds[FDS], err = ask(&m, IPC_MSG_HDR, &with, fds);
+	struct sock_along with = { .shown = -1 };
+	int fds[SOCK_ASK_FDS], err = ask(&m, IPC_MSG_HDR, &with, fds);
 	struct sock_bells *u = user_of(fds[0], fds[1]);
 
 	if (err != 0 || u == NULL)
@@ -376,7 +366,7 @@ void sock_daemon_fork(bool over)
 const struct ipc_sock_join_ok *sock_world(void)
 {
 	sock_lock(&lock);
-	bool there = begun_quietly() && sock_known()->version == IPC_VERSION;
+	bool there = !sock_kernels() && begun_quietly() && sock_known()->version == IPC_VERSION;
 	sock_unlock(&lock);
 	return there ? sock_known() : NULL;
 }
@@ -385,11 +375,7 @@ const char *sock_rnicd(void) { return rnicd.sun_path; }
 
 /* ---- requests ---- */
 
-/*
- * A session that this process has begun earlier is used without a look whether rnicd has closed it. If rnicd has, then
- * the request cannot be sent, and is sent once more in a new session.
- */
-static int request(struct ipc_msg *m, uint16_t len, struct along *with, int fds[FDS])
+int sock_request(struct ipc_msg *m, uint16_t len, struct sock_along *with, int fds[SOCK_ASK_FDS])
 {
 	sock_lock(&lock);
 	const bool earlier = session >= 0 && owner == getpid();
@@ -403,8 +389,8 @@ static int request(struct ipc_msg *m, uint16_t len, struct along *with, int fds[
 int sock_show(int fd, struct ipc_sock_found *f, int *memory, struct sock_bells **u)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_FIND };
-	struct along with = { .shown = fd };
-	int fds[FDS] = { -1, -1, -1 };
+	struct sock_along with = { .shown = fd };
+	int fds[SOCK_ASK_FDS] = { -1, -1, -1 };
 
 	sock_lock(&lock);
 	int err = begun_quietly() ? ask(&m, IPC_MSG_HDR, &with, fds) : ENETDOWN;
@@ -422,18 +408,14 @@ int sock_show(int fd, struct ipc_sock_found *f, int *memory, struct sock_bells *
 	return err;
 }
 
-/*
- * A request about a socket. EBADF: rnicd does not know that this user has the socket, for example because the process
- * has changed its user since. Then the descriptor is shown to rnicd, and the request is sent again. along: what else
- * the request brings; NULL: nothing.
- */
-static int request_about(const struct sock *s, struct ipc_msg *m, uint16_t len, const struct along *along, int fds[FDS])
+int sock_request_about(const struct sock *s, struct ipc_msg *m, uint16_t len, const struct sock_along *along,
+		       int fds[SOCK_ASK_FDS])
 {
-	struct along with = along != NULL ? *along : (struct along){ .shown = -1 };
+	struct sock_along with = along != NULL ? *along : (struct sock_along){ .shown = -1 };
 	const struct ipc_msg same = *m;
 	struct sock_bells *u;
 	struct ipc_sock_found f;
-	int err = request(m, len, &with, fds), memory, fd;
+	int err = sock_request(m, len, &with, fds), memory, fd;
 
 	if (err != EBADF)
 		return err;
@@ -444,7 +426,7 @@ static int request_about(const struct sock *s, struct ipc_msg *m, uint16_t len, 
 	if (memory >= 0)
 		sock_libc.close(memory);
 	*m = same;
-	return request(m, len, &with, fds);
+	return sock_request(m, len, &with, fds);
 }
 
 void sock_learn(struct sock *s, const struct ipc_sock_ok *ok)
@@ -461,7 +443,7 @@ void sock_learn(struct sock *s, const struct ipc_sock_ok *ok)
 	sock_unlock(&lock);
 }
 
-static int take_memory(struct sock *s, int fd)
+int sock_take_memory(struct sock *s, int fd)
 {
 	void *p = fd < 0 ? MAP_FAILED : mmap(NULL, IPC_STREAM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -479,8 +461,8 @@ static int take_memory(struct sock *s, int fd)
 int sock_bind_new(struct sock *s, const struct ipc_addr *a, uint32_t flags, int *fd)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_BIND, .sock_addr = { .addr = *a, .flags = flags } };
-	struct along with = { .shown = -1 };
-	int fds[FDS], err = request(&m, IPC_MSG_LEN(sock_addr), &with, fds);
+	struct sock_along with = { .shown = -1 };
+	int fds[SOCK_ASK_FDS], err = sock_request(&m, IPC_MSG_LEN(sock_addr), &with, fds);
 
 	if (err == 0 && fds[0] < 0)
 		err = EMFILE;
@@ -494,7 +476,7 @@ int sock_bind_new(struct sock *s, const struct ipc_addr *a, uint32_t flags, int 
 int sock_listen(struct sock *s, uint32_t backlog)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_LISTEN, .sock_listen = { .sock = s->id, .backlog = backlog } };
-	int fds[FDS], err = request_about(s, &m, IPC_MSG_LEN(sock_listen), NULL, fds);
+	int fds[SOCK_ASK_FDS], err = sock_request_about(s, &m, IPC_MSG_LEN(sock_listen), NULL, fds);
 
 	if (err == 0)
 		s->kind = SOCK_LISTENS;
@@ -506,19 +488,19 @@ int sock_connect(struct sock *s, const struct ipc_addr *to)
 	struct ipc_msg m = { .type = IPC_SOCK_CONNECT, .sock_addr = { .sock = s->id, .addr = *to } };
 
 	m.sock_addr.flags = s->wire == IPC_GRAM_IWARP ? IPC_SOCK_IWARP : s->wire == IPC_GRAM_PLAIN ? IPC_SOCK_PLAIN : 0;
-	int fds[FDS], err = request_about(s, &m, IPC_MSG_LEN(sock_addr), NULL, fds);
+	int fds[SOCK_ASK_FDS], err = sock_request_about(s, &m, IPC_MSG_LEN(sock_addr), NULL, fds);
 
 	if (err != 0)
 		return err;
 	sock_learn(s, &m.sock_ok);
-	return take_memory(s, fds[0]);
+	return sock_take_memory(s, fds[0]);
 }
 
 int sock_accept(struct sock *l, int listener, struct sock *s, int *fd)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_ACCEPT, .sock_listen.sock = l->id };
-	const struct along with = { .shown = -1, .listener = listener, .l = l };
-	int fds[FDS], err = request_about(l, &m, IPC_MSG_LEN(sock_listen), &with, fds);
+	const struct sock_along with = { .shown = -1, .listener = listener, .l = l };
+	int fds[SOCK_ASK_FDS], err = sock_request_about(l, &m, IPC_MSG_LEN(sock_listen), &with, fds);
 
 	if (err != 0) /* EAGAIN: another process has taken the connection of the byte */
 		return err == EAGAIN && m.status == EAGAIN ? ECONNABORTED : err;
@@ -527,7 +509,7 @@ int sock_accept(struct sock *l, int listener, struct sock *s, int *fd)
 	s->linger = l->linger;
 	s->rcv_ms = l->rcv_ms;
 	s->snd_ms = l->snd_ms;
-	err = take_memory(s, fds[1]);
+	err = sock_take_memory(s, fds[1]);
 	if (err == 0)
 		(void)sock_tell_connect(s);
 	if (err != 0 || fds[0] < 0) {
@@ -537,43 +519,6 @@ int sock_accept(struct sock *l, int listener, struct sock *s, int *fd)
 	}
 	*fd = fds[0];
 	return 0;
-}
-
-int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, int *fd)
-{
-	struct ipc_msg m = { .type = IPC_SOCK_GRAM, .sock_gram = { .flags = flags, .local = *local } };
-	struct along with = { .shown = -1 };
-	int fds[FDS], err = request(&m, IPC_MSG_LEN(sock_gram), &with, fds);
-	void *p = MAP_FAILED;
-
-	if (err != 0)
-		return err;
-	sock_learn(s, &m.sock_ok);
-	if (fds[1] >= 0) {
-		p = mmap(NULL, IPC_GRAM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
-		sock_libc.close(fds[1]);
-	}
-	if (p != MAP_FAILED && fds[0] < 0)
-		munmap(p, IPC_GRAM_SIZE);
-	if (p == MAP_FAILED || fds[0] < 0) {
-		if (fds[0] >= 0)
-			sock_libc.close(fds[0]);
-		return ENOBUFS;
-	}
-	s->gram = p;
-	s->kind = SOCK_IS_GRAM;
-	*fd = fds[0];
-	return 0;
-}
-
-int sock_gram_peer(struct sock *s, const struct ipc_addr *peer)
-{
-	struct ipc_msg m = { .type = IPC_SOCK_PEER, .sock_gram.sock = s->id };
-	int fds[FDS];
-
-	if (peer != NULL)
-		m.sock_gram.remote = *peer;
-	return request_about(s, &m, IPC_MSG_LEN(sock_gram), NULL, fds);
 }
 
 void sock_bell(const struct sock *s)

@@ -19,6 +19,8 @@ static int close_ours(int fd)
 	if (s != NULL && s->kind == SOCK_IS_STREAM && s->linger.l_onoff != 0 && s->linger.l_linger > 0 &&
 	    sock_number(s) < 0)
 		sock_linger(s);
+	if (s != NULL && s->kind == SOCK_LISTENS && sock_kernels() && sock_number(s) < 0)
+		sock_kernels_closed(s);
 	if (s != NULL)
 		sock_put(s);
 	return rc;

@@ -73,7 +73,7 @@ int sock_become(int fd, int file, int keep, struct sock *s)
 	return err;
 }
 
-int sock_replace(int fd, int made, struct sock *s)
+void sock_settings(struct sock *s, int fd)
 {
 	socklen_t len = sizeof(s->linger);
 
@@ -83,6 +83,11 @@ int sock_replace(int fd, int made, struct sock *s)
 		s->linger = (struct linger){ 0 };
 	if (s->kind != SOCK_IS_GRAM)
 		sock_opts_learn(s, fd);
+}
+
+int sock_replace(int fd, int made, struct sock *s)
+{
+	sock_settings(s, fd);
 	const int err = sock_become(fd, made, O_NONBLOCK, s);
 	sock_libc.close(made);
 	return err;

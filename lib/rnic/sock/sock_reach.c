@@ -1,8 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which addresses rnicd's ports have, and which addresses they reach. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "rnic/sock/sock.h"
+
+bool sock_kernels(void)
+{
+	static int known; /* 1: yes, -1: no. Any thread; a program may clear its environment later */
+	int now = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+	if (__builtin_expect(now == 0, 0)) {
+		now = getenv(IPC_SOCK_KERNELS_ENV) != NULL ? 1 : -1;
+		__atomic_store_n(&known, now, __ATOMIC_RELAXED);
+	}
+	return now > 0;
+}
 
 static bool same_net(const uint8_t a[16], const uint8_t b[16], uint32_t bits)
 {
@@ -21,14 +34,14 @@ static bool no_port_can_have(const struct ipc_addr *a)
 
 bool sock_is_port(const struct ipc_addr *a)
 {
-	return !no_port_can_have(a) && sock_begin() && sock_port_of(a) != UINT32_MAX;
+	return !sock_kernels() && !no_port_can_have(a) && sock_begin() && sock_port_of(a) != UINT32_MAX;
 }
 
 bool sock_reaches(const struct ipc_addr *to, struct ipc_addr *from)
 {
 	bool found = false;
 
-	if (no_port_can_have(to) || !sock_begin())
+	if (sock_kernels() || no_port_can_have(to) || !sock_begin())
 		return false;
 	const struct ipc_sock_join_ok *world = sock_known();
 	for (uint32_t i = 0; i < world->ports && i < IPC_SOCK_PORTS_MAX; i++) {
@@ -70,8 +83,8 @@ bool sock_may_reach(const struct sockaddr *sa, socklen_t len)
 	static bool asked; /* written by any thread */
 	struct ipc_addr a;
 
-	if (sa == NULL || (sa->sa_family != AF_INET && sa->sa_family != AF_INET6) || !sock_addr_in(sa, len, &a) ||
-	    no_port_can_have(&a) || memcmp(a.ip, v4, sizeof(v4)) != 0)
+	if (sock_kernels() || sa == NULL || (sa->sa_family != AF_INET && sa->sa_family != AF_INET6) ||
+	    !sock_addr_in(sa, len, &a) || no_port_can_have(&a) || memcmp(a.ip, v4, sizeof(v4)) != 0)
 		return false;
 	if (!__atomic_load_n(&asked, __ATOMIC_RELAXED)) {
 		(void)sock_begin();

@@ -152,7 +152,7 @@ static bool fast_opens(int fd, int flags, const struct sockaddr *sa, socklen_t l
 	int type = 0;
 	socklen_t size = sizeof(type);
 
-	return (flags & MSG_FASTOPEN) != 0 && sock_may_reach(sa, len) &&
+	return (flags & MSG_FASTOPEN) != 0 && (sock_kernels() || sock_may_reach(sa, len)) &&
 	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
 }
 

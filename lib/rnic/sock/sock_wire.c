@@ -123,12 +123,12 @@ void sock_wires_learn(void)
 
 /* ---- the option ---- */
 
-/* Whether a socket of the kernel's can have a wire: UDP and TCP. */
+/* Whether a socket of the kernel's can have a wire. */
 static bool has_wire(int fd)
 {
 	int speaks = sock_option(fd, SO_PROTOCOL);
 
-	return speaks == IPPROTO_UDP || speaks == IPPROTO_TCP;
+	return speaks == IPPROTO_TCP || (speaks == IPPROTO_UDP && !sock_kernels());
 }
 
 static int wire_refuse(int err)

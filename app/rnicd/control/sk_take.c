@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Makes sockets of the kernel's sockets that programs pass, for a process that serves sockets without a TCP of its own
+ * (embedded.c). The kernel has checked address and port; a socket of this kind reserves no port here.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "border/handed.h"
+#include "control/cm.h"
+#include "control/dev.h"
+#include "control/sk.h"
+
+#define NOT_HERE "this rnicd has a TCP of its own, and takes no sockets of the kernel's"
+
+/* The socket has not become one: answers with an error, and frees it. */
+static void took_nothing(struct sk *s, struct client *c)
+{
+	if (client_back(c))
+		client_error(c, ENOBUFS, "no more memory for sockets, or for connections (flows)");
+	s->gone = true;
+	sk_settle(s);
+}
+
+/* Answers with the socket. If the client has gone, nobody has the descriptor, and the socket ends. */
+static void took(struct sk *s, struct client *c, bool with_memory)
+{
+	if (client_back(c))
+		sk_hand_over(c, s, with_memory);
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+	sk_settle(s);
+}
+
+static void took_stream(struct cmd *cmd)
+{
+	struct sk *s = rn_container_of(cmd, struct sk, cmd);
+	struct client *c = s->c;
+
+	s->busy = false;
+	s->c = NULL;
+	s->stream = cmd->stream.stream;
+	if (cmd->stream.verdict != CONN_OK) {
+		sk_disarm(s);
+		took_nothing(s, c);
+		return;
+	}
+	took(s, c, true);
+}
+
+static void took_listener(struct cmd *cmd)
+{
+	struct sk *s = rn_container_of(cmd, struct sk, cmd);
+	struct client *c = s->c;
+
+	s->busy = false;
+	s->c = NULL;
+	if (cmd->stream_listen.verdict[0] != CONN_OK) {
+		user_give(s->user, USER_LISTENERS, 0, 1);
+		took_nothing(s, c);
+		return;
+	}
+	sk_set_state(s, SK_LISTENING);
+	took(s, c, false);
+}
+
+static const char *take_connection(struct client *c, struct sk *s, struct conn_addr *a, struct handed *h)
+{
+	const char *no;
+
+	s->remote = c->req.sock_take.remote;
+	if (!sk_arm(s, &no)) {
+		sk_disarm(s);
+		return no;
+	}
+	memcpy(a->remote.b, s->remote.ip, 16);
+	a->rport = s->remote.port;
+	sk_set_state(s, SK_STREAM);
+	s->cmd.stream = (struct cmd_stream){ .key = s->owner.key,
+					     .addr = *a,
+					     .mem = s->mem,
+					     .user = s->su->view[0],
+					     .bit = s->bit,
+					     .iwarp = true,
+					     .handed = h };
+	s->c = c;
+	client_hold(c);
+	sk_send(s, CMD_STREAM_OPEN, took_stream);
+	return NULL;
+}
+
+static const char *take_listener(struct client *c, struct sk *s, struct handed *h)
+{
+	if (!user_take(s->user, USER_LISTENERS, 0, 1))
+		return "no more listeners";
+	s->backlog = rn_min_u32(rn_max_u32(c->req.sock_take.backlog, 1), UINT16_MAX);
+	s->cmd.stream_listen =
+		(struct cmd_stream_listen){ .backlog = (uint16_t)s->backlog, .key = s->owner.key, .handed = h };
+	s->c = c;
+	client_hold(c);
+	sk_send(s, CMD_STREAM_LISTEN, took_listener);
+	return NULL;
+}
+
+void sk_take(struct client *c)
+{
+	struct conn_addr a = { .port = 0 };
+	char text[IPC_TEXT_MAX] = "";
+	struct handed *h = NULL;
+	const char *no = NULL;
+	bool listens = false;
+
+	if (!rnicd.own || c->shown_fd < 0) {
+		client_error(c, EOPNOTSUPP, NOT_HERE);
+		return;
+	}
+	struct sk *s = sk_make(c);
+	if (s == NULL)
+		return;
+	const int err = rnicd.taker->keep(c->shown_fd, &h, &a, &listens, text, sizeof(text));
+	if (err != 0) {
+		client_error(c, err, "%s", text);
+		sk_settle(s);
+		return;
+	}
+	memcpy(s->local.ip, a.local.b, 16);
+	s->local.port = a.lport;
+	const uint32_t dev = dev_by_addr(a.local.b);
+	a.port = dev == UINT32_MAX ? 0 : dev;
+	s->dev = listens ? CM_NO_DEV : a.port;
+	if (!sk_open(s))
+		no = "no more file descriptors: raise the limit (ulimit -n)";
+	s->gone = no != NULL;
+	if (no == NULL)
+		no = listens ? take_listener(c, s, h) : take_connection(c, s, &a, h);
+	if (no == NULL)
+		return;
+	rnicd.taker->drop(h);
+	client_error(c, ENOBUFS, "%s", no);
+	s->gone = true;
+	sk_settle(s);
+}
+
+struct await_closed {
+	struct cmd cmd;
+	struct client *c;
+};
+
+static void have_closed(struct cmd *cmd)
+{
+	struct await_closed *a = rn_container_of(cmd, struct await_closed, cmd);
+
+	if (client_back(a->c))
+		client_ok(a->c);
+	free(a);
+}
+
+/* The worker carries out commands in order: it has closed the listeners when it answers this one. */
+void sk_await_closed(struct client *c)
+{
+	struct await_closed *a = rnicd.own ? calloc(1, sizeof(*a)) : NULL;
+
+	if (!rnicd.own) {
+		client_error(c, EOPNOTSUPP, NOT_HERE);
+		return;
+	}
+	if (a == NULL) {
+		client_error(c, ENOMEM, "no memory");
+		return;
+	}
+	*a = (struct await_closed){ .cmd = { .type = CMD_NOTHING, .done = have_closed }, .c = c };
+	sk_see_closed((uint16_t)c->req.sock_addr.addr.port);
+	client_hold(c);
+	cmd_send_all(&a->cmd);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The bytes of stream sockets over the kernel's TCP. Indices that the program writes are copied, and the copies are
+ * checked and used. If a program breaks the rules of the rings, its connection is reset.
+ */
+#include <errno.h>
+#include <netinet/tcp.h>
+
+#include "sockets/ks_sk.h"
+
+#define OUT_ROOM (IPC_STREAM_RING / 4) /* a program that waits for room is told when this many bytes are free */
+
+void ks_sk_say_state(const struct stream *s)
+{
+	const bool in = s->iws->in_told;
+	const uint32_t open = in ? (s->fin ? TCP_LAST_ACK : TCP_CLOSE_WAIT) : s->fin ? TCP_FIN_WAIT2 : TCP_ESTABLISHED;
+
+	if (s->mem == NULL)
+		return;
+	__atomic_store_n(&s->mem->tcp, s->connected ? open : TCP_SYN_SENT, __ATOMIC_RELAXED);
+}
+
+void ks_sk_flag(const struct stream *s, uint32_t bit)
+{
+	ks_sk_say_state(s);
+	if (s->mem != NULL)
+		__atomic_store_n(&s->mem->state, s->mem->state | bit, __ATOMIC_RELEASE);
+}
+
+void ks_sk_ended(const struct stream *s, int error)
+{
+	if (s->mem == NULL || (s->mem->state & IPC_STREAM_ENDED) != 0)
+		return;
+	s->mem->error = error;
+	ks_sk_flag(s, IPC_STREAM_ENDED); /* release: a program that sees the end sees the errno, too */
+	__atomic_store_n(&s->mem->tcp, TCP_CLOSE, __ATOMIC_RELAXED);
+}
+
+/* Linux reports a reset that comes after the peer's FIN, and before the program's, as EPIPE (tcp_reset). */
+int ks_sk_reset_error(const struct stream *s)
+{
+	return !s->fin && s->mem != NULL && (s->mem->state & IPC_STREAM_PEER_FIN) != 0 ? EPIPE : ECONNRESET;
+}
+
+void ks_sk_answer(struct stream *s)
+{
+	if (s->mem == NULL)
+		return;
+	/* pairs with the program's fence: the program writes `want`, then looks at the ring once more */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	const uint32_t want = __atomic_load_n(&s->mem->want, __ATOMIC_RELAXED);
+	const uint32_t head = __atomic_load_n(&s->mem->rx_head, __ATOMIC_RELAXED);
+	const uint32_t fin = __atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED);
+	const bool room = IPC_STREAM_RING - (s->mem->tx_tail - s->pos.tx_head) >= OUT_ROOM;
+	uint32_t say = 0;
+
+	if ((want & IPC_STREAM_WANT_IN) && head != s->pos.rx_tail)
+		say |= IPC_STREAM_WANT_IN;
+	/* a program that has shut down writing may write, which tells it so: a thread that waits for room wakes */
+	if ((want & IPC_STREAM_WANT_OUT) && s->connected && (room || (fin & IPC_STREAM_FIN) != 0))
+		say |= IPC_STREAM_WANT_OUT;
+	if (say == 0)
+		return;
+	__atomic_fetch_and(&s->mem->want, ~say, __ATOMIC_RELAXED);
+	ks_sk_tell(s, ((say & IPC_STREAM_WANT_IN) ? STREAM_IN : 0) | ((say & IPC_STREAM_WANT_OUT) ? STREAM_OUT : 0));
+}
+
+/* Whether no program will read received bytes any more: the socket is closed, or shut down both ways. */
+static bool unheard(const struct stream *s)
+{
+	return s->state == KS_SK_LEFT ||
+	       (s->fin && s->mem != NULL && (__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & IPC_STREAM_DEAF) != 0);
+}
+
+/* Reads what the program has written: how far it has put and taken bytes, and whether its direction has ended. */
+static void look_at_rings(struct stream *s)
+{
+	struct iws_pos *p = &s->pos;
+
+	if (s->mem == NULL || !s->connected)
+		return;
+	/* acquire: pairs with the program's releases. fin is read first, as the program writes tx_tail before fin. */
+	const uint32_t fin = __atomic_load_n(&s->mem->fin, __ATOMIC_ACQUIRE);
+	const uint32_t tail = __atomic_load_n(&s->mem->tx_tail, __ATOMIC_ACQUIRE);
+	const uint32_t head = __atomic_load_n(&s->mem->rx_head, __ATOMIC_ACQUIRE);
+
+	if ((fin & IPC_STREAM_RESET) != 0 || tail - p->tx_head > IPC_STREAM_RING ||
+	    tail - p->tx_put > IPC_STREAM_RING || head - p->rx_head > p->rx_tail - p->rx_head) {
+		iws_abort(&ks_iws, s->iws);
+		return;
+	}
+	p->rx_head = head;
+	if (s->fin)
+		return;
+	iws_feed(&ks_iws, s->iws, tail, s->mss);
+	if (((fin & IPC_STREAM_FIN) != 0 || s->state == KS_SK_LEFT) && p->tx_put == tail)
+		s->fin = iws_end(&ks_iws, s->iws);
+}
+
+void ks_sk_move(struct stream *s)
+{
+	uint32_t found;
+
+	look_at_rings(s);
+	found = iws_take(&ks_iws, s->iws, unheard(s));
+	if (s->mem == NULL)
+		return;
+	if ((found & IWS_ACKED) != 0)
+		__atomic_store_n(&s->mem->tx_head, s->pos.tx_head, __ATOMIC_RELEASE);
+	if ((found & IWS_GOT) != 0)
+		__atomic_store_n(&s->mem->rx_tail, s->pos.rx_tail, __ATOMIC_RELEASE);
+	if ((found & (IWS_ACKED | IWS_MORE)) != 0)
+		look_at_rings(s);
+	if ((found & IWS_FIN) != 0) {
+		ks_sk_flag(s, IPC_STREAM_PEER_FIN);
+		ks_sk_tell(s, STREAM_PEER_FIN);
+	}
+	if ((s->mem->state & IPC_STREAM_ENDED) == 0)
+		ks_sk_say_state(s);
+	ks_sk_answer(s);
+}
+
+/* ---- doorbells ---- */
+
+static struct stream_user *users;
+
+void ks_sk_join(struct stream_user *u)
+{
+	u->next = users;
+	users = u;
+}
+
+static uint32_t ring_block(struct stream_user *u, uint32_t block)
+{
+	struct ipc_doorbell *db = &u->bell->block[block];
+	uint64_t words = __atomic_exchange_n(&db->summary, 0, __ATOMIC_ACQUIRE);
+	uint32_t n = 0;
+
+	for (; words != 0; words &= words - 1) {
+		const uint32_t word = (uint32_t)__builtin_ctzll(words);
+		/* acquire: pairs with the program's release; its indices are in the rings */
+		uint64_t bits = __atomic_exchange_n(&db->bits[word], 0, __ATOMIC_ACQUIRE);
+		for (; bits != 0; bits &= bits - 1, n++) {
+			const uint32_t bit = block * IPC_MAX_QPS + word * 64 + (uint32_t)__builtin_ctzll(bits);
+			if (u->at[bit] == NULL)
+				continue;
+			ks_sk_answer(u->at[bit]);
+			ks_sk_touch(u->at[bit]);
+		}
+	}
+	return n;
+}
+
+uint32_t ks_sk_doorbells(void)
+{
+	uint32_t n = 0;
+
+	for (struct stream_user *u = users; u != NULL; u = u->next)
+		for (uint32_t i = 0; i < u->blocks; i++)
+			if (__atomic_load_n(&u->bell->block[i].summary, __ATOMIC_RELAXED) != 0)
+				n += ring_block(u, i);
+	return n;
+}
+
+void ks_sk_say_sleeping(uint32_t value)
+{
+	for (struct stream_user *u = users; u != NULL; u = u->next)
+		for (uint32_t i = 0; i < u->blocks; i++)
+			__atomic_store_n(&u->bell->block[i].need_wakeup, value, __ATOMIC_RELAXED);
+}
+
+bool ks_sk_rung(void)
+{
+	for (const struct stream_user *u = users; u != NULL; u = u->next)
+		for (uint32_t i = 0; i < u->blocks; i++)
+			if (__atomic_load_n(&u->bell->block[i].summary, __ATOMIC_RELAXED) != 0)
+				return true;
+	return false;
+}
