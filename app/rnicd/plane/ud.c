@@ -138,6 +138,11 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		}
 		m = whole;
 	}
+	/* the options in the IP header may have left the first fragment no room for the message's header */
+	if (rn_unlikely(longer) && m->data_len < p->payload_off + UDPL_HDR_LEN) {
+		w->tcp.rc.qp.stats.ud_bad++;
+		goto out;
+	}
 	if (common && rd_port_wants(rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off), p->payload_len) &&
 	    !longer) {
 		rd_port_input(w, port, m, p);
