@@ -147,11 +147,33 @@ static void a_header_that_the_first_fragment_does_not_have_is_not_read(void **st
 	expect(1, 1);
 }
 
+static void fragments_with_a_priority_tag_and_without_one_are_of_one_datagram(void **state)
+{
+	static const uint32_t step = 1400;
+
+	(void)state;
+	part(0, step, UNTAGGED, 0);
+	part(step, LEN, PRIORITY, 0);
+	expect(1, 0);
+	part(0, step, PRIORITY, 0);
+	part(step, LEN, UNTAGGED, 0);
+	expect(2, 0);
+	/* the first fragment comes last */
+	part(step, LEN, UNTAGGED, 0);
+	part(0, step, PRIORITY, 0);
+	expect(3, 0);
+	part(step, LEN, PRIORITY, 0);
+	part(0, step, UNTAGGED, 0);
+	expect(4, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_header_that_the_first_fragment_does_not_have_is_not_read, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(fragments_with_a_priority_tag_and_without_one_are_of_one_datagram,
+						setup, teardown),
 	};
 
 	if (!eal_for_test())

@@ -68,9 +68,13 @@ struct rte_mbuf *frag_joined(struct pkt_frag_table *t)
 	return head;
 }
 
-/* Trims a fragment: removes padding behind it, and its headers if it is not the first. */
+/*
+ * Trims a fragment: removes padding behind it, and its headers if it is not the first. Notes where its IP header is,
+ * since not all fragments of a datagram need have a tag.
+ */
 static void frag_strip(struct rte_mbuf *m, const struct pkt *p, const struct pkt_frag *f)
 {
+	m->l2_len = p->l3_off;
 	m->data_len = (uint16_t)(p->l4_off + p->l4_len);
 	if (f->off != 0)
 		rte_pktmbuf_adj(m, p->l4_off);
@@ -104,7 +108,7 @@ struct rte_mbuf *frag_input(struct rnicd_worker *w, struct rnicd_port *port, str
 	case PKT_FRAG_DROPPED: rte_pktmbuf_free(m); break;
 	case PKT_FRAG_WHOLE:
 		whole = frag_joined(t);
-		pkt_frag_join(t, rte_pktmbuf_mtod_offset(whole, uint8_t *, p->l3_off));
+		pkt_frag_join(t, rte_pktmbuf_mtod_offset(whole, uint8_t *, whole->l2_len));
 		break;
 	}
 	frag_free_dead(t);
