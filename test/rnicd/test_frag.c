@@ -25,13 +25,26 @@ static struct rnicd_port_cfg port_cfg;
 static struct rnicd_worker worker;
 static struct rte_ring *wire;
 static uint8_t datagram[LEN];
+static uint32_t datagram_len;
+
+/* A message of this length to a number that no queue pair has. Its header is good, and its UDP checksum is left out. */
+static void make_datagram(uint32_t qpn, uint32_t len)
+{
+	const struct udpl_hdr h = { .kind = UDPL_SEND, .dst_qpn = qpn, .src_qpn = qpn };
+
+	memset(datagram, 0, sizeof(datagram));
+	rn_store_be16(datagram, UD_PORT);
+	rn_store_be16(datagram + 2, UD_PORT);
+	rn_store_be16(datagram + 4, (uint16_t)len);
+	udpl_build(datagram + PKT_UDP_LEN, &h);
+	datagram_len = len;
+}
 
 static int setup(void **state)
 {
 	static struct flow_slot slots[2][2 * FLOWS];
 	static struct ud_qp *no_qp[1];
 	static const uint8_t mac[PKT_MAC_LEN] = { 2, 0, 0, 0, 0, 2 };
-	const struct udpl_hdr h = { .kind = UDPL_SEND, .dst_qpn = 7, .src_qpn = 7 };
 	struct rc_tcp_cfg cfg;
 
 	(void)state;
@@ -60,12 +73,7 @@ static int setup(void **state)
 	if (port.pool == NULL || wire == NULL || worker.qp_mem == NULL || !frag_start(&worker))
 		return -1;
 	memset(worker.qp_mem, 0, size);
-	/* a message to a queue pair that does not exist: its header is good, its UDP checksum is left out */
-	memset(datagram, 0, sizeof(datagram));
-	rn_store_be16(datagram, UD_PORT);
-	rn_store_be16(datagram + 2, UD_PORT);
-	rn_store_be16(datagram + 4, LEN);
-	udpl_build(datagram + PKT_UDP_LEN, &h);
+	make_datagram(7, LEN);
 	return rc_tcp_ctx_init(&worker.tcp, &cfg, worker.qp_mem, size) == QP_OK && worker_rx(&worker) == 0 ? 0 : -1;
 }
 
@@ -81,13 +89,14 @@ static int teardown(void **state)
 }
 
 /*
- * Receives octets [off, end) of the datagram as a fragment, with this tag in front of the IP header and so many octets
- * of options in it. Behind the frame the buffer still has the datagram's other octets.
+ * Receives octets [off, end) of the datagram as a fragment, or as a whole packet if these are all: with this tag in
+ * front of the IP header, and so many octets of options in it. Behind the frame the buffer still has the datagram's
+ * other octets.
  */
 static void part(uint32_t off, uint32_t end, uint16_t vlan, uint32_t options)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(port.pool);
-	const uint16_t more = end < LEN ? 0x2000 : 0;
+	const uint16_t more = end < datagram_len ? 0x2000 : 0;
 
 	assert_non_null(m);
 	uint8_t *at = rte_pktmbuf_mtod(m, uint8_t *), *frame = at;
@@ -167,6 +176,20 @@ static void fragments_with_a_priority_tag_and_without_one_are_of_one_datagram(vo
 	expect(4, 0);
 }
 
+/* Datagrams of sockets and of reliable queue pairs are never put together, so a longer one is refused. */
+static void a_packet_as_long_as_the_mtu_may_have_a_priority_tag(void **state)
+{
+	const struct qp_stats *st = &worker.tcp.rc.qp.stats;
+
+	(void)state;
+	make_datagram(UDPL_QPN_SOCKS + 9, MTU - PKT_IP4_LEN);
+	part(0, datagram_len, UNTAGGED, 0);
+	assert_int_equal(st->ud_crc, 1); /* the message has none */
+	part(0, datagram_len, PRIORITY, 0);
+	assert_int_equal(st->ud_crc, 2);
+	assert_int_equal(st->ud_bad, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -174,6 +197,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(fragments_with_a_priority_tag_and_without_one_are_of_one_datagram,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_packet_as_long_as_the_mtu_may_have_a_priority_tag, setup, teardown),
 	};
 
 	if (!eal_for_test())

@@ -128,7 +128,7 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 		st->rx_other++;
 		goto out;
 	}
-	const bool longer = rn_unlikely(m->pkt_len > port_l2_len(port) + port->mtu); /* reassembled from fragments */
+	const bool longer = rn_unlikely(m->pkt_len > p->l3_off + port->mtu); /* reassembled from fragments */
 	if (rn_unlikely(m->nb_segs > 1 && !longer)) {
 		struct rte_mbuf *whole = frame_copy(port->pool, m);
 		rte_pktmbuf_free(m);
