@@ -26,6 +26,8 @@
 #define NOTICE_SIZE 64  /* bytes of sd_notify's "READY=1" and the like */
 #define LOOK_MS     50
 #define READY       "READY=1" /* sd_notify(3) */
+#define LINE_SIZE   1100 /* bytes of a line that rnicd logs, and more */
+#define LAST_LINES  64u  /* lines of the log that are printed at most */
 
 static const char configuration[] = "[rnicd]\n"
 				    "socket = %s/rnicd.sock\n"
@@ -183,7 +185,7 @@ static int serve_sockets(const char *path)
  * after the program. */
 static void become_rnicd(const struct companion *c, const char *rnicd, pid_t parent)
 {
-	int log = open(c->log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	int log = open(c->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 
 	setpgid(0, 0);
 	sigprocmask(SIG_SETMASK, &c->before, NULL);
@@ -245,6 +247,48 @@ static void tell_log(const struct companion *c)
 	fprintf(stderr, "rnicrun: rnicd did not start: %s%s", last, last[strlen(last) - 1] == '\n' ? "" : "\n");
 }
 
+static bool begins(const char *line, const char *with) { return strncmp(line, with, strlen(with)) == 0; }
+
+/*
+ * Prints the lines that the daemon has logged since it was ready, without the first `skip` of them. Returns how many
+ * there are in all. The line that says that the daemon ends is none of them: rnicrun has told the daemon to end.
+ */
+static unsigned print_log(FILE *log, unsigned skip)
+{
+	char line[LINE_SIZE];
+	bool ready = false;
+	unsigned n = 0;
+
+	rewind(log);
+	while (fgets(line, sizeof(line), log) != NULL) {
+		if (!ready)
+			ready = begins(line, "rnicd: ready, ");
+		else if (!begins(line, "rnicd: ending on signal ") && n++ >= skip)
+			fputs(line, stderr);
+	}
+	return n;
+}
+
+/* Called when the program or the daemon has failed: the log may say why, and is about to be removed. */
+static void tell_why(const struct companion *c, int status)
+{
+	FILE *log = fopen(c->log, "re");
+
+	if (log == NULL)
+		return;
+	const unsigned n = print_log(log, UINT_MAX);
+	if (n > LAST_LINES)
+		fprintf(stderr,
+			"rnicrun: the program ended with status %d; the last %u of the %u lines that the private rnicd "
+			"logged meanwhile:\n",
+			status, LAST_LINES, n);
+	else if (n > 0)
+		fprintf(stderr, "rnicrun: the program ended with status %d; the private rnicd logged meanwhile:\n",
+			status);
+	(void)print_log(log, n > LAST_LINES ? n - LAST_LINES : 0);
+	fclose(log);
+}
+
 /* Waits for the end of a child; returns a shell's exit status. */
 static int status_of(pid_t pid)
 {
@@ -282,8 +326,11 @@ static int accompany(struct companion *c, char *const *argv)
 
 	if (wait_until_ready(c, &sig)) {
 		status = run_program(c, argv);
-		if (kill(c->pid, SIGTERM) != 0 || status_of(c->pid) != 0)
+		const bool in_order = kill(c->pid, SIGTERM) == 0 && status_of(c->pid) == 0;
+		if (!in_order)
 			fputs("rnicrun: the private rnicd did not end in order\n", stderr);
+		if (status != 0 || !in_order)
+			tell_why(c, status);
 		return status;
 	}
 	if (sig != 0) {

@@ -8,6 +8,7 @@ import fcntl
 import glob
 import os
 import pty
+import re
 import select
 import shlex
 import signal
@@ -16,7 +17,9 @@ import sys
 import termios
 import time
 
-from rig import PATIENCE, RNICRUN, TESTPMD, Process, case, main
+from rig import BUILD, PATIENCE, RNICRUN, TESTPMD, Process, case, main
+
+RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
 
 # Runs a server and a client as a test script does: the server in the background, and the client once the server
 # listens.
@@ -84,6 +87,43 @@ def daemon_and_folder_are_gone_afterwards_and_the_exit_status_is_the_programs():
         p.p.stdin.flush()
         assert p.wait() == status, p.tail()
         assert not os.path.exists(folder) and gone(pid), folder
+
+
+def said_by_rnicd(p):
+    """
+    rnicrun's sentence about the daemon's log, and the lines behind it without those on a busy machine, on which the
+    daemon's worker waits for its CPU.
+    """
+    lines = p.stderr()[p.stderr().index("rnicrun: "):].splitlines()
+    return [line for line in lines if not re.match(r"rnicd: (warning: )?worker \d+, \d+ ms: ", line)]
+
+
+@case
+def what_rnicd_logs_is_printed_if_the_program_fails():
+    rnicctl = shlex.quote(RNICCTL)
+    for end, status in (("exit 7", 7), ("kill -TERM $$", 128 + signal.SIGTERM)):
+        p = run("sh", "-c", f"{rnicctl} set port rnic0 loss=1%; echo mine >&2; {end}")
+        assert p.wait() == status, p.tail()
+        assert p.stderr().startswith("mine\n"), p.tail()
+        assert said_by_rnicd(p) == [
+            f"rnicrun: the program ended with status {status}; the private rnicd logged meanwhile:",
+            "rnicd: reload: port rnic0: rate and impairment"], p.tail()
+    p = run("sh", "-c", f"{rnicctl} set port rnic0 loss=1%")
+    p.ok()
+    assert not p.stderr(), p.tail()
+    p = run("sh", "-c", f"{rnicctl} set log-level error; exit 1")  # so rnicd logs nothing
+    assert p.wait() == 1 and not p.stderr(), p.tail()
+
+
+@case
+def of_a_long_log_the_end_is_printed():
+    for lines, count in ((64, "the private rnicd logged meanwhile:"),
+                         (65, "the last 64 of the 65 lines that the private rnicd logged meanwhile:")):
+        p = run("sh", "-c", '"$0" set log-level error; seq $1 >> "${RNICD_SOCKET%/*}/log"; exit 3', RNICCTL,
+                str(lines))
+        assert p.wait() == 3, p.tail()
+        assert said_by_rnicd(p) == [f"rnicrun: the program ended with status 3; {count}",
+                                    *map(str, range(lines - 63, lines + 1))], p.tail()
 
 
 @case
