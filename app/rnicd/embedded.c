@@ -263,7 +263,7 @@ static int start(struct ipc_own *own)
 	client_serve_sockets(no_sockets);
 	cm_port_share(ks_hold, ks_hold_end);
 	if (own->design == IPC_OWN_EMBEDDED)
-		cm_sidr_share(ks_pass_serve, ks_pass_serve_end);
+		cm_port_share_udp(ks_pass_serve, ks_pass_serve_end);
 	oob_start();
 	const int rc = threads();
 	if (rc != 0)

@@ -137,6 +137,30 @@ static bool wildcards_of_both_families_serve_one_port_of_datagrams(void)
 	return rdma_destroy_id(both) == 0;
 }
 
+/* A port of RDMA_PS_TCP and one of RDMA_PS_UDP may have one number, as with the kernel's connection manager. */
+static bool a_port_of_connections_and_one_of_datagrams_have_one_number(void)
+{
+	for (int first = 0; first < 2; first++) {
+		struct rdma_cm_id *tcp = first ? wildcard_of(RDMA_PS_TCP, false, false, 8305) : NULL, *cid;
+		struct rdma_cm_id *udp = wildcard_of(RDMA_PS_UDP, false, false, 8305);
+		struct got g;
+
+		CHECK(udp != NULL && (tcp != NULL || (tcp = wildcard_of(RDMA_PS_TCP, false, false, 8305)) != NULL));
+		CHECK(wildcard_of(RDMA_PS_UDP, false, false, 8305) == NULL && errno == EADDRINUSE);
+		CHECK(wildcard_of(RDMA_PS_TCP, false, false, 8305) == NULL && errno == EADDRINUSE);
+		CHECK(asks(8305, udp) && (cid = dial(8305, NULL)) != NULL);
+		CHECK(want(srv.ch, RDMA_CM_EVENT_CONNECT_REQUEST, &g) && g.listen_id == tcp);
+		CHECK(rdma_reject(g.id, NULL, 0) == 0 && want(cli.ch, RDMA_CM_EVENT_REJECTED, NULL));
+		CHECK(drop(cid) && rdma_destroy_id(g.id) == 0);
+		/* the one that ends does not take the other's port along */
+		CHECK(rdma_destroy_id(first ? tcp : udp) == 0);
+		CHECK(wildcard_of(first ? RDMA_PS_UDP : RDMA_PS_TCP, false, false, 8305) == NULL &&
+		      errno == EADDRINUSE);
+		CHECK(rdma_destroy_id(first ? udp : tcp) == 0);
+	}
+	return true;
+}
+
 static int timeout_of(struct ibv_qp *qp)
 {
 	struct ibv_qp_init_attr init;
@@ -396,6 +420,7 @@ static const struct rig_case cases[] = {
 	CASE(wildcards_of_both_families_do_not_meet),
 	CASE(a_wildcard_outlives_that_of_the_other_family),
 	CASE(wildcards_of_both_families_serve_one_port_of_datagrams),
+	CASE(a_port_of_connections_and_one_of_datagrams_have_one_number),
 	CASE(options_of_a_connection_are_kept),
 	CASE(a_silent_peer_is_waited_for_no_longer_than_asked),
 	CASE(a_modify_that_fails_changes_nothing),

@@ -500,6 +500,13 @@ def wildcards_of_both_families():
 
 
 @case
+def a_port_of_connections_and_one_of_datagrams():
+    with Host() as h:
+        assert "ok " in h.run(helper("option_cases"), A, B,
+                              "a_port_of_connections_and_one_of_datagrams_have_one_number").ok()
+
+
+@case
 def a_host_that_does_not_answer_is_unreachable():
     with nets.two_hosts(A, B) as hosts:
         p = in_netns(hosts[1], RNICRUN, "--embedded", "rping", "-c", "-a", "10.77.0.99", "-C", "1")

@@ -53,11 +53,12 @@ void cm_wrong_state(struct client *c, const struct cm_id *i, const char *what)
 	(void)i;
 	fail_msg("%s", what);
 }
-uint16_t cm_port_next(uint32_t dev)
+uint8_t cm_family_of(uint32_t dev) { return dev == 0 ? CM_IP4 : CM_IP6; }
+uint16_t cm_port_next(uint32_t dev, uint32_t families)
 {
 	static uint16_t next = 50000;
 
-	(void)dev;
+	assert_int_equal(families, cm_family_of(dev));
 	return next++;
 }
 const char *cm_port_refusal(const struct client *c, uint32_t dev, uint16_t p)

@@ -92,7 +92,7 @@ struct cm_id {
 	struct client_chan *chan;
 	uint32_t dev; /* CM_NO_DEV: no device yet, or listening on all */
 	struct ipc_addr local, remote;
-	bool has_port;        /* local.port is reserved for this id (cm_port.c) */
+	bool has_port;        /* local.port is reserved for this id (cm_port.c), in its port space: cm_port_space() */
 	uint8_t families;     /* CM_IP4, CM_IP6: the families in which its address and port are valid */
 	uint8_t tos;          /* LISTENING: TOS of its connections' packets */
 	bool routed;          /* ADDR_KNOWN: connect needs no resolve_route: the neighbour was known lately */
@@ -178,13 +178,6 @@ void cm_timewait_over(struct cm_id *id); /* sends TIMEWAIT_EXIT after DISCONNECT
  */
 void cm_requests_end(struct cm_id *l);
 void cm_listen_end(struct cm_id *id); /* ends the listener on all workers; then frees the id */
-/*
- * For embedded devices: take() will reserve the port of an id of RDMA_PS_UDP among all processes of the user before the
- * id listens, and give() release it afterwards. ip: a device's address, or the unspecified address of a family for all
- * addresses of the family. take() returns false: another process has it.
- */
-void cm_sidr_share(bool (*take)(const struct pkt_addr *ip, uint16_t port),
-		   void (*give)(const struct pkt_addr *ip, uint16_t port));
 
 /* Requests about an id of RDMA_PS_UDP; each answers the client (cm_sidr.c). */
 void cm_sidr_connect(struct client *c, struct cm_id *id);
@@ -224,12 +217,18 @@ const char *cm_port_refusal(const struct client *c, uint32_t dev, uint16_t port)
 /* A port below CM_PORT_FREE as the source of a connection of rnicd itself (oob.h); 0: all are in use. */
 uint16_t cm_port_own(uint32_t dev);
 /*
- * Reserves and releases TCP port numbers of the devices (cm_port.c). dev CM_NO_DEV: on all devices. families: CM_IP4
- * and CM_IP6 are separate port spaces, so the wildcard addresses of both may be bound to one port (RFC 3493, 5.3).
- * The port counts in the user's share (USER_TCP_PORTS); a port of rnicd itself has the user NULL. False: errno is
- * EADDRINUSE, or EDQUOT when the share is used up.
+ * Reserves and releases port numbers of the devices (cm_port.c). dev CM_NO_DEV: on all devices. families: CM_IP4 and
+ * CM_IP6 for TCP ports, CM_UDP4 and CM_UDP6 for ids of RDMA_PS_UDP. These are four separate port spaces: the wildcard
+ * addresses of both versions of IP may be bound to one port (RFC 3493, 5.3), and so may ids of RDMA_PS_TCP and of
+ * RDMA_PS_UDP. The port counts in the user's share (USER_TCP_PORTS); a port of rnicd itself has the user NULL. False:
+ * errno is EADDRINUSE, EDQUOT when the share is used up, or that of take() of cm_port_share_udp().
  */
-enum { CM_IP4 = 1 << 0, CM_IP6 = 1 << 1 };
+enum { CM_IP4 = 1 << 0, CM_IP6 = 1 << 1, CM_UDP4 = 1 << 2, CM_UDP6 = 1 << 3 };
+/* The port spaces of the id in these families, CM_IP4 and CM_IP6. */
+static inline uint32_t cm_port_space(const struct cm_id *id, uint32_t families)
+{
+	return id->udp ? families << 2 : families;
+}
 uint8_t cm_family_of(uint32_t dev); /* of the device's address */
 bool cm_port_take(struct user *u, uint32_t dev, uint32_t families, uint16_t port);
 void cm_port_give(struct user *u, uint32_t dev, uint32_t families, uint16_t port);
@@ -237,18 +236,25 @@ void cm_port_give(struct user *u, uint32_t dev, uint32_t families, uint16_t port
 void cm_port_error(struct client *c, uint16_t port);
 /* A port that was reserved on all devices stays reserved only on dev, in the family of its address. */
 void cm_port_narrow(struct user *u, uint32_t dev, uint32_t families, uint16_t port);
-/* Reserves a free port; 0: errno is EADDRINUSE, as all are in use, or EDQUOT, as with cm_port_take(). */
+/* Reserves a free port; 0: errno is EADDRINUSE, as all are in use, or another one of cm_port_take(). */
 uint16_t cm_port_any(struct user *u, uint32_t dev, uint32_t families);
 /*
  * For devices in a client's process, which share the ports of their addresses with other programs: hold() chooses the
- * port of cm_port_any(), and keeps other programs from it on these devices (bit mask, not 0). It returns 0 with errno
- * EADDRINUSE if no port is free. After another errno the port is chosen as in rnicd, and may be in use. release() is
- * called for each port that is given back, held or not.
+ * TCP port of cm_port_any(), and keeps other programs from it on these devices (bit mask, not 0). It returns 0 with
+ * errno EADDRINUSE if no port is free. After another errno the port is chosen as in rnicd, and may be in use. release()
+ * is called for each TCP port that is given back, held or not.
  */
 void cm_port_share(uint16_t (*hold)(uint32_t devs), void (*release)(uint32_t devs, uint16_t port));
+/*
+ * For embedded devices: take() reserves a port of RDMA_PS_UDP among all processes of the user, and give() releases the
+ * port if this process has it. ip: a device's address, or the unspecified address of a family for all addresses of the
+ * family. take() returns false: errno is EADDRINUSE if another process has the port.
+ */
+void cm_port_share_udp(bool (*take)(const struct pkt_addr *ip, uint16_t port),
+		       void (*give)(const struct pkt_addr *ip, uint16_t port));
 /* The next ephemeral port to try for a connection; 0: all are in use. The port is not reserved, since connections to
  * different peers may share a port. */
-uint16_t cm_port_next(uint32_t dev);
+uint16_t cm_port_next(uint32_t dev, uint32_t families);
 #define CM_NO_PORT "no local port is free: programs of this host have all of them"
 
 static inline bool cm_addr_is_any(const struct ipc_addr *a)

@@ -223,11 +223,11 @@ static uint32_t choose_port(struct op *o)
 {
 	bool fixed = o->id->has_port || o->id->handed != NULL;
 
-	o->addr.lport = fixed ? o->id->local.port : cm_port_next(o->id->dev);
+	o->addr.lport = fixed ? o->id->local.port : cm_port_next(o->id->dev, cm_family_of(o->id->dev));
 	for (uint32_t i = 0; !fixed && o->addr.lport != 0 && o->q != NULL && i < 16 * rnicd.n_workers &&
 			     conn_owner(&o->addr) != o->q->worker;
 	     i++)
-		o->addr.lport = cm_port_next(o->id->dev);
+		o->addr.lport = cm_port_next(o->id->dev, cm_family_of(o->id->dev));
 	return conn_owner(&o->addr);
 }
 

@@ -74,7 +74,7 @@ void cm_id_free(struct cm_id *id)
 	cm_joins_end(id);
 	ev_cancel_if(id->chan, of_id, &id->handle);
 	if (id->has_port)
-		cm_port_give(id->c->user, id->dev, id->families, id->local.port);
+		cm_port_give(id->c->user, id->dev, cm_port_space(id, id->families), id->local.port);
 	if (id->listener != NULL && id->state == CM_REQUESTED)
 		id->listener->requests--;
 	owner_del(&id->owner);
@@ -214,6 +214,8 @@ void cm_port_error(struct client *c, uint16_t port)
 		client_error(c, ENOMEM,
 			     "the user of this client has as many ports of a device as a user may: %u (user-share)",
 			     (uint32_t)user_share(USER_TCP_PORTS));
+	else if (errno != EADDRINUSE)
+		client_error(c, errno, "a port cannot be reserved: %s", strerror(errno));
 	else if (port == 0)
 		client_error(c, EADDRINUSE, "no port is free");
 	else
@@ -247,8 +249,8 @@ void cm_bind(struct client *c)
 	}
 	const uint8_t families = families_of(&c->req.cm_bind, dev);
 	if (a.port == 0)
-		a.port = cm_port_any(c->user, dev, families);
-	else if (!cm_port_take(c->user, dev, families, a.port))
+		a.port = cm_port_any(c->user, dev, cm_port_space(id, families));
+	else if (!cm_port_take(c->user, dev, cm_port_space(id, families), a.port))
 		a.port = 0;
 	if (a.port == 0) {
 		cm_port_error(c, c->req.cm_bind.addr.port);
@@ -260,7 +262,8 @@ void cm_bind(struct client *c)
 	id->has_port = true;
 	cm_addr_scope(&a, dev);
 	cm_set_state(id, CM_BOUND);
-	expect(id);
+	if (!id->udp)
+		expect(id);
 	struct ipc_msg m = { .cm_bind_ok = { .addr = a, .dev = dev } };
 	client_answer(c, &m, IPC_MSG_LEN(cm_bind_ok));
 }

@@ -95,7 +95,7 @@ void cm_listen(struct client *c)
 		return;
 	}
 	if (!id->has_port) {
-		id->local.port = cm_port_any(c->user, id->dev, id->families);
+		id->local.port = cm_port_any(c->user, id->dev, cm_port_space(id, id->families));
 		id->has_port = id->local.port != 0;
 		if (!id->has_port) {
 			cm_port_error(c, 0);

@@ -80,8 +80,8 @@ static bool settle(struct cm_id *id, uint32_t dev, uint16_t port)
 		return false; /* choose() names no such device: the port in that family is not the id's */
 	if (id->has_port) {
 		if (id->dev == CM_NO_DEV)
-			cm_port_narrow(id->c->user, dev, id->families, id->local.port);
-	} else if (port != 0 && !cm_port_take(id->c->user, dev, cm_family_of(dev), port)) {
+			cm_port_narrow(id->c->user, dev, cm_port_space(id, id->families), id->local.port);
+	} else if (port != 0 && !cm_port_take(id->c->user, dev, cm_port_space(id, cm_family_of(dev)), port)) {
 		return false;
 	} else {
 		id->has_port = port != 0;

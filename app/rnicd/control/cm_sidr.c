@@ -25,17 +25,6 @@ struct cm_sidr {
 
 static struct rn_list listeners; /* struct cm_id, by `wait` */
 
-/* Of cm_sidr_share(); NULL: no other process shares the ports. */
-static bool (*take_port)(const struct pkt_addr *ip, uint16_t port);
-static void (*give_port)(const struct pkt_addr *ip, uint16_t port);
-
-void cm_sidr_share(bool (*take)(const struct pkt_addr *ip, uint16_t port),
-		   void (*give)(const struct pkt_addr *ip, uint16_t port))
-{
-	take_port = take;
-	give_port = give;
-}
-
 /* ---- messages ---- */
 
 struct out {
@@ -134,7 +123,7 @@ void cm_sidr_connect(struct client *c, struct cm_id *id)
 	if (s == NULL)
 		return;
 	if (id->local.port == 0)
-		id->local.port = cm_port_next(id->dev);
+		id->local.port = cm_port_next(id->dev, cm_port_space(id, cm_family_of(id->dev)));
 	if (id->local.port == 0) {
 		client_error(c, EADDRNOTAVAIL, CM_NO_PORT);
 		return;
@@ -173,61 +162,14 @@ static void on_reply(const struct event_sidr *ev, const struct udpl_sidr *s)
 
 /* ---- the answering side ---- */
 
-/*
- * The addresses at which the id serves its port: its device's, or the unspecified address of each family of the id.
- * Returns their number.
- */
-static uint32_t addresses_of(const struct cm_id *id, struct pkt_addr a[2])
-{
-	uint32_t n = 0;
-
-	if (id->dev != CM_NO_DEV) {
-		a[0] = rnicd.port[id->dev]->cfg->ip;
-		return 1;
-	}
-	if ((id->families & CM_IP4) != 0)
-		a[n++] = pkt_addr_ip4(0);
-	if ((id->families & CM_IP6) != 0)
-		a[n++] = (struct pkt_addr){ .b = { 0 } };
-	return n;
-}
-
-/* Reserves the id's port at its addresses. False: another process has the port at one of them. */
-static bool take_ports(const struct cm_id *id)
-{
-	struct pkt_addr a[2];
-	const uint32_t n = take_port != NULL ? addresses_of(id, a) : 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		if (take_port(&a[i], id->local.port))
-			continue;
-		while (i-- > 0)
-			give_port(&a[i], id->local.port);
-		return false;
-	}
-	return true;
-}
-
 void cm_sidr_listen(struct client *c, struct cm_id *id)
 {
-	if (!take_ports(id)) {
-		client_error(c, EADDRINUSE, "port %u is in use", id->local.port);
-		return;
-	}
 	rn_list_push_front(&listeners, &id->wait);
 	cm_set_state(id, CM_LISTENING);
 	client_ok(c);
 }
 
-void cm_sidr_listen_end(struct cm_id *id)
-{
-	struct pkt_addr a[2];
-	const uint32_t n = give_port != NULL ? addresses_of(id, a) : 0;
-
-	rn_list_remove(&listeners, &id->wait);
-	for (uint32_t i = 0; i < n; i++)
-		give_port(&a[i], id->local.port);
-}
+void cm_sidr_listen_end(struct cm_id *id) { rn_list_remove(&listeners, &id->wait); }
 
 static struct cm_id *listener_of(uint32_t dev, uint16_t port)
 {

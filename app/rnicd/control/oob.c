@@ -101,7 +101,8 @@ static bool open_conn(struct oob *o)
 	};
 	oob_hello_build(op->priv, OOB_REQUEST, &h);
 	struct conn_addr a = { .port = dev, .local = rnicd.port[dev]->cfg->ip, .rport = rnicd.port[dev]->cfg->qp_port };
-	a.lport = rnicd.port[dev]->cfg->qp_peers == RNICD_PEERS_DAEMONS ? cm_port_own(dev) : cm_port_next(dev);
+	a.lport = rnicd.port[dev]->cfg->qp_peers == RNICD_PEERS_DAEMONS ? cm_port_own(dev)
+									: cm_port_next(dev, cm_family_of(dev));
 	a.tos = o->tos;
 	if (o->self)
 		a.rport = a.lport;

@@ -32,7 +32,7 @@ enum user_table {
 	USER_XRCDS,     /* XRC domains, counted once for each open */
 	USER_UDS,       /* datagram queue pairs and datagram sockets of a worker */
 	USER_UDP_PORTS, /* UDP ports of a device that belong to one queue pair each */
-	USER_TCP_PORTS, /* TCP ports of a device that ids and sockets have reserved (cm.h: cm_port_take) */
+	USER_TCP_PORTS, /* ports of a device that ids and TCP sockets have reserved (cm.h: cm_port_take) */
 	USER_MEMORY,    /* bytes that clients share with rnicd: registered memory, queues, the rings of sockets */
 	USER_ADDRESSES, /* bytes of rnicd's address space that regions and imports of clients take */
 	USER_OBJECTS,   /* bytes that rnicd has allocated for objects of clients: user_alloc() */
