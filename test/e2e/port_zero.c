@@ -2,6 +2,7 @@
 /*
  * port_zero ADDRESS [PEER PORT]: binds an id to port 0 of the address and prints the port. After a line on stdin the id
  * listens, or connects to the peer; after another line the program ends.
+ * OWN_PORT=N in the environment: port N in the place of 0
  */
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
@@ -38,7 +39,8 @@ static int dial(struct rdma_cm_id *id, const char *peer, const char *port)
 
 int main(int argc, char **argv)
 {
-	struct sockaddr_in at = addr_of(argv[1], "0");
+	const char *own = getenv("OWN_PORT");
+	struct sockaddr_in at = addr_of(argv[1], own != NULL ? own : "0");
 	struct rdma_cm_id *id;
 
 	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) != 0 ||

@@ -120,6 +120,19 @@ def a_port_below_1024_is_roots():
 
 
 @case
+def a_tcp_port_below_1024_is_roots():
+    need("setpriv")
+    if not open_to_all(RNICRUN):
+        raise Skip("the build folder lies in a folder that only its owner may enter")
+    with Host() as h:
+        for what, peer in (("listen", ()), ("connect", (B, "7000"))):
+            p = h.run(RNICRUN, helper("port_zero"), A, *peer, OWN_PORT="1023")
+            p.p.stdin.close()
+            assert p.wait() == 1 and f"{what}: Permission denied" in p.stderr(), p.tail()
+            assert "the host does not let this user have the port: choose one above 1023" in p.stderr(), p.tail()
+
+
+@case
 def a_process_without_descriptors_is_told():
     with Host() as h:
         p = h.run("sh", "-c", f"ulimit -n 100; exec {RNICRUN} --embedded {helper('ud_long')} {A} ports 20000")

@@ -3,6 +3,7 @@
  * Connections that are opened while a worker has no memory to set up another one. The test plays the workers and the
  * clock.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -255,12 +256,29 @@ static void another_port_is_tried_by_one_that_fills_the_users_share(void **state
 	assert_false(user_has_room(cl[0].user, USER_OPENINGS, 0, 1));
 }
 
+/* An id's own port that is denied is told; of the other ports the next one is tried. */
+static void a_port_that_the_user_may_not_have_is_told(void **state)
+{
+	(void)state;
+	id[0].has_port = true;
+	id[0].local.port = 1023;
+	connects(0);
+	connects(1);
+	answers(CONN_DENIED, QP_OK);
+	assert_int_equal(answer[0], EACCES);
+	assert_int_equal(answer[1], -1);
+	assert_int_equal(n_sent, 1);
+	answers(CONN_OK, QP_OK);
+	assert_int_equal(answer[1], 0);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
 	const struct CMUnitTest tests[] = {
 		T(all_that_wait_for_memory_try_again_when_their_pause_ends),
 		T(another_port_is_tried_by_one_that_fills_the_users_share),
+		T(a_port_that_the_user_may_not_have_is_told),
 	};
 
 	return cmocka_run_group_tests_name("cm_open", tests, NULL, NULL);

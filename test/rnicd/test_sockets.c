@@ -197,6 +197,26 @@ static void listener_that_finds_its_port_in_use_ends_no_other_listener(void **st
 	close(other);
 }
 
+static void a_port_that_the_kernel_denies_is_no_port_in_use(void **state)
+{
+	const struct conn_addr at = { .local = rnicd.port[0]->cfg->ip, .remote = rnicd.port[1]->cfg->ip, .lport = 1 };
+	const uid_t was = geteuid();
+	struct rc_params p = { .owner = 1 };
+	enum qp_verdict qv;
+	struct rc *c;
+
+	(void)state;
+	assert_int_equal(seteuid(was == 0 ? 65534 : was), 0);
+	const enum conn_verdict listen = listener(CMD_LISTEN, 0, 0, 1), open = ks_conn_open(&at, &p, &c, &qv);
+	assert_int_equal(seteuid(was), 0);
+	if (listen == CONN_OK) { /* the system allows all ports to all */
+		assert_int_equal(listener(CMD_UNLISTEN, 0, 0, 1), CONN_OK);
+		skip();
+	}
+	assert_int_equal(listen, CONN_DENIED);
+	assert_int_equal(open, CONN_DENIED);
+}
+
 static void an_address_that_has_gone_stops_no_listener_at_the_others(void **state)
 {
 	struct rnicd_port_cfg *gone = &rnicd.cfg.port[1];
@@ -550,6 +570,7 @@ int main(void)
 		cmocka_unit_test(guest_that_makes_room_may_have_input),
 		cmocka_unit_test(listener_ends_on_its_own_devices_only),
 		cmocka_unit_test(listener_that_finds_its_port_in_use_ends_no_other_listener),
+		cmocka_unit_test(a_port_that_the_kernel_denies_is_no_port_in_use),
 		cmocka_unit_test(an_address_that_has_gone_stops_no_listener_at_the_others),
 		cmocka_unit_test(a_connection_for_which_there_is_no_descriptor_is_closed),
 		cmocka_unit_test(a_listener_takes_over_the_socket_that_holds_its_port),

@@ -102,6 +102,7 @@ enum cmd_type {
 enum conn_verdict {
 	CONN_OK,
 	CONN_IN_USE,   /* the same addresses and ports have a connection, perhaps in TIME_WAIT */
+	CONN_DENIED,   /* the client's user may not have the local port */
 	CONN_NO_ROUTE, /* the remote address is not on the port's network and there is no gateway */
 	CONN_FULL,     /* cfg.flows connections exist */
 	CONN_QP        /* the message engine refused: see qv */
@@ -189,8 +190,7 @@ struct cmd_listen {
 	uint8_t rev;      /* MPA revision; 0: as configured */
 	uint8_t tos;      /* TOS of the packets of the listener's connections */
 	uint64_t owner;   /* number of the listener, which the first effect of each of its connections carries */
-	enum conn_verdict
-		verdict[RNICD_MAX_WORKERS]; /* result: OK, IN_USE, FULL. If not OK, no device listens on the worker */
+	enum conn_verdict verdict[RNICD_MAX_WORKERS]; /* result. If not OK, no device listens on the worker */
 };
 
 struct cmd_conn_open {

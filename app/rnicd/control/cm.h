@@ -256,6 +256,8 @@ void cm_port_share_udp(bool (*take)(const struct pkt_addr *ip, uint16_t port),
  * different peers may share a port. */
 uint16_t cm_port_next(uint32_t dev, uint32_t families);
 #define CM_NO_PORT "no local port is free: programs of this host have all of them"
+/* For CONN_DENIED. A host's kernel has the rule of CM_PORT_FREE, perhaps with another limit. */
+#define CM_DENIED "the host does not let this user have the port: choose one above 1023, or run the program as root"
 
 static inline bool cm_addr_is_any(const struct ipc_addr *a)
 {

@@ -267,6 +267,7 @@ static void cm_conn_opened(struct cmd *cmd)
 		op_end(o, 0, "");
 		return;
 	case CONN_IN_USE:
+	case CONN_DENIED:
 		if (!o->id->has_port && ++o->tries < PORT_TRIES && o->c->state != CLIENT_DYING) {
 			open_retry(o);
 			return;
@@ -283,6 +284,7 @@ static void cm_conn_opened(struct cmd *cmd)
 	cm_set_state(o->id, CM_ROUTE_KNOWN);
 	switch (cv) {
 	case CONN_IN_USE: op_end(o, EADDRINUSE, "there is such a connection already: same addresses and ports"); break;
+	case CONN_DENIED: op_end(o, EACCES, CM_DENIED); break;
 	case CONN_NO_ROUTE:
 		op_end(o, ENETUNREACH, "the destination is not on the device's network and there is no gateway");
 		break;

@@ -21,29 +21,38 @@ static uint32_t devs(const struct op *o)
 	return o->cmd.listen.last - o->cmd.listen.first - (uint32_t)__builtin_popcount(o->cmd.listen.without);
 }
 
+/* Tells the client why a worker could not listen. */
+static void tell_why(struct client *c, enum conn_verdict v, uint16_t port)
+{
+	switch (v) {
+	case CONN_IN_USE: client_error(c, EADDRINUSE, "port %u is in use", port); return;
+	case CONN_DENIED: client_error(c, EACCES, "port %u: " CM_DENIED, port); return;
+	case CONN_NO_ROUTE:
+		client_error(c, EADDRNOTAVAIL, "port %u: this host no longer has the device's address", port);
+		return;
+	case CONN_OK:
+	case CONN_QP:
+	case CONN_FULL: break;
+	}
+	client_error(c, ENOMEM, "port %u: the workers' tables of listeners are full", port);
+}
+
 /* A worker could not listen, and CMD_UNLISTEN has ended the listener on all others. */
 static void undone(struct cmd *cmd)
 {
 	struct op *o = rn_container_of(cmd, struct op, cmd);
 	struct client *c = o->id->c;
-	bool in_use = false, gone = false;
+	enum conn_verdict v = CONN_OK;
 
-	for (uint32_t i = 0; i < rnicd.n_workers; i++) {
-		in_use |= cmd->listen.verdict[i] == CONN_IN_USE;
-		gone |= cmd->listen.verdict[i] == CONN_NO_ROUTE;
-	}
+	/* a worker's full table is told only if no worker has another cause */
+	for (uint32_t i = 0; i < rnicd.n_workers; i++)
+		if (v == CONN_OK || v == CONN_FULL)
+			v = cmd->listen.verdict[i];
 	owner_del(&o->id->owner);
 	user_give(c->user, USER_LISTENERS, 0, devs(o));
 	cm_requests_end(o->id); /* workers that could listen may have got requests already */
 	if (client_back(c))
-		client_error(c,
-			     in_use ? EADDRINUSE
-			     : gone ? EADDRNOTAVAIL
-				    : ENOMEM,
-			     in_use ? "port %u is in use"
-			     : gone ? "port %u: this host no longer has the device's address"
-				    : "port %u: the workers' tables of listeners are full",
-			     cmd->listen.lport);
+		tell_why(c, v, cmd->listen.lport);
 	free(o);
 }
 

@@ -251,6 +251,7 @@ static int errno_of(enum conn_verdict v)
 	switch (v) {
 	case CONN_OK: return 0;
 	case CONN_IN_USE: return EADDRINUSE;
+	case CONN_DENIED: return EACCES;
 	case CONN_NO_ROUTE: return ENETUNREACH;
 	case CONN_FULL:
 	case CONN_QP: return ENOBUFS;

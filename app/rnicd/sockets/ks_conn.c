@@ -80,6 +80,12 @@ void ks_conn_tos(const struct ks_conn *c, uint8_t tos)
 		ks.net->tos(&c->src, tos);
 }
 
+/* Why the local end could not be had, by errno. */
+static enum conn_verdict not_bound(void)
+{
+	return errno == EADDRINUSE ? CONN_IN_USE : errno == EACCES ? CONN_DENIED : CONN_FULL;
+}
+
 /* The connection's first turn begins to connect: ks_connect(). */
 enum conn_verdict ks_conn_open(const struct conn_addr *a, struct rc_params *p, struct rc **out, enum qp_verdict *qp)
 {
@@ -89,7 +95,7 @@ enum conn_verdict ks_conn_open(const struct conn_addr *a, struct rc_params *p, s
 	if (pkt_addr_is_ip4(&a->remote) != pkt_addr_is_ip4(&a->local))
 		return CONN_NO_ROUTE;
 	if (!ks_held(&src, a->port, a->lport) && !ks.net->open(&src, a))
-		return errno == EADDRINUSE || errno == EACCES ? CONN_IN_USE : CONN_FULL;
+		return not_bound();
 	c = ks_conn_new(a, src);
 	if (c == NULL) {
 		ks.net->close(&src);
@@ -218,9 +224,7 @@ enum conn_verdict ks_listen(const struct ks_listener *from)
 					  .tos = l->tos };
 	(void)ks_held(&l->src, l->port, l->lport);
 	if (!ks.net->listen(&l->src, &at, &how)) {
-		enum conn_verdict v = errno == EADDRINUSE || errno == EACCES ? CONN_IN_USE
-				      : ks_addr_has_gone()                   ? CONN_NO_ROUTE
-									     : CONN_FULL;
+		enum conn_verdict v = ks_addr_has_gone() ? CONN_NO_ROUTE : not_bound();
 		free(l);
 		return v;
 	}
