@@ -192,10 +192,10 @@ def the_wire_is_iwarp_with_good_crcs_and_the_documents_vectors():
 
 # ---- a peer in Python ----
 
-def dial(ns, port, sport):
+def dial(ns, port, sport, seq=1000):
     """The peer's end of a connection of this wire to a program's port: connected, with the hello exchanged and a first
     CREDIT sent."""
-    t = Tcp(ns, sport).connect(port, option(ASKS))
+    t = Tcp(ns, sport, seq).connect(port, option(ASKS))
     assert t.syn.get(253) == option(TAKES), t.syn
     p = wire.Peer(sock=t)
     p.hello(ird=1, ord_=1, priv=hello(8, 4096))
@@ -227,6 +227,38 @@ def a_peer_of_its_own_connects():
         t.shutdown()
         t.until(lambda: t.fin)
         t.close()
+        s.stop()
+
+
+@case
+def a_syn_that_meets_time_wait_is_answered():
+    """The program has ended its direction first, so that rnicd has the connection in TIME_WAIT, for a second. The peer
+    connects again from the same port, and sends each SYN only once."""
+    with tap() as (ns, d), nothing_left(d):
+        s = ours(d, *python("""
+import socket, sys
+l = socket.socket()
+l.bind((sys.argv[1], 0))
+l.listen(8)
+print("listening", l.getsockname()[1], flush=True)
+while True:
+    s, _ = l.accept()
+    s.shutdown(socket.SHUT_WR)
+    while s.recv(1000):
+        pass
+    s.close()
+""", OURS), netns=ns)
+        port, seq = port_of(s), 1000
+        for _ in range(5):
+            t, _, b = dial(ns, port, 40601, seq)
+            while not b.ended:
+                b.get()
+            b.put(END)
+            t.until(lambda t=t: t.fin)
+            t.shutdown()
+            t.until(lambda t=t: t.acked == t.seq)
+            t.leave()
+            seq = t.seq + 1000  # above what rnicd has seen: the SYN may begin a connection anew (RFC 6191)
         s.stop()
 
 

@@ -36,10 +36,10 @@ def options_of(frame):
 class Tcp:
     """One connection with rnicd's port."""
 
-    def __init__(self, ns, sport=40001):
+    def __init__(self, ns, sport=40001, seq=1000):
         self.f = In(ns).run(Frames)
         self.sport, self.dport = sport, 0
-        self.seq, self.ack, self.acked, self.wnd = 1000, 0, 1000, 0
+        self.seq, self.ack, self.acked, self.wnd = seq, 0, seq, 0
         self.peer_mac, self.got, self.answer = None, b"", None
         self.fin = self.reset = self.open = self.over = False
         self.news = threading.Condition()
@@ -144,6 +144,10 @@ class Tcp:
     def close(self):
         if self.open and not self.reset:
             self.out(RST | ACK)
+        self.leave()
+
+    def leave(self):
+        """Ends this object, and sends nothing: rnicd may have the connection in TIME_WAIT."""
         self.over = True
         self.reader.join()
         self.f.close()
