@@ -361,6 +361,8 @@ static void kernels_only(struct client *c)
 	case IPC_SOCK_CONNECT:
 	case IPC_SOCK_GRAM:
 	case IPC_SOCK_PEER: client_error(c, EOPNOTSUPP, "without rnicd, only the kernel's sockets are there"); break;
+	case IPC_SOCK_TAKE: sk_take(c); break;
+	case IPC_SOCK_CLOSED: sk_await_closed(c); break;
 	default: sk_request(c); break;
 	}
 }

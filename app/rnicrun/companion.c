@@ -26,8 +26,8 @@
 #define NOTICE_SIZE 64  /* bytes of sd_notify's "READY=1" and the like */
 #define LOOK_MS     50
 #define READY       "READY=1" /* sd_notify(3) */
-#define LINE_SIZE   1100 /* bytes of a line that rnicd logs, and more */
-#define LAST_LINES  64u  /* lines of the log that are printed at most */
+#define LINE_SIZE   1100      /* bytes of a line that rnicd logs, and more */
+#define LAST_LINES  64u       /* lines of the log that are printed at most */
 
 static const char configuration[] = "[rnicd]\n"
 				    "socket = %s/rnicd.sock\n"

@@ -20,7 +20,7 @@
 #include "ipc/ipc_gram.h"
 #include "ipc/ipc_stream.h"
 
-#define IPC_VERSION        9 /* version of this header and of ipc_shm.h (test_ipc.c has the sizes) */
+#define IPC_VERSION        8 /* version of this header and of ipc_shm.h (test_ipc.c has the sizes) */
 #define IPC_TEXT_MAX       192
 #define IPC_DEFAULT_SOCKET "/run/rnicd/rnicd.sock" /* overridden by $RNICD_SOCKET */
 

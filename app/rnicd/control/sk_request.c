@@ -399,8 +399,10 @@ void sk_request(struct client *c)
 	case IPC_SOCK_GRAM:
 	case IPC_SOCK_PEER: sk_gram_request(c); break;
 	case IPC_SOCK_FIND: sk_show(c); break;
-	case IPC_SOCK_TAKE: sk_take(c); break;
-	case IPC_SOCK_CLOSED: sk_await_closed(c); break;
+	case IPC_SOCK_TAKE:
+	case IPC_SOCK_CLOSED:
+		client_error(c, EOPNOTSUPP, "this rnicd has a TCP of its own, and takes no sockets of the kernel's");
+		break;
 	case IPC_SOCK_LIST: sk_tell(c); break;
 	default: break;
 	}

@@ -13,8 +13,6 @@
 #include "control/dev.h"
 #include "control/sk.h"
 
-#define NOT_HERE "this rnicd has a TCP of its own, and takes no sockets of the kernel's"
-
 /* The socket has not become one: answers with an error, and frees it. */
 static void took_nothing(struct sk *s, struct client *c)
 {
@@ -113,10 +111,6 @@ void sk_take(struct client *c)
 	const char *no = NULL;
 	bool listens = false;
 
-	if (!rnicd.own || c->shown_fd < 0) {
-		client_error(c, EOPNOTSUPP, NOT_HERE);
-		return;
-	}
 	struct sk *s = sk_make(c);
 	if (s == NULL)
 		return;
@@ -161,12 +155,8 @@ static void have_closed(struct cmd *cmd)
 /* The worker carries out commands in order: it has closed the listeners when it answers this one. */
 void sk_await_closed(struct client *c)
 {
-	struct await_closed *a = rnicd.own ? calloc(1, sizeof(*a)) : NULL;
+	struct await_closed *a = calloc(1, sizeof(*a));
 
-	if (!rnicd.own) {
-		client_error(c, EOPNOTSUPP, NOT_HERE);
-		return;
-	}
 	if (a == NULL) {
 		client_error(c, ENOMEM, "no memory");
 		return;

@@ -115,10 +115,19 @@ struct ks_conn {
 
 static inline struct ks_conn *ks_conn_of(const struct rc *c) { return rn_container_of(c, struct ks_conn, rc); }
 
+/* What connections tell the stream sockets that have them (ks_sk.c). */
+struct ks_streams {
+	void (*connected)(struct stream *s);
+	void (*not_connected)(struct stream *s, int err); /* the errno of the connect */
+	void (*effect)(struct stream *s, const struct qp_fx *fx);
+	void (*touch)(struct stream *s); /* there is work for the stream */
+};
+
 struct ks {
 	pthread_mutex_t lock;
 	const struct ks_net *net;
-	bool serves;   /* constant after start: the process serves the stream sockets of other processes: ks_sk.h */
+	bool serves; /* constant after start: the process serves the stream sockets of other processes: ks_sk.h */
+	const struct ks_streams *streams; /* if it does */
 	bool assisted; /* constant after start: the design of connections whose queue pair names none is assisted */
 	int ep;        /* epoll set of all sockets; is itself in the bell's epoll set */
 	uint64_t now;

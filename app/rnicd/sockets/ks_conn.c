@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "sockets/ks_sk.h"
+#include "sockets/ks.h"
 
 #define BACKLOG_DEFAULT 128u
 #define HALF_OPEN       4u  /* a listener has at most backlog * HALF_OPEN connections without an MPA Request */
@@ -148,7 +148,7 @@ enum conn_verdict ks_conn_take(struct handed *h, const struct conn_addr *a, stru
 static void not_connected(struct ks_conn *c, int err)
 {
 	if (c->sk != NULL) {
-		ks_sk_not_connected(c->sk, err);
+		ks.streams->not_connected(c->sk, err);
 		return;
 	}
 	if (err != ECONNREFUSED || (c->rc.flags & RC_KEEP_RECV) != 0 || c->refused == REFUSALS) {
@@ -192,7 +192,7 @@ void ks_connected(struct ks_conn *c)
 	}
 	ks_opened(c);
 	if (c->sk != NULL)
-		ks_sk_connected(c->sk);
+		ks.streams->connected(c->sk);
 	rc_opened(&ks.rc, &c->rc, c->pos);
 	rc_ready_put(&ks.rc, &c->rc);
 }

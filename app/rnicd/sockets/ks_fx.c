@@ -4,7 +4,7 @@
 #include <sys/epoll.h>
 
 #include "border/event.h"
-#include "sockets/ks_sk.h"
+#include "sockets/ks.h"
 
 struct ks ks = { .lock = PTHREAD_MUTEX_INITIALIZER, .ep = -1 };
 
@@ -65,7 +65,7 @@ static bool of_stream(const struct qp_fx *fx)
 	if (rn_likely(!ks.serves))
 		return false;
 	if (fx->type <= QP_FX_CLOSED && ks_conn_of(fx->conn)->sk != NULL)
-		ks_sk_effect(ks_conn_of(fx->conn)->sk, fx);
+		ks.streams->effect(ks_conn_of(fx->conn)->sk, fx);
 	return true;
 }
 

@@ -40,31 +40,9 @@ static struct rc_ctx *streams_rc(struct iws_ctx *x)
 	return &ks.rc;
 }
 
-bool ks_sk_start(uint32_t flows)
-{
-	const uint32_t regions = 2 * flows + 2;
-
-	all.n_slots = flows;
-	all.mr_size = regions * sizeof(all.mr[0]);
-	/* untouched pages take no memory */
-	all.mr = mmap(NULL, all.mr_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	all.slots = calloc((flows + 63) / 64, sizeof(all.slots[0]));
-	if (all.mr == MAP_FAILED || all.slots == NULL)
-		return false;
-	qp_dev_init(&dev, all.mr, regions, rnicd.secret[3]);
-	return true;
-}
-
-void ks_sk_stop(void)
-{
-	free(all.slots);
-	if (all.mr != NULL && all.mr != MAP_FAILED)
-		munmap(all.mr, all.mr_size);
-}
-
 /* ---- lists and events ---- */
 
-void ks_sk_touch(struct stream *s)
+static void stream_touch(struct stream *s)
 {
 	if (!rn_link_linked(&s->touched))
 		rn_list_push_back(&all.touched, &s->touched);
@@ -274,7 +252,7 @@ static void stream_open(struct cmd_stream *c)
 	ks_sk_say_state(s);
 }
 
-void ks_sk_connected(struct stream *s)
+static void stream_connected(struct stream *s)
 {
 	if (s->c->rc.passive)
 		return;
@@ -283,10 +261,10 @@ void ks_sk_connected(struct stream *s)
 	s->mem->mss = s->mss;
 	ks_sk_flag(s, IPC_STREAM_CONNECTED | IPC_STREAM_IWARP);
 	ks_sk_tell(s, STREAM_CONNECTED);
-	ks_sk_touch(s);
+	stream_touch(s);
 }
 
-void ks_sk_not_connected(struct stream *s, int err)
+static void stream_not_connected(struct stream *s, int err)
 {
 	s->iws->error = err;
 	ks_failed(s->c, err);
@@ -317,7 +295,7 @@ static void stream_adopt(struct cmd_stream *c)
 	c->mem->state = IPC_STREAM_CONNECTED | IPC_STREAM_IWARP;
 	iws_adopt(&ks_iws, s->iws, s->mem);
 	ks_sk_say_state(s);
-	ks_sk_touch(s);
+	stream_touch(s);
 }
 
 /*
@@ -339,7 +317,7 @@ static void stream_leave(const struct cmd_stream *c)
 	stream_claim(s);
 	s->listener = NULL;
 	s->state = KS_SK_LEFT;
-	ks_sk_touch(s);
+	stream_touch(s);
 }
 
 /* ---- listeners ---- */
@@ -393,7 +371,7 @@ static void listener_end(const struct cmd_stream_listen *c)
 			s->state = KS_SK_LEFT;
 			s->key = 0;
 			iws_abort(&ks_iws, s->iws);
-			ks_sk_touch(s);
+			stream_touch(s);
 		}
 		stream_claim(s);
 		s->listener = NULL;
@@ -481,10 +459,10 @@ void ks_sk_command(struct cmd *c)
 
 /* ---- the steps of a turn ---- */
 
-void ks_sk_effect(struct stream *s, const struct qp_fx *fx)
+static void stream_effect(struct stream *s, const struct qp_fx *fx)
 {
 	iws_note(s->iws, fx);
-	ks_sk_touch(s);
+	stream_touch(s);
 }
 
 /* The peer's MPA Request has come: reports the stream to its listener, if the Request has a valid hello. */
@@ -546,4 +524,33 @@ uint32_t ks_sk_settle(void)
 			stream_look(s);
 	}
 	return n;
+}
+
+/* ---- start ---- */
+
+bool ks_sk_start(uint32_t flows)
+{
+	static const struct ks_streams hooks = { .connected = stream_connected,
+						 .not_connected = stream_not_connected,
+						 .effect = stream_effect,
+						 .touch = stream_touch };
+	const uint32_t regions = 2 * flows + 2;
+
+	ks.streams = &hooks;
+	all.n_slots = flows;
+	all.mr_size = regions * sizeof(all.mr[0]);
+	/* untouched pages take no memory */
+	all.mr = mmap(NULL, all.mr_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	all.slots = calloc((flows + 63) / 64, sizeof(all.slots[0]));
+	if (all.mr == MAP_FAILED || all.slots == NULL)
+		return false;
+	qp_dev_init(&dev, all.mr, regions, rnicd.secret[3]);
+	return true;
+}
+
+void ks_sk_stop(void)
+{
+	free(all.slots);
+	if (all.mr != NULL && all.mr != MAP_FAILED)
+		munmap(all.mr, all.mr_size);
 }

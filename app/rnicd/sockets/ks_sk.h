@@ -63,14 +63,6 @@ void ks_sk_stop(void);
 void ks_sk_command(struct cmd *c);
 /* Accepts connections, of which the listener's socket has some. */
 void ks_sk_accept(struct ks_sk_listener *l);
-/* The stream's connection has connected its socket. */
-void ks_sk_connected(struct stream *s);
-/* The stream's connect has failed with this errno. */
-void ks_sk_not_connected(struct stream *s, int err);
-/* Notes an effect of the stream's connection. */
-void ks_sk_effect(struct stream *s, const struct qp_fx *fx);
-/* ks_sk_settle() shall look at the stream. */
-void ks_sk_touch(struct stream *s);
 /* Looks at all streams that were touched; returns how many. */
 uint32_t ks_sk_settle(void);
 /* Tells the control thread of what has happened, and frees streams that are over. */

@@ -145,7 +145,7 @@ static uint32_t ring_block(struct stream_user *u, uint32_t block)
 			if (u->at[bit] == NULL)
 				continue;
 			ks_sk_answer(u->at[bit]);
-			ks_sk_touch(u->at[bit]);
+			ks.streams->touch(u->at[bit]);
 		}
 	}
 	return n;

@@ -11,7 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/uio.h>
 
-#include "sockets/ks_sk.h"
+#include "sockets/ks.h"
 
 #define MSS_DEFAULT 536u
 #define MSS_MAX     (KS_MTU_MAX - PKT_IP4_LEN - PKT_TCP_LEN)
@@ -160,7 +160,7 @@ static void keep_rest(struct ks_conn *c)
 static void note_work(const struct ks_conn *c)
 {
 	if (rn_unlikely(c->sk != NULL))
-		ks_sk_touch(c->sk);
+		ks.streams->touch(c->sk);
 }
 
 /* Gives received bytes to c->rc from where they lie in the ring. False: there are none, or no room for effects. */
