@@ -173,11 +173,15 @@ static int serve_sockets(const char *path)
 	void *library = dlopen(embedded, RTLD_NOW | RTLD_LOCAL);
 	ipc_own_serve_fn serve = library != NULL ? (ipc_own_serve_fn)(uintptr_t)dlsym(library, IPC_OWN_SERVE)
 						 : (ipc_own_serve_fn)NULL;
+	const int listener = listen_at(path);
 
 	prctl(PR_SET_NAME, "rnic-sockets");
-	if (serve != NULL)
-		return serve(listen_at(path), say_ready);
-	fprintf(stderr, "%s cannot be loaded: %s\n", embedded, dlerror());
+	if (serve == NULL)
+		fprintf(stderr, "%s cannot be loaded: %s\n", embedded, dlerror());
+	else if (listener < 0)
+		fprintf(stderr, "socket %s cannot be made: %s\n", path, strerror(errno));
+	else
+		return serve(listener, say_ready);
 	return CANNOT;
 }
 
@@ -244,7 +248,9 @@ static void tell_log(const struct companion *c)
 		strcpy(last, line);
 	if (f != NULL)
 		fclose(f);
-	fprintf(stderr, "rnicrun: rnicd did not start: %s%s", last, last[strlen(last) - 1] == '\n' ? "" : "\n");
+	fprintf(stderr, "rnicrun: %s did not start: %s%s",
+		embedded != NULL ? "the process that serves sockets" : "rnicd", last,
+		last[strlen(last) - 1] == '\n' ? "" : "\n");
 }
 
 static bool begins(const char *line, const char *with) { return strncmp(line, with, strlen(with)) == 0; }

@@ -205,7 +205,6 @@ def what_cannot_be_listed_is_said_in_one_sentence():
                                 (("--ss", "me"), 1, "there is no process me"),
                                 (("--ss", "--sockets", "true"), 2, "runs no program"),
                                 (("--embedded", "--ss"), 2, "list them with ss -tuanp"),
-                                (("--embedded", "--sockets", "true"), 2, "list them with ss -tuanp"),
                                 (("--socket", d.dir + "/none", "--ss"), 1, "no rnicd answers at"),
                                 (("--socket", d.dir + "/none", "--ss"), 1, "--embedded programs: ss -tuanp"),
                                 (("--socket", "x" * 200, "--ss"), 1, "File name too long")):

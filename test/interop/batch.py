@@ -65,6 +65,15 @@ verify-checksums = yes
 """
 
 
+def found(told):
+    """What tshark has found wrong, with the lines around it; "": nothing."""
+    for bad in ("Malformed", "Bad CRC"):
+        at = told.find(bad)
+        if at >= 0:
+            return f"tshark: {bad}:\n{told[max(0, at - 1500):at + 200]}"
+    return ""
+
+
 class Capture:
     """The frames of the port while the daemon ran, as an independent checker and tshark read them."""
 
@@ -74,18 +83,25 @@ class Capture:
         os.close(fd)
         shutil.copyfile(os.path.join(daemon.dir, "port.pcapng"), self.path)
 
+    def shark_says(self, without):
+        """What tshark says of the connections, but for those from these ports."""
+        known = "".join(f" && tcp.port != {p}" for p in without)
+        return shark(self.path, "-o", "tcp.check_checksum:TRUE", "-o", "tcp.reassemble_out_of_order:TRUE", "-O",
+                     "iwarp_mpa", "-Y", "tcp" + known)
+
     def judge(self, complete=True):
         """Returns the connections; raises if an octet on the wire is wrong."""
         conns = wire_check.check(self.path, complete=complete)
         ports = [c.key.split("->")[0] for c in conns]
         # tshark takes a second connection between the same ports for the continuation of the first one
         twice = {p for p in ports if ports.count(p) > 1}
-        known = "".join(f" && tcp.port != {p}" for p in twice)
-        told = shark(self.path, "-o", "tcp.check_checksum:TRUE", "-o", "tcp.reassemble_out_of_order:TRUE", "-O", "iwarp_mpa",
-                     "-Y", "tcp" + known)
-        for bad in ("Malformed", "Bad CRC"):
-            at = told.find(bad)
-            assert at < 0, f"tshark: {bad}:\n{told[max(0, at - 1500):at + 200]}"
+        told = self.shark_says(twice)
+        if found(told):
+            # Behind a segment that was sent again tshark may take payload for an FPDU. wire_check has read these
+            # connections octet by octet.
+            twice |= {p for c, p in zip(conns, ports) if c.awkward}
+            told = self.shark_says(twice)
+        assert not found(told), found(told)
         good = sum(c.crc_good for c, p in zip(conns, ports) if p not in twice)
         seen = told.count("Good CRC32")  # tshark may miss CRCs when parts of several segments are retransmitted
         assert seen >= 0.9 * good, f"tshark checked {seen} of {good} CRCs:\n{shark(self.path, '-c', '12')}"
