@@ -81,6 +81,58 @@ assert got.decode() == f"{n} {h.hexdigest()}", (n, got)
 print("sum is right", flush=True)
 """
 
+# Receives connections without end; answers each with length, sum and wire.
+SERVE_BY_WIRE = """
+import hashlib, socket, sys
+l = socket.socket()
+l.bind((sys.argv[1], 0))
+l.listen(8)
+print("listening", l.getsockname()[1], flush=True)
+while True:
+    s, _ = l.accept()
+    n, h = 0, hashlib.sha256()
+    try:
+        wire = s.getsockopt(0x524e, 1)
+    except OSError:
+        wire = "kernel"
+    try:
+        while b := s.recv(100000):
+            n += len(b)
+            h.update(b)
+        s.sendall(f"{n} {h.hexdigest()} {wire}".encode())
+        print("end", flush=True)
+    except OSError as e:
+        print(type(e).__name__, flush=True)
+    s.close()
+"""
+
+# Sends random bytes in pieces of random sizes; the answer must be the sum of the bytes. Prints the wire, which argv[5]
+# sets by the socket's option.
+SEND_BY_WIRE = """
+import hashlib, random, socket, sys
+r = random.Random(int(sys.argv[3]))
+c = socket.socket()
+if len(sys.argv) > 5:
+    c.setsockopt(0x524e, 1, int(sys.argv[5]))
+c.connect((sys.argv[1], int(sys.argv[2])))
+n, h = 0, hashlib.sha256()
+while n < int(sys.argv[4]):
+    b = r.randbytes(r.choice((1, 100, 3000, 70000, 300000)))
+    c.sendall(b)
+    n += len(b)
+    h.update(b)
+c.shutdown(socket.SHUT_WR)
+got = b""
+while b := c.recv(1000):
+    got += b
+assert got.decode().split()[:2] == [str(n), h.hexdigest()], got
+try:
+    wire = c.getsockopt(0x524e, 1)
+except OSError:
+    wire = "kernel"
+print("wires", wire, got.decode().split()[2], flush=True)
+"""
+
 # Prints the length, the CRC and the sender of each datagram. A datagram that asks for it is sent back, its last byte
 # first.
 READS = """

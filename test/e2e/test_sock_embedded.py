@@ -17,6 +17,7 @@ import wire
 from host_rig import NOBODY, open_to_all
 from rig import RNICRUN, Process, case, main, need, until
 from sock_raw import FIN, RESET, RX_HEAD, SIZE, STATE, TX_TAIL, Raw, addr
+from sock_rig import SEND_BY_WIRE as SEND, SERVE_BY_WIRE as SERVE
 from sock_rig import lines, port_of, python
 from walk_rig import SEEDS, walk
 from wire_esock import CREDIT, DATA, END, Bytes, Windows, hello, message, window_hello
@@ -25,58 +26,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TABLE = os.path.join(HERE, "sock_table.py")
 AT = "127.0.0.1"
 RING = 262144  # octets of the window
-
-# Receives connections without end; answers each with length, sum and wire.
-SERVE = """
-import hashlib, socket, sys
-l = socket.socket()
-l.bind((sys.argv[1], 0))
-l.listen(8)
-print("listening", l.getsockname()[1], flush=True)
-while True:
-    s, _ = l.accept()
-    n, h = 0, hashlib.sha256()
-    try:
-        wire = s.getsockopt(0x524e, 1)
-    except OSError:
-        wire = "kernel"
-    try:
-        while b := s.recv(100000):
-            n += len(b)
-            h.update(b)
-        s.sendall(f"{n} {h.hexdigest()} {wire}".encode())
-        print("end", flush=True)
-    except OSError as e:
-        print(type(e).__name__, flush=True)
-    s.close()
-"""
-
-# Sends random bytes in pieces of random sizes; the answer must be the sum of the bytes. Prints the wire, which argv[5]
-# sets by the socket's option.
-SEND = """
-import hashlib, random, socket, sys
-r = random.Random(int(sys.argv[3]))
-c = socket.socket()
-if len(sys.argv) > 5:
-    c.setsockopt(0x524e, 1, int(sys.argv[5]))
-c.connect((sys.argv[1], int(sys.argv[2])))
-n, h = 0, hashlib.sha256()
-while n < int(sys.argv[4]):
-    b = r.randbytes(r.choice((1, 100, 3000, 70000, 300000)))
-    c.sendall(b)
-    n += len(b)
-    h.update(b)
-c.shutdown(socket.SHUT_WR)
-got = b""
-while b := c.recv(1000):
-    got += b
-assert got.decode().split()[:2] == [str(n), h.hexdigest()], got
-try:
-    wire = c.getsockopt(0x524e, 1)
-except OSError:
-    wire = "kernel"
-print("wires", wire, got.decode().split()[2], flush=True)
-"""
 
 
 def embedded(*argv, wire_of="iwarp", **env):

@@ -14,6 +14,7 @@ import wire
 import wire_check
 from nets import KERNEL, OURS, tap
 from rig import RNICRUN, Daemon, case, main, pair_conf, until
+from sock_rig import SEND_BY_WIRE as SEND, SERVE_BY_WIRE as SERVE
 from sock_rig import kernels, nothing_left, ours, port_of, python, same_as_the_kernel
 from wire_esock import CREDIT, DATA, END, WRITTEN, Bytes, Windows, hello, message, window_hello
 from wire_stream import ADDR, ASKS, TAKES, Tcp, option, options_of
@@ -23,58 +24,6 @@ RING = 262144  # octets of rnicd's window
 HERE = os.path.dirname(os.path.abspath(__file__))
 TABLE = os.path.join(HERE, "sock_table.py")
 IWARP = ("env", "RNIC_WIRE=iwarp")
-
-# Receives connections without end; answers each with length, sum and wire.
-SERVE = """
-import hashlib, socket, sys
-l = socket.socket()
-l.bind((sys.argv[1], 0))
-l.listen(8)
-print("listening", l.getsockname()[1], flush=True)
-while True:
-    s, _ = l.accept()
-    n, h = 0, hashlib.sha256()
-    try:
-        wire = s.getsockopt(0x524e, 1)
-    except OSError:
-        wire = "kernel"
-    try:
-        while b := s.recv(100000):
-            n += len(b)
-            h.update(b)
-        s.sendall(f"{n} {h.hexdigest()} {wire}".encode())
-        print("end", flush=True)
-    except OSError as e:
-        print(type(e).__name__, flush=True)
-    s.close()
-"""
-
-# Sends random bytes in pieces of random sizes; the answer must be the sum of the bytes. Prints the wire, which argv[5]
-# sets by the socket's option.
-SEND = """
-import hashlib, random, socket, sys
-r = random.Random(int(sys.argv[3]))
-c = socket.socket()
-if len(sys.argv) > 5:
-    c.setsockopt(0x524e, 1, int(sys.argv[5]))
-c.connect((sys.argv[1], int(sys.argv[2])))
-n, h = 0, hashlib.sha256()
-while n < int(sys.argv[4]):
-    b = r.randbytes(r.choice((1, 100, 3000, 70000, 300000)))
-    c.sendall(b)
-    n += len(b)
-    h.update(b)
-c.shutdown(socket.SHUT_WR)
-got = b""
-while b := c.recv(1000):
-    got += b
-assert got.decode().split()[:2] == [str(n), h.hexdigest()], got
-try:
-    wire = c.getsockopt(0x524e, 1)
-except OSError:
-    wire = "kernel"
-print("wires", wire, got.decode().split()[2], flush=True)
-"""
 
 # Sends zeros in one call, and waits for the end of the stream.
 ONE = """
