@@ -6,6 +6,8 @@
 #ifndef STREAM_VIEW_H
 #define STREAM_VIEW_H
 
+#include <stdbool.h>
+
 #include "ipc/ipc_stream.h"
 
 struct stream; /* plane/stream.h: a stream socket's connection; other rooms only store its address and its number */
@@ -23,6 +25,24 @@ struct stream_user {
 static inline void stream_user_uses(struct stream_user *u, uint32_t bit)
 {
 	u->blocks = rn_max_u32(u->blocks, bit / IPC_MAX_QPS + 1);
+}
+
+/* Writes need_wakeup into the doorbells of all users of the worker's list. */
+static inline void stream_users_say_sleeping(struct stream_user *u, uint32_t value)
+{
+	for (; u != NULL; u = u->next)
+		for (uint32_t i = 0; i < u->blocks; i++)
+			__atomic_store_n(&u->bell->block[i].need_wakeup, value, __ATOMIC_RELAXED);
+}
+
+/* Whether a program of a user of the list has rung. */
+static inline bool stream_users_rung(const struct stream_user *u)
+{
+	for (; u != NULL; u = u->next)
+		for (uint32_t i = 0; i < u->blocks; i++)
+			if (__atomic_load_n(&u->bell->block[i].summary, __ATOMIC_RELAXED) != 0)
+				return true;
+	return false;
 }
 
 /* The port of a listener at all ports. STREAM_IP4, STREAM_IP6: the families of the addresses at which it listens. */

@@ -22,18 +22,10 @@
 #define ALONE_NS     RN_NS_PER_US        /* a yield that takes less found no other thread that wants the CPU */
 #define ALONE_TURNS  8u                  /* idle turns after such a yield before the next one */
 
-/* Writes need_wakeup into the doorbells of all users of sockets. */
-static void stream_say_sleeping(const struct rnicd_worker *w, uint32_t value)
-{
-	for (struct stream_user *u = w->streams.users; u != NULL; u = u->next)
-		for (uint32_t i = 0; i < u->blocks; i++)
-			__atomic_store_n(&u->bell->block[i].need_wakeup, value, __ATOMIC_RELAXED);
-}
-
 static void say_sleeping(struct rnicd_worker *w, uint32_t value)
 {
 	bell_set_sleeping(w->index, value);
-	stream_say_sleeping(w, value);
+	stream_users_say_sleeping(w->streams.users, value);
 	for (struct worker_client *c = w->clients; c != NULL; c = c->next)
 		__atomic_store_n(&c->doorbell->need_wakeup, value, __ATOMIC_RELAXED);
 }
@@ -41,11 +33,8 @@ static void say_sleeping(struct rnicd_worker *w, uint32_t value)
 /* Whether the sockets have rung, or streams have work for another turn. */
 static bool stream_waits(const struct rnicd_worker *w)
 {
-	for (const struct stream_user *u = w->streams.users; u != NULL; u = u->next)
-		for (uint32_t i = 0; i < u->blocks; i++)
-			if (__atomic_load_n(&u->bell->block[i].summary, __ATOMIC_RELAXED) != 0)
-				return true;
-	return !rn_list_empty(&w->streams.ready) || !rn_list_empty(&w->streams.telling);
+	return stream_users_rung(w->streams.users) || !rn_list_empty(&w->streams.ready) ||
+	       !rn_list_empty(&w->streams.telling);
 }
 
 static bool anything_waits(const struct rnicd_worker *w)

@@ -162,18 +162,6 @@ uint32_t ks_sk_doorbells(void)
 	return n;
 }
 
-void ks_sk_say_sleeping(uint32_t value)
-{
-	for (struct stream_user *u = users; u != NULL; u = u->next)
-		for (uint32_t i = 0; i < u->blocks; i++)
-			__atomic_store_n(&u->bell->block[i].need_wakeup, value, __ATOMIC_RELAXED);
-}
+void ks_sk_say_sleeping(uint32_t value) { stream_users_say_sleeping(users, value); }
 
-bool ks_sk_rung(void)
-{
-	for (const struct stream_user *u = users; u != NULL; u = u->next)
-		for (uint32_t i = 0; i < u->blocks; i++)
-			if (__atomic_load_n(&u->bell->block[i].summary, __ATOMIC_RELAXED) != 0)
-				return true;
-	return false;
-}
+bool ks_sk_rung(void) { return stream_users_rung(users); }
