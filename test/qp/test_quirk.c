@@ -60,6 +60,35 @@ static void peer_that_speaks_is_not_nudged(void **state)
 	rig_free(r);
 }
 
+/*
+ * A nudge and the peer's first message cross. A nudge is no request of the program, so a queue pair that goes to ERR
+ * while the nudge is in flight still says so.
+ */
+static void a_nudge_in_flight_lets_a_terminate_follow(void **state)
+{
+	struct rig *r = up(true);
+	struct rig_node *a = &r->n[0], *b = &r->n[1];
+	struct qp_sge s = rig_sge(b, 0, 32), d = rig_sge(a, 64, 32);
+	struct rig_wr w = { .wr_id = 1, .op = QP_WR_SEND, .sge = &s, .num_sge = 1 };
+
+	(void)state;
+	while (a->ctx.rc.qp.stats.nudges == 0)
+		assert_true(rig_step(r));
+	assert_true(rig_post_recv(a, 0, 7, &d, 1));
+	assert_true(rig_post(b, 0, &w));
+	rig_turn(r, 1);
+	b->paused = true; /* acknowledges nothing more */
+	assert_int_equal(rig_wait(r, &a->rcq_client).status, QP_WC_SUCCESS);
+	assert_false(rc_quiet(&a->conn[0].rc));
+	assert_int_equal(rc_modify(&a->ctx.rc, &a->q[0].qp, QP_S_ERR), QP_OK);
+	b->paused = false;
+	rig_settle(r);
+	assert_int_equal(b->ctx.rc.qp.stats.terms_rcvd, 1);
+	assert_int_equal(b->ctx.rc.qp.stats.resets, 0);
+	assert_int_equal(b->q[0].qp.state, QP_S_ERR);
+	rig_free(r);
+}
+
 static void nothing_said_nothing_nudged(void **state)
 {
 	struct rig *r = up(false);
@@ -246,6 +275,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(silent_peer_is_nudged_a_few_times),
 		cmocka_unit_test(peer_that_speaks_is_not_nudged),
+		cmocka_unit_test(a_nudge_in_flight_lets_a_terminate_follow),
 		cmocka_unit_test(nothing_said_nothing_nudged),
 		cmocka_unit_test(a_nudge_goes_where_the_last_write_went),
 		cmocka_unit_test(a_nudge_is_what_the_responder_wanted_as_rtr),
