@@ -188,6 +188,14 @@ class Guest:
     def sh(self, command, timeout=PATIENCE):
         return GuestProcess(command).ok(timeout)
 
+    def listening(self, server):
+        """Waits until a command that run() has begun listens by the RDMA connection manager."""
+        end, name = time.monotonic() + PATIENCE, f" comm {server.command.split()[0][:15]} "
+        while not any(" state LISTEN " in s and name in s for s in self.sh("rdma resource show cm_id").splitlines()):
+            assert server.code is None, f"the server ended with {server.code}:\n{server.tail()}"
+            assert time.monotonic() < end, f"the server does not listen:\n{server.tail()}"
+            time.sleep(0.1)
+
     def siw(self, **knobs):
         """Sets siw's knobs; knobs that are not named get the values of stock siw."""
         stock = {"mpa_version": 2, "peer_to_peer": 0, "mpa_crc_required": 0, "mpa_crc_strict": 0, "rtr_type": 192}

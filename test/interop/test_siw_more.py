@@ -135,6 +135,8 @@ def programs(title, server, client, *, out, siw=None, own=(), excused=None):
             # a closed port stays silent: perftest connects twice, and its client gives up when the port refuses
             g.refuse(False)
             s = g.run(" ".join(s_cmd)) if out else d.run(mine.get("s", s_cmd[0]), *s_cmd[1:], **pre)
+            if out:  # rdma_connect waits for 10 s, which a server in a guest without CPU time may need to begin
+                g.listening(s)
             c = d.run(mine.get("c", c_cmd[0]), *c_cmd[1:], **pre) if out else g.run(" ".join(c_cmd))
             rc = c.wait()
             if rc != 0:
