@@ -86,8 +86,8 @@ def tap(extra="", rnicd=""):
             yield ns, d
 
 
-def ping(ns, *args):
-    return sh("ip", "netns", "exec", ns, "ping", "-i", "0.05", "-W", "2", *args, OURS, check=False)
+def ping(ns, *args, patience=PATIENCE):
+    return sh("ip", "netns", "exec", ns, "ping", "-i", "0.05", "-W", str(patience), *args, OURS, check=False)
 
 
 @contextlib.contextmanager

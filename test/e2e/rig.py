@@ -176,7 +176,7 @@ class Process:
             lines.append(f"  thread {name}: {state}, {user} user, {system} system, {wchan}")
         return "\n".join(lines)
 
-    def stop(self, sig=signal.SIGTERM, timeout=20):
+    def stop(self, sig=signal.SIGTERM, timeout=PATIENCE):
         if self.p.poll() is None:
             self.p.send_signal(sig)
         try:

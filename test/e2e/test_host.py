@@ -162,7 +162,7 @@ def the_interface_goes_and_comes_back():
         wait_said(d, "port a: link down: the interface v1 is down or has no carrier")
         sh("ip", "-n", ns, "link", "set", "v0", "up")
         wait_said(d, "port a: link up")
-        wait_for(lambda: ping(ns, "-c", "1").returncode == 0, d.tail())
+        wait_for(lambda: ping(ns, "-c", "1", patience=2).returncode == 0, d.tail())
         sh("ip", "-n", ns, "link", "del", "v1")
         wait_said(d, "port a: link down: the interface v1 is gone")
         sh("ip", "-n", ns, "link", "add", "v0", "type", "veth", "peer", "name", "v1")
@@ -170,7 +170,7 @@ def the_interface_goes_and_comes_back():
             sh("ip", "-n", ns, "link", "set", dev, "up")
         sh("ip", "-n", ns, "addr", "add", f"{KERNEL}/24", "dev", "v0")
         wait_said(d, "port a: link up", 2)
-        wait_for(lambda: ping(ns, "-c", "1").returncode == 0, d.tail())
+        wait_for(lambda: ping(ns, "-c", "1", patience=2).returncode == 0, d.tail())
 
 
 @case

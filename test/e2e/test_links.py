@@ -11,7 +11,7 @@ import tempfile
 import time
 
 from nets import KERNEL, OURS, conf, netns, ping, said, sh, veth, wait_for, wait_said
-from rig import RNICRUN, TESTPMD, Daemon, case, helper, main
+from rig import PATIENCE, RNICRUN, TESTPMD, Daemon, case, helper, main
 
 
 def link(d, port="a"):
@@ -51,8 +51,8 @@ def kernel_tap():
         yield ns, d
 
 
-def answers(ns):
-    return ping(ns, "-c", "1").returncode == 0
+def answers(ns, patience=PATIENCE):
+    return ping(ns, "-c", "1", patience=patience).returncode == 0
 
 
 @case
@@ -95,13 +95,13 @@ def a_tap_that_is_deleted_neither_spins_nor_stays_away():
         wait_link(d, "down")
         sh("ip", "-n", ns, "link", "set", "rt0", "up")
         wait_link(d, "up")
-        wait_for(lambda: answers(ns), f"an answer\n{d.tail()}")
+        wait_for(lambda: answers(ns, 2), f"an answer\n{d.tail()}")
         for n in (1, 2):
             sh("ip", "-n", ns, "link", "del", "rt0")
             wait_said(d, "port a: link down: the interface rt0 is gone", n)
             wait_link(d, "up")
             sh("ip", "-n", ns, "addr", "add", f"{KERNEL}/24", "dev", "rt0")
-            wait_for(lambda: answers(ns), f"an answer\n{d.tail()}")
+            wait_for(lambda: answers(ns, 2), f"an answer\n{d.tail()}")
         costs_little(d)
         assert said(d, "link down") == 3 and said(d, "link up") == 3, d.tail()
 
@@ -125,7 +125,7 @@ def an_interface_that_is_deleted_and_made_again_does_not_end_its_port():
                 assert link(d) == "down"
                 make()
                 wait_link(d, "up")
-                wait_for(lambda: answers(ns), f"an answer\n{d.tail()}")
+                wait_for(lambda: answers(ns, 2), f"an answer\n{d.tail()}")
             assert said(d, "link down") == 2 and said(d, "waiting for") <= 2, d.tail()
 
 

@@ -97,8 +97,8 @@ def nonsense_is_answered_and_harms_nothing():
                              ("s", "could be several commands"), ("stop", "nothing is running")):
             p.say(line)
             p.expect(answer)
-        for line in ("set host 10.77.0.99", "set timeout 1", "set iters 10", "start", "wait", "set host " + ADDR, "start", "wait",
-                     "quit"):
+        for line in ("set host 10.77.0.99", "set timeout 1", "set iters 10", "start", "wait", "set timeout 60",
+                     "set host " + ADDR, "start", "wait", "quit"):
             p.say(line)
         p.p.wait()
         assert "verified" in p.p.stdout() and "10.77.0.99" in p.p.stdout() + p.p.stderr(), p.p.tail()

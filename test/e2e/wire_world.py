@@ -6,10 +6,9 @@ functions that expect a Terminate.
 import os
 import struct
 import sys
-import time
 
 import wire
-from rig import Daemon, Skip, case, main
+from rig import Daemon, Skip, case, main, until
 from wire import C, S, Closed, Peer, Target, send, tap_up
 
 PORT = 7000
@@ -121,12 +120,8 @@ def nothing_is_left():
     t = target()
     t.say("quit")
     t.wait()
-    end = time.monotonic() + 30
-    what = ("/rnic/clients", "/rnic/qps", "/rnic/conns")
-    while time.monotonic() < end and any(d.telemetry(w) for w in what):
-        time.sleep(0.1)
-    for w in what:
-        assert not d.telemetry(w), d.telemetry(w)
+    for what in ("/rnic/clients", "/rnic/qps", "/rnic/conns"):
+        until(lambda what=what: not d.telemetry(what), lambda what=what: f"{what}: {d.telemetry(what)}")
     d.end()
 
 

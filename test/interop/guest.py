@@ -78,7 +78,7 @@ class GuestProcess:
 
     def __init__(self, command):
         self.command, self.out, self.code = command, [], None
-        self.s = socket.create_connection((GUEST, AGENT_PORT), timeout=10)
+        self.s = socket.create_connection((GUEST, AGENT_PORT), timeout=PATIENCE)
         self.s.settimeout(None)
         self.s.sendall(command.encode() + b"\n")
         self._thread = threading.Thread(target=self._drain, daemon=True)
@@ -177,7 +177,7 @@ class Guest:
             "-netdev", f"tap,id=n0,ifname={TAP},script=no,downscript=no",
             "-device", f"virtio-net-pci,netdev=n0,mac={MAC},romfile={offloads}"], name="qemu")
         try:
-            self.qemu.wait_line("agent ready", 120)
+            self.qemu.wait_line("agent ready", 2 * PATIENCE)
         except BaseException:
             self.close()
             raise

@@ -9,7 +9,7 @@ from batch import PEER, PORT, Batch, autopsy, cleanup, conf, end, guest, select,
 from guest import GUEST, RNIC
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench"))
 import siw  # pylint: disable=wrong-import-position
-from rig import BUILD, PATIENCE, TESTPMD, Daemon, Foreign, case, example, main, nothing_is_left
+from rig import BUILD, PATIENCE, TESTPMD, Daemon, Foreign, case, example, main, nothing_is_left, until
 
 LIBRNIC = os.path.join(BUILD, "lib", "rnic", "librnic.so")
 
@@ -85,8 +85,7 @@ def many(out, count=1000):
         assert n["opened"] == n["closed"] and n["opened"] >= count, f"opened {n['opened']}, closed {n['closed']}"
         bad = {k: v for k, v in n.items() if v and k.startswith(("no_", "bad_", "crc_", "ddp_", "rdmap_", "neg_"))}
         assert not bad, f"counters: {bad}"
-    after = g.sh("rdma resource show")
-    assert after == before, f"siw had {before}, has {after}"
+    until(lambda: g.sh("rdma resource show") == before, lambda: f"siw had {before}, has {g.sh('rdma resource show')}")
 
 
 @case
@@ -137,6 +136,8 @@ def programs(title, server, client, *, out, siw=None, own=(), excused=None):
             s = g.run(" ".join(s_cmd)) if out else d.run(mine.get("s", s_cmd[0]), *s_cmd[1:], **pre)
             if out:  # rdma_connect waits for 10 s, which a server in a guest without CPU time may need to begin
                 g.listening(s)
+            else:
+                until(lambda: any(not line.endswith(" 4791") for line in d.telemetry("/rnic/listeners")), s.tail)
             c = d.run(mine.get("c", c_cmd[0]), *c_cmd[1:], **pre) if out else g.run(" ".join(c_cmd))
             rc = c.wait()
             if rc != 0:
