@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ports that sockets of programs share (sk.c, sk_gram.c); the test plays the workers and the rest of the loop. */
+/* Ports and the end of sockets (sk.c, sk_gram.c); the test plays the workers and the rest of the loop. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,20 +51,19 @@ bool client_back(struct client *c)
 	(void)c;
 	return true;
 }
+static uint64_t flows; /* in use */
 bool user_take(struct user *u, enum user_table t, uint32_t index, uint64_t n)
 {
 	(void)u;
-	(void)t;
 	(void)index;
-	(void)n;
+	flows += t == USER_FLOWS ? n : 0;
 	return true;
 }
 void user_give(struct user *u, enum user_table t, uint32_t index, uint64_t n)
 {
 	(void)u;
-	(void)t;
 	(void)index;
-	(void)n;
+	flows -= t == USER_FLOWS ? n : 0;
 }
 uint32_t user_bells_max(void) { return USERS; }
 struct user *user_hold(struct user *u) { return u; }
@@ -83,12 +82,17 @@ bool loop_add(struct loop_fd *f, int fd, uint32_t events)
 	return true;
 }
 void loop_del(struct loop_fd *f) { f->fd = -1; }
+static struct loop_timer *armed;
 void loop_timer_arm(struct loop_timer *t, uint64_t when)
 {
-	(void)t;
 	(void)when;
+	armed = t;
 }
-void loop_timer_disarm(struct loop_timer *t) { (void)t; }
+void loop_timer_disarm(struct loop_timer *t)
+{
+	if (armed == t)
+		armed = NULL;
+}
 struct fds_job *fds_closing(void) { return malloc(1); }
 void fds_close(struct fds_job *closing, uid_t uid, int sock)
 {
@@ -110,9 +114,12 @@ void cmd_send_all(struct cmd *c)
 	if (c->done != NULL)
 		c->done(c);
 }
+static uint32_t closes, aborts; /* commands CMD_STREAM_CLOSE, and those of them with abort */
 void cmd_send(struct cmd *c, uint32_t worker)
 {
 	(void)worker;
+	closes += c->type == CMD_STREAM_CLOSE;
+	aborts += c->type == CMD_STREAM_CLOSE && c->stream.abort;
 	c->done(c);
 }
 
@@ -256,6 +263,31 @@ static void port_is_free_when_the_last_of_its_sockets_is_closed(void **state)
 	assert_int_equal(stream(&other, 0, false), SK_PORT_OK);
 }
 
+/* The worker knows whether the stream makes progress, so the control thread ends none, and the user's share has it. */
+static void a_closed_stream_lasts_until_its_worker_ends_it(void **state)
+{
+	static int connection; /* its address is the worker's stream */
+	const char *why;
+
+	(void)state;
+	assert_int_equal(stream(&client, 0, false), SK_PORT_OK);
+	struct sk *s = made[0];
+	sk_set_state(s, SK_STREAM);
+	assert_true(sk_arm(s, &why));
+	s->stream = (struct stream *)(void *)&connection;
+	closes = aborts = 0;
+	close_unseen(0);
+	s->src.ready(&s->src, EPOLLHUP);
+	if (armed != NULL)
+		armed->due(armed);
+	assert_int_equal(closes, 1);
+	assert_int_equal(aborts, 0);
+	assert_int_equal(flows, 1);
+	s->stream = NULL;
+	sk_settle(s);
+	assert_int_equal(flows, 0);
+}
+
 static void further_users_do_not_use_up_descriptors(void **state)
 {
 	struct client c[USERS + 1] = { client, other, { .uid = 1002 }, { .uid = 1003 } };
@@ -282,6 +314,7 @@ int main(void)
 		T(a_worker_never_looks_at_more_than_so_many_sockets_of_a_port),
 		T(bind_never_looks_at_more_than_so_many_sockets_of_a_port),
 		T(port_is_free_when_the_last_of_its_sockets_is_closed),
+		T(a_closed_stream_lasts_until_its_worker_ends_it),
 		T(further_users_do_not_use_up_descriptors),
 	};
 

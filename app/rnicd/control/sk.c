@@ -18,7 +18,6 @@
 #include "control/table.h"
 
 #define TELL_NS (10 * RN_NS_PER_S) /* at most one line of the log in this time */
-#define LEFT_NS (60 * RN_NS_PER_S) /* time after which a closed socket gives up unsent data, as in Linux */
 
 static struct rn_list users;
 static uint32_t n_users;
@@ -458,7 +457,6 @@ static void sk_release(struct sk *s)
 	}
 	owner_del(&s->owner);
 	table_del(&all, s->number);
-	loop_timer_disarm(&s->timer);
 	sk_disarm(s);
 	drop_memory_fd(s);
 	unname_file(s);
@@ -504,17 +502,6 @@ static void sk_left(struct cmd *cmd)
 	sk_settle(s);
 }
 
-/* The closed socket has had LEFT_NS to send its data: resets the connection. */
-static void give_up(struct loop_timer *t)
-{
-	struct sk *s = rn_container_of(t, struct sk, timer);
-
-	if (s->busy || s->stream == NULL)
-		return;
-	s->cmd.stream.abort = s->last = true;
-	sk_send(s, CMD_STREAM_CLOSE, sk_left);
-}
-
 void sk_settle(struct sk *s)
 {
 	if (!s->gone || s->busy)
@@ -529,15 +516,10 @@ void sk_settle(struct sk *s)
 		sk_release(s);
 		return;
 	}
-	if (s->last)
-		return; /* wait for STREAM_CLOSED */
-	if (s->timer.due == NULL) {
-		s->cmd.stream = (struct cmd_stream){ .stream = s->stream,
-						     .key = s->owner.key,
-						     .abort = s->state == SK_PENDING };
-		s->last = s->state == SK_PENDING;
-		s->timer.due = give_up;
-		loop_timer_arm(&s->timer, rnicd_now() + LEFT_NS);
-		sk_send(s, CMD_STREAM_CLOSE, sk_left);
-	}
+	if (s->left)
+		return; /* wait for STREAM_CLOSED: the worker ends a stream that makes no progress any more */
+	s->left = true;
+	s->cmd.stream =
+		(struct cmd_stream){ .stream = s->stream, .key = s->owner.key, .abort = s->state == SK_PENDING };
+	sk_send(s, CMD_STREAM_CLOSE, sk_left);
 }

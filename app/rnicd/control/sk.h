@@ -61,11 +61,10 @@ struct sk {
 	bool counted; /* rnicd's end of the socket pair is counted in the user's share of descriptors */
 	bool gone;    /* no process has the descriptor open */
 	bool busy;    /* cmd is under way */
-	bool last;    /* CMD_STREAM_CLOSE was sent with abort: no further command follows */
+	bool left;    /* CMD_STREAM_CLOSE was sent: no further command follows */
 	struct cmd cmd;
 	struct client *c; /* the client that is answered when cmd is; NULL: none */
 	int fd;           /* the program's end of the socket pair, until it is passed to the program; then -1 */
-	struct loop_timer timer;
 	/* listener */
 	struct rn_list pending; /* struct sk, by link; oldest first */
 	uint32_t n_pending, backlog;

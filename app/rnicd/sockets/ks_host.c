@@ -228,10 +228,10 @@ static ssize_t host_send(const struct ks_src *s, const struct iovec *iov, uint32
 	return done;
 }
 
-static bool host_arrived(const struct ks_src *s)
+static uint32_t host_unacked(const struct ks_src *s)
 {
 	/* relaxed: no other data is read depending on the index */
-	return __atomic_load_n(&s->sock->mem->tx_head, __ATOMIC_RELAXED) == s->sock->mem->tx_tail;
+	return s->sock->mem->tx_tail - __atomic_load_n(&s->sock->mem->tx_head, __ATOMIC_RELAXED);
 }
 
 static void host_finish(const struct ks_src *s) { sock_finish(s->sock); }
@@ -272,7 +272,7 @@ const struct ks_net ks_net_host = {
 	.look = host_look,
 	.took = host_took,
 	.send = host_send,
-	.arrived = host_arrived,
+	.unacked = host_unacked,
 	.finish = host_finish,
 	.reset = host_reset,
 	.close = host_close,

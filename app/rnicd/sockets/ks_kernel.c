@@ -216,11 +216,11 @@ static ssize_t kernel_send(const struct ks_src *s, const struct iovec *iov, uint
 	return sendmsg(s->fd, &mh, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static bool kernel_arrived(const struct ks_src *s)
+static uint32_t kernel_unacked(const struct ks_src *s)
 {
 	int left = 0;
 
-	return ioctl(s->fd, SIOCOUTQ, &left) != 0 || left == 0;
+	return ioctl(s->fd, SIOCOUTQ, &left) == 0 ? (uint32_t)left : 0;
 }
 
 /*
@@ -271,7 +271,7 @@ const struct ks_net ks_net_kernel = {
 	.mss = kernel_mss,
 	.recv = kernel_recv,
 	.send = kernel_send,
-	.arrived = kernel_arrived,
+	.unacked = kernel_unacked,
 	.unanswered = kernel_unanswered,
 	.finish = kernel_finish,
 	.reset = kernel_reset,

@@ -89,7 +89,7 @@ struct ks_net {
 	uint32_t (*look)(const struct ks_src *s, struct iovec iov[2], bool *summed);
 	void (*took)(const struct ks_src *s, uint32_t n);
 	ssize_t (*send)(const struct ks_src *s, const struct iovec *iov, uint32_t n);
-	bool (*arrived)(const struct ks_src *s); /* the peer's TCP has acknowledged all bytes that were sent */
+	uint32_t (*unacked)(const struct ks_src *s); /* bytes sent that the peer's TCP has not acknowledged */
 	/* At least how long the peer's TCP has not answered, in ns. NULL: rnicd's TCP gives up a silent peer itself. */
 	uint64_t (*unanswered)(const struct ks_src *s);
 	void (*finish)(const struct ks_src *s); /* sends a FIN */

@@ -177,6 +177,7 @@ static void stream_over(struct stream *s)
 		s->key = 0; /* the control thread was never told of this stream */
 	stream_claim(s);
 	s->listener = NULL;
+	ks_sk_left_end(s);
 	iws_free(&ks_iws, s->iws);
 	if (s->user != NULL && s->user->at[s->bit] == s)
 		s->user->at[s->bit] = NULL;
@@ -317,6 +318,7 @@ static void stream_leave(const struct cmd_stream *c)
 	stream_claim(s);
 	s->listener = NULL;
 	s->state = KS_SK_LEFT;
+	ks_sk_left(s);
 	stream_touch(s);
 }
 

@@ -46,6 +46,12 @@ struct stream {
 	uint32_t mss;  /* payload bytes of a full segment */
 	uint32_t slot; /* number of its protection domain, less one */
 	struct rn_link link, touched, telling;
+	/* LEFT */
+	struct rn_link left;
+	uint64_t look;      /* time of the next look whether the stream makes progress */
+	uint64_t moved;     /* time of the last look that has found progress */
+	uint32_t put_seen;  /* pos.tx_put at the last look */
+	uint32_t wait_seen; /* bytes that the peer's TCP had not acknowledged at the last look */
 };
 
 struct ks_sk_listener {
@@ -91,6 +97,14 @@ void ks_sk_ended(const struct stream *s, int error);
 int ks_sk_reset_error(const struct stream *s);
 /* Writes the connection's state into the program's memory, as TCP's, for getsockopt(TCP_INFO). */
 void ks_sk_say_state(const struct stream *s);
+/* The program has closed the socket: a stream that makes no progress is reset from now on. */
+void ks_sk_left(struct stream *s);
+/* The stream has ended. */
+void ks_sk_left_end(struct stream *s);
+/* Looks at the streams in LEFT whose look is due; returns how many. */
+uint32_t ks_sk_timers(void);
+/* When the next look is due; RN_NEVER: no stream is in LEFT. */
+uint64_t ks_sk_due(void);
 /* If the program waits for bytes to read or for room to write, and there are some, tells the control thread so. */
 void ks_sk_answer(struct stream *s);
 

@@ -120,6 +120,78 @@ void ks_sk_move(struct stream *s)
 	ks_sk_answer(s);
 }
 
+/* ---- closed sockets ---- */
+
+/*
+ * The kernel keeps the connection of a peer that answers but takes nothing, as this process has the socket open. The
+ * limit is that of rnicd's own streams (plane/stream.c).
+ */
+#define LEFT_NS (200 * RN_NS_PER_S)
+#define LOOK_NS (LEFT_NS / 20)
+
+static struct rn_list lefts; /* streams in LEFT, by their next look */
+
+/* Bytes that were sent, or are to be sent next, and that the peer's TCP has not acknowledged. */
+static uint32_t waiting(const struct stream *s)
+{
+	const struct ks_rest *r = s->c->rest;
+
+	return ks.net->unacked(&s->c->src) + (r != NULL ? r->len - r->sent : 0);
+}
+
+static void look_later(struct stream *s)
+{
+	s->look = ks.now + LOOK_NS;
+	rn_list_push_back(&lefts, &s->left);
+}
+
+void ks_sk_left(struct stream *s)
+{
+	s->moved = ks.now;
+	s->put_seen = s->pos.tx_put;
+	s->wait_seen = waiting(s);
+	look_later(s);
+}
+
+void ks_sk_left_end(struct stream *s)
+{
+	if (rn_link_linked(&s->left))
+		rn_list_remove(&lefts, &s->left);
+}
+
+static void look_left(struct stream *s)
+{
+	const uint32_t waits = waiting(s);
+
+	if (s->pos.tx_put != s->put_seen || waits < s->wait_seen)
+		s->moved = ks.now;
+	s->put_seen = s->pos.tx_put;
+	s->wait_seen = waits;
+	if (ks.now - s->moved < LEFT_NS)
+		look_later(s);
+	else
+		iws_abort(&ks_iws, s->iws);
+}
+
+uint32_t ks_sk_timers(void)
+{
+	struct stream *s;
+	uint32_t n = 0;
+
+	for (; ks_sk_due() <= ks.now; n++) {
+		s = rn_list_pop(&lefts, struct stream, left);
+		look_left(s);
+	}
+	return n;
+}
+
+uint64_t ks_sk_due(void)
+{
+	const struct stream *s = rn_list_first(&lefts, struct stream, left);
+
+	return s != NULL ? s->look : RN_NEVER;
+}
+
 /* ---- doorbells ---- */
 
 static struct stream_user *users;

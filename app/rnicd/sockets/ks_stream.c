@@ -92,7 +92,7 @@ void ks_look_silent(struct ks_conn *c)
 	if (c->look == 0 || ks.now < c->look)
 		return;
 	c->look = 0;
-	if (c->state != KS_OPEN || (c->rest == NULL && ks.net->arrived(&c->src)))
+	if (c->state != KS_OPEN || (c->rest == NULL && ks.net->unacked(&c->src) == 0))
 		return;
 	if (most != 0 && ks.net->unanswered(&c->src) >= most) {
 		ks.net->reset(&c->src);
@@ -385,7 +385,7 @@ static void finish(struct ks_conn *c)
 {
 	if (!c->fin || c->fin_sent || c->rest != NULL || c->state != KS_OPEN)
 		return;
-	if (!c->spoke && !ks.net->arrived(&c->src)) {
+	if (!c->spoke && ks.net->unacked(&c->src) != 0) {
 		c->again = ks.now + ARRIVE_NS;
 		return;
 	}

@@ -244,6 +244,7 @@ static uint32_t turn(void)
 	n += ks_sk_doorbells();
 	n += timers();
 	n += ks_ud_timers();
+	n += ks_sk_timers();
 	n += ks_sk_settle();
 	n += transmit();
 	n += ks_ud_transmit();
@@ -257,7 +258,7 @@ static uint32_t turn(void)
 	return n;
 }
 
-static uint64_t next_due(void) { return rn_min_u64(rn_wheel_next(&ks.wheel), ks_ud_due()); }
+static uint64_t next_due(void) { return rn_min_u64(rn_wheel_next(&ks.wheel), rn_min_u64(ks_ud_due(), ks_sk_due())); }
 
 bool ks_poll(void)
 {
