@@ -226,9 +226,11 @@ static uint32_t mark_of(struct iws *i, const struct qp_fx *fx)
 				? IWS_HELLO
 				: 0u);
 	case QP_FX_REJECTED:
-	case QP_FX_UNREACHABLE:
 	case QP_FX_CONNECT_ERROR: return IWS_GONE | IWS_ROUGH;
-	case QP_FX_DISCONNECTED: return IWS_GONE | (fx->code != 0 ? IWS_ROUGH : 0u);
+	case QP_FX_UNREACHABLE: return IWS_GONE | IWS_ROUGH | (fx->code == 0 ? IWS_SILENT : 0u);
+	case QP_FX_DISCONNECTED:
+		return IWS_GONE | (fx->code != QP_GONE_ORDERLY ? IWS_ROUGH : 0u) |
+		       (fx->code == QP_GONE_SILENT ? IWS_SILENT : 0u);
 	case QP_FX_CLOSED: return IWS_CLOSED;
 	default: return 0;
 	}
@@ -254,7 +256,7 @@ int iws_gone(struct iws *i, uint32_t marks, int reset)
 {
 	i->open = false;
 	if (i->error == 0 && ((marks & IWS_ROUGH) || !both_ended(i)))
-		i->error = reset;
+		i->error = marks & IWS_SILENT ? ETIMEDOUT : reset;
 	if (i->error != 0 && i->mem != NULL)
 		i->fails = true;
 	return i->error;

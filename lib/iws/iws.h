@@ -57,7 +57,8 @@ enum iws_mark {
 	IWS_HELLO = 1 << 2,  /* the Request or Reply has a valid hello */
 	IWS_GONE = 1 << 3,   /* the connection has ended */
 	IWS_ROUGH = 1 << 4,  /* the connection has not ended in an orderly way */
-	IWS_CLOSED = 1 << 5, /* the engine no longer knows the connection */
+	IWS_SILENT = 1 << 5, /* because the peer does not answer */
+	IWS_CLOSED = 1 << 6, /* the engine no longer knows the connection */
 };
 
 /* A ring whose one side is this room and whose other side is the engine. */
@@ -120,7 +121,7 @@ void iws_note(struct iws *i, const struct qp_fx *fx);
 bool iws_up(struct iws_ctx *x, struct iws *i, uint32_t marks);
 /*
  * Carries out IWS_GONE: the stream is not open any more. Returns the errno that the program gets, 0 for an orderly end.
- * reset: the errno of a connection that the peer has reset.
+ * reset: the errno of a connection that the peer has reset. That of a silent peer is ETIMEDOUT, unless i->error is set.
  */
 int iws_gone(struct iws *i, uint32_t marks, int reset);
 

@@ -243,8 +243,6 @@ static void send_done(struct iws *i, const struct qp_cqe *e)
 {
 	if (e->status == QP_WC_SUCCESS)
 		i->pos->tx_head = (uint32_t)e->wr_id;
-	else if (e->status == QP_WC_RETRY_EXC_ERR)
-		i->error = ETIMEDOUT; /* the peer has not answered: qp_unanswered() */
 }
 
 /* Returns whether a message has come that may have brought credits. */

@@ -53,7 +53,7 @@ enum qp_fx_type {
 	QP_FX_REJECTED,        /* active: the peer's application said no; priv */
 	QP_FX_UNREACHABLE,     /* active: TCP or the Reply timed out (code 0), or TCP was refused (code 1) */
 	QP_FX_CONNECT_ERROR,   /* the set-up failed after TCP was open; code: enum mpa_neg_verdict or 0 */
-	QP_FX_DISCONNECTED,    /* the stream ended after ESTABLISHED; once; code 0: orderly. The QP is detached */
+	QP_FX_DISCONNECTED,    /* the stream ended after ESTABLISHED; once; code: enum qp_gone. The QP is detached */
 	QP_FX_CLOSED,          /* last effect of a connection: its memory and its flow entry may be reused */
 	/* of the engine itself */
 	QP_FX_QP_EVENT,  /* code: enum qp_event; vendor_err */
@@ -72,6 +72,13 @@ enum qp_event {
 	QP_EVENT_SRQ_ERR = 14,   /* the SRQ's ring is corrupt */
 	QP_EVENT_SRQ_LIMIT = 15,
 	QP_EVENT_LAST_WQE = 16 /* a QP in ERR takes no more receives from its SRQ, and those it had taken are flushed */
+};
+
+/* How a stream has ended. */
+enum qp_gone {
+	QP_GONE_ORDERLY,
+	QP_GONE_ROUGH,
+	QP_GONE_SILENT /* the peer did not answer */
 };
 
 struct qp_fx {

@@ -145,7 +145,8 @@ void rc_doorbell(struct rc_ctx *ctx, struct qp *qp)
 
 /*
  * The stream is over, for whatever reason; the first call counts. what: the effect if ESTABLISHED has not been told.
- * code: 0 is an orderly end. The QP is detached and flushed; a QP without CM is flushed after a Terminate only.
+ * code: of that effect; if ESTABLISHED has been told, enum qp_gone, and any other value is ROUGH. The QP is detached
+ * and flushed; a QP without CM is flushed after a Terminate only.
  */
 void rc_end(struct rc_ctx *ctx, struct rc *c, enum qp_fx_type what, uint8_t code)
 {
@@ -166,7 +167,7 @@ void rc_end(struct rc_ctx *ctx, struct rc *c, enum qp_fx_type what, uint8_t code
 	bool up = rc_is_up(c);
 	rc_tell(c, RC_NEWS_OVER);
 	struct qp_fx *fx = rc_fx_conn(ctx, up ? QP_FX_DISCONNECTED : what, c);
-	fx->code = up ? !orderly : code;
+	fx->code = !up ? code : orderly ? QP_GONE_ORDERLY : code == QP_GONE_SILENT ? QP_GONE_SILENT : QP_GONE_ROUGH;
 	if (!up && c->setup != NULL && what == QP_FX_REJECTED) {
 		fx->priv = c->setup->peer.pd;
 		fx->priv_len = c->setup->peer.pd_len;
@@ -184,9 +185,10 @@ void rc_reset(struct rc_ctx *ctx, struct rc *c)
 
 void rc_lost(struct rc_ctx *ctx, struct rc *c, enum rc_loss how)
 {
-	bool opening = c->state == RC_OPENING;
+	bool opening = c->state == RC_OPENING || (c->state == RC_WAIT_REP && how == RC_LOST_TIMEOUT);
 	/* the peer has answered our FIN so, because it had records in flight: rc_peer_ended */
 	bool orderly = c->state == RC_CLOSING && how == RC_LOST_RESET;
+	enum qp_gone gone = orderly ? QP_GONE_ORDERLY : how == RC_LOST_RESET ? QP_GONE_ROUGH : QP_GONE_SILENT;
 
 	if (how == RC_LOST_RESET) {
 		ctx->qp.stats.resets++;
@@ -198,7 +200,7 @@ void rc_lost(struct rc_ctx *ctx, struct rc *c, enum rc_loss how)
 	if (opening)
 		rc_end(ctx, c, QP_FX_UNREACHABLE, how == RC_LOST_RESET);
 	else
-		rc_end(ctx, c, QP_FX_CONNECT_ERROR, rc_is_up(c) && !orderly);
+		rc_end(ctx, c, QP_FX_CONNECT_ERROR, rc_is_up(c) ? (uint8_t)gone : 0);
 	rc_ready_put(ctx, c);
 }
 

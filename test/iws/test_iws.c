@@ -14,8 +14,11 @@
 
 #define SEEDS 24u
 
-/* What is odd about an end: no hello; a hello without a window; the program reads nothing; no program will read. */
-enum { DUMB = 1, SMALL = 2, IDLE = 4, UNHEARD = 8 };
+/*
+ * What is odd about an end: no hello; a hello without a window; the program reads nothing; no program will read; the
+ * program does not accept.
+ */
+enum { DUMB = 1, SMALL = 2, IDLE = 4, UNHEARD = 8, LATE = 16 };
 
 struct side {
 	struct iws_ctx x;
@@ -148,7 +151,7 @@ static bool marks_done(struct side *s)
 	s->i->marks = 0;
 	if (s->odd & SMALL)
 		s->i->peer.window = 0; /* an end offers a window only to an end that has offered one */
-	if (marks & IWS_ASKED)
+	if ((marks & IWS_ASKED) && (s->odd & LATE) == 0)
 		adopt(s, (marks & IWS_HELLO) != 0);
 	if (marks & IWS_UP)
 		assert_int_equal(iws_up(&s->x, s->i, marks), (marks & IWS_HELLO) != 0);
@@ -358,6 +361,41 @@ static void bytes_that_no_program_will_read_reset_the_connection(void **state)
 	}
 }
 
+/* The stream below gives up the peer of end 0. */
+static void give_up(struct pair *p)
+{
+	rc_lost(ctx_of(&p->s[0].x), p->s[0].i->conn, RC_LOST_TIMEOUT);
+	p->g->pipe[0].rst = true; /* the end of the peer, which notices nothing otherwise */
+	rc_closed(ctx_of(&p->s[0].x), p->s[0].i->conn);
+	run(p);
+	assert_int_equal(p->s[0].error, ETIMEDOUT);
+	p->s[0].error = ECONNRESET;
+	pair_free(p, ECONNRESET);
+}
+
+static void a_silent_peer_of_an_idle_stream_is_a_time_out(void **state)
+{
+	struct pair *p = pair_new(1);
+
+	(void)state;
+	connect_pair(p);
+	p->s[0].total = p->s[1].total = 1000;
+	run(p);
+	assert_int_equal(p->s[0].pos.tx_head, p->s[0].mem->tx_tail);
+	give_up(p);
+}
+
+static void a_silent_peer_that_has_not_accepted_is_a_time_out(void **state)
+{
+	struct pair *p = pair_new(1);
+
+	(void)state;
+	p->s[1].odd = LATE;
+	connect_pair(p);
+	assert_int_equal(rc_get_state(p->s[0].i->conn), RC_WAIT_REP);
+	give_up(p);
+}
+
 /* A message grants more slots than there are: a Terminate ends the connection. */
 static void a_message_that_breaks_the_rules_ends_the_connection(void **state)
 {
@@ -391,6 +429,8 @@ int main(void)
 		cmocka_unit_test(bytes_go_both_ways_by_slots_to_a_peer_without_a_window),
 		cmocka_unit_test(a_program_that_does_not_read_stops_the_other),
 		cmocka_unit_test(bytes_that_no_program_will_read_reset_the_connection),
+		cmocka_unit_test(a_silent_peer_of_an_idle_stream_is_a_time_out),
+		cmocka_unit_test(a_silent_peer_that_has_not_accepted_is_a_time_out),
 		cmocka_unit_test(a_message_that_breaks_the_rules_ends_the_connection),
 		cmocka_unit_test(a_peer_without_a_hello_is_refused),
 	};

@@ -152,6 +152,16 @@ static void accept_pair(void)
 	assert_int_equal(adopt.stream.verdict, CONN_OK);
 }
 
+static void connect_pair(void)
+{
+	begin_pair();
+	accept_pair();
+	wait_state(&at[ACTIVE], IPC_STREAM_CONNECTED);
+	write_bytes(&at[ACTIVE], LEN); /* the end that has connected speaks first */
+	while (at[PASSIVE].mem->rx_tail != LEN)
+		turns(1);
+}
+
 static void close_end(const struct end *e)
 {
 	struct cmd c = { .type = CMD_STREAM_CLOSE, .stream = { .stream = e->s, .key = e->key } };
@@ -218,6 +228,21 @@ static void a_closed_stream_whose_peer_takes_nothing_is_given_up(void **state)
 	end_pair();
 }
 
+/* The kernel gives up a peer while the stream is idle. */
+static void the_errno_of_a_peer_that_is_gone_is_the_kernels(void **state)
+{
+	static const int gone[] = { ETIMEDOUT, EHOSTUNREACH, ECONNRESET };
+
+	(void)state;
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(gone); i++) {
+		connect_pair();
+		ks_failed(at[PASSIVE].s->c, gone[i]);
+		wait_state(&at[PASSIVE], IPC_STREAM_ENDED);
+		assert_int_equal(at[PASSIVE].mem->error, gone[i]);
+		end_pair();
+	}
+}
+
 static int begin(void **state)
 {
 	static const uint8_t mac[PKT_MAC_LEN] = { 2 };
@@ -244,6 +269,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_closed_stream_lasts_as_long_as_it_makes_progress),
 		cmocka_unit_test(a_closed_stream_whose_peer_takes_nothing_is_given_up),
+		cmocka_unit_test(the_errno_of_a_peer_that_is_gone_is_the_kernels),
 	};
 
 	return cmocka_run_group_tests_name("ks_sk", tests, begin, NULL);

@@ -119,6 +119,7 @@ static inline struct ks_conn *ks_conn_of(const struct rc *c) { return rn_contain
 struct ks_streams {
 	void (*connected)(struct stream *s);
 	void (*not_connected)(struct stream *s, int err); /* the errno of the connect */
+	void (*silent)(struct stream *s, int err);        /* the peer does not answer: the errno of the socket's call */
 	void (*effect)(struct stream *s, const struct qp_fx *fx);
 	void (*touch)(struct stream *s); /* there is work for the stream */
 };

@@ -265,6 +265,12 @@ static void stream_connected(struct stream *s)
 	stream_touch(s);
 }
 
+static void stream_silent(struct stream *s, int err)
+{
+	if (s->iws->error == 0)
+		s->iws->error = err;
+}
+
 static void stream_not_connected(struct stream *s, int err)
 {
 	s->iws->error = err;
@@ -534,6 +540,7 @@ bool ks_sk_start(uint32_t flows)
 {
 	static const struct ks_streams hooks = { .connected = stream_connected,
 						 .not_connected = stream_not_connected,
+						 .silent = stream_silent,
 						 .effect = stream_effect,
 						 .touch = stream_touch };
 	const uint32_t regions = 2 * flows + 2;

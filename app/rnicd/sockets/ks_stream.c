@@ -69,6 +69,8 @@ void ks_failed(struct ks_conn *c, int err)
 {
 	c->silent = err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH || err == EHOSTDOWN ||
 		    err == ENETDOWN;
+	if (c->silent && c->sk != NULL)
+		ks.streams->silent(c->sk, err);
 	ks_broken(c, true);
 }
 
