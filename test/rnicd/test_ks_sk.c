@@ -243,6 +243,50 @@ static void the_errno_of_a_peer_that_is_gone_is_the_kernels(void **state)
 	}
 }
 
+/*
+ * The peer sends bytes and a reset, which the passive end has not read. It sends. queued: bytes that its socket has not
+ * taken at once; else new bytes of its program.
+ */
+static void bytes_then_reset(bool queued)
+{
+	struct end *e = &at[PASSIVE];
+	struct ks_conn *c;
+
+	connect_pair();
+	write_bytes(e, 1); /* this end may send now */
+	while (at[ACTIVE].mem->rx_tail != 1)
+		turns(1);
+	c = e->s->c;
+	write_bytes(&at[ACTIVE], LEN);
+	(void)ks_sk_settle();
+	(void)ks_out(at[ACTIVE].s->c);
+	while (ks.net->unacked(&at[ACTIVE].s->c->src) != 0)
+		poll(NULL, 0, 1);
+	ks.net->reset(&at[ACTIVE].s->c->src);
+	if (queued) {
+		c->rest = calloc(1, sizeof(*c->rest) + 1);
+		assert_non_null(c->rest);
+		c->rest->len = 1;
+		ks_writable(c);
+	} else {
+		write_bytes(e, 1);
+		(void)ks_sk_settle();
+		(void)ks_out(c);
+	}
+	assert_int_equal(c->state, KS_BROKEN);
+	wait_state(e, IPC_STREAM_ENDED);
+	assert_int_equal(e->mem->rx_tail, 2 * LEN);
+	assert_int_equal(e->mem->error, ECONNRESET);
+	end_pair();
+}
+
+static void bytes_before_a_reset_are_not_lost_to_a_send(void **state)
+{
+	(void)state;
+	bytes_then_reset(true);
+	bytes_then_reset(false);
+}
+
 static int begin(void **state)
 {
 	static const uint8_t mac[PKT_MAC_LEN] = { 2 };
@@ -270,6 +314,7 @@ int main(void)
 		cmocka_unit_test(a_closed_stream_lasts_as_long_as_it_makes_progress),
 		cmocka_unit_test(a_closed_stream_whose_peer_takes_nothing_is_given_up),
 		cmocka_unit_test(the_errno_of_a_peer_that_is_gone_is_the_kernels),
+		cmocka_unit_test(bytes_before_a_reset_are_not_lost_to_a_send),
 	};
 
 	return cmocka_run_group_tests_name("ks_sk", tests, begin, NULL);

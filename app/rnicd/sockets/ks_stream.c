@@ -17,6 +17,7 @@
 #define MSS_MAX     (KS_MTU_MAX - PKT_IP4_LEN - PKT_TCP_LEN)
 #define SLICE_MIN   2048u                /* bytes: shorter records are copied, longer ones are sent by reference */
 #define READS       4u                   /* reads of one socket in one turn, at most */
+#define LAST_READS  4096u                /* reads of a socket whose peer has reset the connection, at most */
 #define SLICES_MAX  16u                  /* slices of a record: a record with more is copied */
 #define RECORDS     256u                 /* records of one batch, at most */
 #define DUE_MAX     4u                   /* records that rc_due() gives for one batch, at most */
@@ -190,6 +191,32 @@ static bool in_place(struct ks_conn *c)
 	return true;
 }
 
+/* Whether c->rc may get bytes of the socket now. */
+static bool may_read(const struct ks_conn *c)
+{
+	return c->state == KS_OPEN && !c->eof && c->kept == NULL && ks_space();
+}
+
+/* Gives c->rc what one recv() brings. Returns how many bytes; 0: the end; -1 and errno, EAGAIN also for no memory. */
+static ssize_t read_once(struct ks_conn *c)
+{
+	struct ks_buf *b = buffer();
+
+	if (b == NULL || !rc_wake(&ks.rc, &c->rc)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	ssize_t n = ks.net->recv(&c->src, b->data, KS_BUF);
+	if (n <= 0)
+		return n;
+	bytes_in(c, b, 0, (uint32_t)n);
+	if (b->len > 0) {
+		c->kept = b;
+		ks.in = NULL;
+	}
+	return n;
+}
+
 bool ks_in(struct ks_conn *c)
 {
 	bool any = false;
@@ -198,25 +225,16 @@ bool ks_in(struct ks_conn *c)
 		ks_interest(c);
 		return true;
 	}
-	for (uint32_t i = 0; i < READS && c->state == KS_OPEN && !c->eof && c->kept == NULL && ks_space(); i++) {
-		struct ks_buf *b = buffer();
-		if (b == NULL || !rc_wake(&ks.rc, &c->rc))
-			break;
-		ssize_t n = ks.net->recv(&c->src, b->data, KS_BUF);
+	for (uint32_t i = 0; i < READS && may_read(c); i++) {
+		ssize_t n = read_once(c);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
 		any = true;
-		if (n > 0) {
-			bytes_in(c, b, 0, (uint32_t)n);
-			if (b->len > 0) {
-				c->kept = b;
-				ks.in = NULL;
-			}
-		} else if (n == 0) {
+		if (n == 0) {
 			c->eof = true;
 			rc_fin(&ks.rc, &c->rc);
 			rc_ready_put(&ks.rc, &c->rc);
-		} else {
+		} else if (n < 0) {
 			ks_failed(c, errno);
 		}
 		if (n < (ssize_t)KS_BUF)
@@ -226,6 +244,20 @@ bool ks_in(struct ks_conn *c)
 		note_work(c);
 	ks_interest(c);
 	return any;
+}
+
+/*
+ * A send has failed with this errno. Bytes that came before the peer's reset are the program's still: they are read
+ * first, as the kernel lets its own programs do. The end behind them is the reset's, and not a FIN.
+ */
+static void send_failed(struct ks_conn *c, int err)
+{
+	bool more = true;
+
+	for (uint32_t i = 0; more && i < LAST_READS && may_read(c); i++)
+		more = ks.net->look != NULL ? in_place(c) : read_once(c) > 0;
+	note_work(c);
+	ks_failed(c, err);
 }
 
 /* Called in the connection's turn while a message waits for a receive, or while bytes that came after it are kept. */
@@ -354,7 +386,7 @@ static void write_batch(struct ks_conn *c, struct batch *b)
 			n = 0;
 	}
 	if (n < 0)
-		ks_failed(c, errno);
+		send_failed(c, errno);
 	else if (n < (ssize_t)b->len && !keep(c, b, (uint32_t)n))
 		ks_broken(c, true);
 	else if (c->rest != NULL)
@@ -417,7 +449,7 @@ void ks_writable(struct ks_conn *c)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n < 0) {
-		ks_failed(c, errno);
+		send_failed(c, errno);
 		return;
 	}
 	r->sent += (uint32_t)n;
