@@ -174,6 +174,13 @@ struct mpa_policy iws_policy(const struct mpa_policy *of_port)
 	return p;
 }
 
+void iws_times(struct rc_cfg *cfg)
+{
+	cfg->reply_ns = cfg->accept_ns = RN_NEVER;
+	cfg->drain_ns = RN_NEVER;
+	cfg->close_ns = 10 * RN_NS_PER_S;
+}
+
 uint8_t iws_ask(struct iws_ctx *x, struct iws *i, struct ipc_stream *mem, uint8_t priv[IWS_HELLO_MAX])
 {
 	if (!make_qp(x, i, mem))

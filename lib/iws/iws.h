@@ -106,6 +106,12 @@ void iws_begin(struct iws *i, struct rc *conn, struct iws_pos *pos, uint32_t pd)
 /* The policy of such a connection: `of_port` is the port's. */
 struct mpa_policy iws_policy(const struct mpa_policy *of_port);
 /*
+ * Sets how long connections of streams may take (rc.h). A program may take any time to accept. The end has no limit of
+ * its own either, as it is begun while the program's last bytes are still on the way: TCP gives up a peer that does not
+ * answer, and the caller a stream whose program has left.
+ */
+void iws_times(struct rc_cfg *cfg);
+/*
  * The end that connects: makes the queue pair i->qp, and fills the private data of its MPA Request. mem: the program's
  * memory. Returns the length of the private data; 0: no memory.
  */

@@ -52,8 +52,8 @@ enum rc_state {
 	RC_WAIT_QP,     /* active: Reply here, waits for rc_attach (cfg.accept_ns) */
 	RC_WAIT_FIRST,  /* passive: Reply sent, may not send before the initiator's first FPDU (RFC 5044, 7.1.2) */
 	RC_OPERATIONAL, /* both directions open */
-	RC_DRAINING,    /* rc_disconnect: posted work is sent, then FIN (cfg.close_ns) */
-	RC_CLOSING,     /* our FIN is queued, nothing more is sent; waits for the peer's FIN (cfg.close_ns) */
+	RC_DRAINING,    /* rc_disconnect: posted work is sent, then FIN (cfg.drain_ns) */
+	RC_CLOSING,     /* our FIN is queued, nothing more is sent; waits for the peer's FIN (cfg.drain_ns) */
 	RC_TERMINATING, /* a Terminate or final frame and FIN are queued, input is discarded; (cfg.close_ns) */
 	RC_DEAD         /* both FINs have been seen, or a reset; no QP; waits for rc_closed (cfg.close_ns) */
 };
@@ -440,7 +440,8 @@ struct rc_cfg {
 	uint64_t request_ns; /* passive: for the stream to open and the MPA Request to arrive. 10 s */
 	uint64_t reply_ns;   /* active: from the MPA Request to the Reply. 10 s */
 	uint64_t accept_ns;  /* for the application's answer. 60 s */
-	uint64_t close_ns;   /* for FIN and Terminate to get through. 5 s */
+	uint64_t drain_ns;   /* for posted work to be sent, and then for the peer's FIN to come. 5 s each */
+	uint64_t close_ns;   /* for a Terminate or the last FIN to get through. 5 s */
 };
 
 /* LAN defaults for n active connections. */

@@ -23,6 +23,7 @@ void rc_cfg_default(struct rc_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint3
 		.request_ns = 10 * RN_NS_PER_S,
 		.reply_ns = 10 * RN_NS_PER_S,
 		.accept_ns = 60 * RN_NS_PER_S,
+		.drain_ns = 5 * RN_NS_PER_S,
 		.close_ns = 5 * RN_NS_PER_S,
 	};
 }

@@ -13,7 +13,7 @@ static uint64_t patience(const struct rc_cfg *cfg, enum rc_state s)
 	case RC_WAIT_ACCEPT:
 	case RC_WAIT_QP: return cfg->accept_ns;
 	case RC_DRAINING:
-	case RC_CLOSING:
+	case RC_CLOSING: return cfg->drain_ns;
 	case RC_TERMINATING:
 	case RC_DEAD: return cfg->close_ns;
 	case RC_FREE:

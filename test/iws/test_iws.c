@@ -228,6 +228,8 @@ static struct pair *pair_new(uint64_t seed)
 	p->g = ring_new(&cfg, mss[seed % RN_ARRAY_LEN(mss)], seed % 5 < 3 ? RING_READ : RING_TAKEN, (uint32_t)seed);
 	p->g->take = note;
 	p->g->owner = p;
+	for (int id = 0; id < 2; id++)
+		iws_times(&p->g->r->n[id].ctx.rc.cfg);
 	for (int id = 0; id < 2; id++) /* the positions of every other seed wrap */
 		side_init(p, id, seed % 2 ? (uint32_t)0 - IPC_STREAM_RING : 0);
 	return p;
@@ -343,6 +345,45 @@ static void a_program_that_does_not_read_stops_the_other(void **state)
 	}
 }
 
+/* Moves the clock on by `s` seconds. */
+static void wait_s(struct pair *p, uint32_t s)
+{
+	for (uint32_t i = 0; i < s; i++) {
+		p->g->r->now += RN_NS_PER_S;
+		run(p);
+	}
+}
+
+/* Both ends end their direction, one of them while its bytes are still on the way. */
+static void bytes_may_take_any_time_when_both_ends_have_ended(void **state)
+{
+	uint32_t draining = 0, closing = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		struct pair *p = pair_new(seed);
+		struct side *a = &p->s[seed & 1], *b = &p->s[!(seed & 1)];
+
+		connect_pair(p);
+		p->g->pipe[a->id].stalled = true;
+		a->total = seed % 3 == 0 ? 200000 : 40000;
+		while (a->put < a->total)
+			(void)write_bytes(a); /* at once: few messages carry them, so the credits are enough */
+		a->ends = b->ends = true;
+		run(p);
+		assert_true(a->end_sent && a->fin && !b->fin);
+		draining += rc_get_state(a->i->conn) == RC_DRAINING;
+		closing += rc_get_state(a->i->conn) == RC_CLOSING;
+		wait_s(p, 60);
+		assert_false(a->gone || b->gone);
+		p->g->pipe[a->id].stalled = false;
+		run(p);
+		assert_int_equal(b->got, a->total);
+		pair_free(p, 0);
+	}
+	assert_true(draining > 0 && closing > 0 && draining + closing == SEEDS);
+}
+
 static void bytes_that_no_program_will_read_reset_the_connection(void **state)
 {
 	(void)state;
@@ -428,6 +469,7 @@ int main(void)
 		cmocka_unit_test(bytes_go_both_ways_by_the_window),
 		cmocka_unit_test(bytes_go_both_ways_by_slots_to_a_peer_without_a_window),
 		cmocka_unit_test(a_program_that_does_not_read_stops_the_other),
+		cmocka_unit_test(bytes_may_take_any_time_when_both_ends_have_ended),
 		cmocka_unit_test(bytes_that_no_program_will_read_reset_the_connection),
 		cmocka_unit_test(a_silent_peer_of_an_idle_stream_is_a_time_out),
 		cmocka_unit_test(a_silent_peer_that_has_not_accepted_is_a_time_out),

@@ -133,7 +133,7 @@ static bool read_some(struct ring *g, struct ring_end *e)
 	struct rn_iov iov[RC_MAX_IOV];
 	uint32_t n = e->in->tail - e->in->head, k = 0;
 
-	if (n == 0 || e->rc.rnr.state == RC_RNR_WAITS || !rc_wake(ctx, &e->rc))
+	if (n == 0 || e->in->stalled || e->rc.rnr.state == RC_RNR_WAITS || !rc_wake(ctx, &e->rc))
 		return false;
 	n = 1 + rn_rng_below(&g->r->rng, n);
 	for (uint32_t i = 0; i < n; i++)
@@ -160,7 +160,7 @@ static bool look_at_end(struct ring_end *e)
 		rc_closed(ctx, &e->rc);
 		return true;
 	}
-	if (e->in->fin && e->in->head == e->in->tail && rc_get_state(&e->rc) != RC_DEAD) {
+	if (e->in->fin && !e->in->stalled && e->in->head == e->in->tail && rc_get_state(&e->rc) != RC_DEAD) {
 		rc_fin(ctx, &e->rc);
 		return true;
 	}

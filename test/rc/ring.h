@@ -25,6 +25,7 @@ struct ring_pipe {
 	uint32_t size;       /* capacity in bytes, <= sizeof(buf) */
 	uint32_t head, tail; /* free-running positions: next byte to read, end of the written bytes */
 	bool fin, rst;       /* the direction ends behind its last byte (fin); it is reset (rst) */
+	bool stalled;        /* for now nothing comes out, as on a path with an outage */
 };
 
 struct ring_rec {

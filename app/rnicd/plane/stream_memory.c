@@ -56,8 +56,7 @@ static bool iwarp_memory(struct rnicd_worker *w, uint32_t flows, uint32_t mtu)
 	x->cfg.rc.recs = RECS;
 	x->cfg.rc.copies = rn_min_u32(x->cfg.rc.copies, COPIES);
 	x->cfg.rc.setups = rn_min_u32(flows, IWARP_SETUPS);
-	x->cfg.rc.reply_ns = x->cfg.rc.accept_ns = RN_NEVER; /* a program may take any time to accept */
-	x->cfg.rc.close_ns = 10 * RN_NS_PER_S;
+	iws_times(&x->cfg.rc);
 	x->size = rc_tcp_ctx_size(&x->cfg);
 	x->n_mr = 2 * flows + 2;
 	x->mem = x->size != 0 ? untouched(x->size) : NULL;

@@ -204,13 +204,6 @@ bool ks_ports(const struct rnicd_port_cfg *like, char *err, uint32_t err_len)
 
 /* ---- the worker ---- */
 
-/* The connections are those of stream sockets: a program may take any time to accept. */
-static void stream_times(struct rc_cfg *cfg)
-{
-	cfg->reply_ns = cfg->accept_ns = RN_NEVER;
-	cfg->close_ns = 10 * RN_NS_PER_S;
-}
-
 static bool memory(void)
 {
 	struct rc_cfg cfg;
@@ -221,7 +214,7 @@ static bool memory(void)
 	cfg.stages = cfg.blocks + (cfg.blocks + 1) / 2;
 	cfg.rnr_stages = RNR_STAGES;
 	if (ks.serves)
-		stream_times(&cfg);
+		iws_times(&cfg); /* all connections are those of stream sockets */
 	ks.rc_size = rc_ctx_size(&cfg);
 	/* Pages that no connection uses stay untouched, so they take no memory. */
 	ks.rc_mem = mmap(NULL, ks.rc_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
