@@ -177,7 +177,7 @@ struct mpa_policy iws_policy(const struct mpa_policy *of_port)
 void iws_times(struct rc_cfg *cfg)
 {
 	cfg->reply_ns = cfg->accept_ns = RN_NEVER;
-	cfg->drain_ns = RN_NEVER;
+	cfg->open_ns = cfg->drain_ns = RN_NEVER;
 	cfg->close_ns = 10 * RN_NS_PER_S;
 }
 

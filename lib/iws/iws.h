@@ -106,9 +106,9 @@ void iws_begin(struct iws *i, struct rc *conn, struct iws_pos *pos, uint32_t pd)
 /* The policy of such a connection: `of_port` is the port's. */
 struct mpa_policy iws_policy(const struct mpa_policy *of_port);
 /*
- * Sets how long connections of streams may take (rc.h). A program may take any time to accept. The end has no limit of
- * its own either, as it is begun while the program's last bytes are still on the way: TCP gives up a peer that does not
- * answer, and the caller a stream whose program has left.
+ * Sets how long connections of streams may take (rc.h). A program may take any time to accept. TCP limits the time for
+ * a stream to open. The end has no limit of its own either, as it is begun while the program's last bytes are still on
+ * the way: TCP gives up a peer that does not answer, and the caller a stream whose program has left.
  */
 void iws_times(struct rc_cfg *cfg);
 /*

@@ -45,7 +45,7 @@ struct rc_setup;
 /* One writer: rc_to in rc_life.c. */
 enum rc_state {
 	RC_FREE = 0,    /* not in use */
-	RC_OPENING,     /* active: waits for rc_opened; moved on by the peer or a time-out */
+	RC_OPENING,     /* active: waits for rc_opened (cfg.open_ns) */
 	RC_WAIT_REQ,    /* passive: waits for the stream and the MPA Request; moved on by the peer or cfg.request_ns */
 	RC_WAIT_ACCEPT, /* passive: waits for rc_accept or rc_reject (cfg.accept_ns) */
 	RC_WAIT_REP,    /* active: Request sent, waits for the Reply (cfg.reply_ns) */
@@ -437,6 +437,7 @@ struct rc_cfg {
 				QPs of one tenant at most */
 	uint32_t chunks;     /* FPDUs in flight per connection, a power of two, 64..4096 */
 	uint32_t stream[2];  /* bytes of a wide and of a narrow block that are the adapter's: rc_stream_mem */
+	uint64_t open_ns;    /* active: for the stream to open. 10 s */
 	uint64_t request_ns; /* passive: for the stream to open and the MPA Request to arrive. 10 s */
 	uint64_t reply_ns;   /* active: from the MPA Request to the Reply. 10 s */
 	uint64_t accept_ns;  /* for the application's answer. 60 s */

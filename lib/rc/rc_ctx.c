@@ -20,6 +20,7 @@ void rc_cfg_default(struct rc_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint3
 		.rnr_stages = 32,
 		.copies = rn_min_u32(COPIES_MAX, COPIES_BYTES / max_mtu),
 		.chunks = 512,
+		.open_ns = 10 * RN_NS_PER_S,
 		.request_ns = 10 * RN_NS_PER_S,
 		.reply_ns = 10 * RN_NS_PER_S,
 		.accept_ns = 60 * RN_NS_PER_S,

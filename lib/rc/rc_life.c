@@ -7,7 +7,7 @@
 static uint64_t patience(const struct rc_cfg *cfg, enum rc_state s)
 {
 	switch (s) {
-	case RC_OPENING:
+	case RC_OPENING: return cfg->open_ns;
 	case RC_WAIT_REQ: return cfg->request_ns;
 	case RC_WAIT_REP: return cfg->reply_ns;
 	case RC_WAIT_ACCEPT:

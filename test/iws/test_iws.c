@@ -235,11 +235,15 @@ static struct pair *pair_new(uint64_t seed)
 	return p;
 }
 
-static void connect_pair(struct pair *p)
+static struct mpa_policy policy_of(const struct pair *p)
 {
-	const struct mpa_policy port = { .rev = 2, .crc = p->g->r->cfg.crc, .p2p = true, .ird = 16, .ord = 16 };
-	struct rc *c[2] = { &p->g->end[0].rc, &p->g->end[1].rc };
-	struct rc_params a = { .policy = iws_policy(&port) }, b = { .policy = iws_policy(&port) };
+	return iws_policy(&(struct mpa_policy){ .rev = 2, .crc = p->g->r->cfg.crc, .p2p = true, .ird = 16, .ord = 16 });
+}
+
+/* End 0 connects; its stream does not open yet. */
+static void begin_pair(struct pair *p)
+{
+	struct rc_params a = { .policy = policy_of(p) };
 	uint8_t priv[IWS_HELLO_MAX];
 	struct esk_hello h;
 
@@ -252,7 +256,15 @@ static void connect_pair(struct pair *p)
 		a.priv_len = p->s[0].odd & SMALL ? ESK_HELLO_LEN : 0;
 	}
 	a.qp = &p->s[0].i->qp;
-	assert_int_equal(rc_connect(ctx_of(&p->s[0].x), c[0], &a), QP_OK);
+	assert_int_equal(rc_connect(ctx_of(&p->s[0].x), &p->g->end[0].rc, &a), QP_OK);
+}
+
+static void connect_pair(struct pair *p)
+{
+	struct rc *c[2] = { &p->g->end[0].rc, &p->g->end[1].rc };
+	const struct rc_params b = { .policy = policy_of(p) };
+
+	begin_pair(p);
 	assert_int_equal(rc_passive(ctx_of(&p->s[1].x), c[1], &b), QP_OK);
 	rc_set_mss(c[0], p->g->mss);
 	rc_set_mss(c[1], p->g->mss);
@@ -260,21 +272,28 @@ static void connect_pair(struct pair *p)
 	run(p);
 }
 
+static void memory_free(struct pair *p)
+{
+	for (int id = 0; id < 2; id++) {
+		assert_int_equal(p->s[id].x.dev->live, 1); /* the rig's */
+		free(p->s[id].i);
+		free(p->s[id].mem);
+	}
+	ring_free(p->g);
+	free(p);
+}
+
 /* Both connections have ended: error is what each program gets. */
 static void pair_free(struct pair *p, int error)
 {
 	run(p);
 	for (int id = 0; id < 2; id++) {
-		struct side *s = &p->s[id];
+		const struct side *s = &p->s[id];
 		assert_true(s->closed);
 		if ((s->odd & DUMB) == 0)
 			assert_int_equal(s->gone ? s->error : -1, error);
-		assert_int_equal(s->x.dev->live, 1); /* the rig's */
-		free(s->i);
-		free(s->mem);
 	}
-	ring_free(p->g);
-	free(p);
+	memory_free(p);
 }
 
 /* ---- tests ---- */
@@ -352,6 +371,24 @@ static void wait_s(struct pair *p, uint32_t s)
 		p->g->r->now += RN_NS_PER_S;
 		run(p);
 	}
+}
+
+/* No answer has come to the SYN yet. When TCP gives up, the caller knows the errno. */
+static void a_connect_lasts_until_tcp_gives_up(void **state)
+{
+	struct pair *p = pair_new(1);
+	struct side *s = &p->s[0];
+
+	(void)state;
+	begin_pair(p);
+	wait_s(p, 130);
+	assert_int_equal(rc_get_state(s->i->conn), RC_OPENING);
+	s->i->error = ETIMEDOUT;
+	p->g->pipe[1].rst = true;
+	run(p);
+	assert_true(s->closed);
+	assert_int_equal(s->error, ETIMEDOUT);
+	memory_free(p);
 }
 
 /* Both ends end their direction, one of them while its bytes are still on the way. */
@@ -469,6 +506,7 @@ int main(void)
 		cmocka_unit_test(bytes_go_both_ways_by_the_window),
 		cmocka_unit_test(bytes_go_both_ways_by_slots_to_a_peer_without_a_window),
 		cmocka_unit_test(a_program_that_does_not_read_stops_the_other),
+		cmocka_unit_test(a_connect_lasts_until_tcp_gives_up),
 		cmocka_unit_test(bytes_may_take_any_time_when_both_ends_have_ended),
 		cmocka_unit_test(bytes_that_no_program_will_read_reset_the_connection),
 		cmocka_unit_test(a_silent_peer_of_an_idle_stream_is_a_time_out),
