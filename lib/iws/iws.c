@@ -123,7 +123,7 @@ void iws_lend(struct iws_ctx *x, struct iws *i)
 }
 
 /* Makes the queue pair of a stream that has the program's memory, and posts its receives. */
-static bool make_qp(struct iws_ctx *x, struct iws *i, struct ipc_stream *mem)
+static bool make_qp(struct iws_ctx *x, struct iws *i, struct ipc_stream *mem, uint8_t tenant)
 {
 	i->mem = mem;
 	if (!make_cq(i) || !make_queues(i))
@@ -136,6 +136,7 @@ static bool make_qp(struct iws_ctx *x, struct iws *i, struct ipc_stream *mem)
 				   .rcq = &i->handle,
 				   .sig_all = 1,
 				   .access = QP_ACC_REMOTE_WRITE,
+				   .tenant = tenant,
 				   .region = i,
 				   .region_size = sizeof(*i),
 				   .shm_off = offsetof(struct iws, qshm),
@@ -181,19 +182,19 @@ void iws_times(struct rc_cfg *cfg)
 	cfg->close_ns = 10 * RN_NS_PER_S;
 }
 
-uint8_t iws_ask(struct iws_ctx *x, struct iws *i, struct ipc_stream *mem, uint8_t priv[IWS_HELLO_MAX])
+uint8_t iws_ask(struct iws_ctx *x, struct iws *i, struct ipc_stream *mem, uint8_t tenant, uint8_t priv[IWS_HELLO_MAX])
 {
-	if (!make_qp(x, i, mem))
+	if (!make_qp(x, i, mem, tenant))
 		return 0;
 	const struct esk_hello own = own_hello(i, true);
 	return put_hello(&own, priv);
 }
 
-void iws_adopt(struct iws_ctx *x, struct iws *i, struct ipc_stream *mem)
+void iws_adopt(struct iws_ctx *x, struct iws *i, struct ipc_stream *mem, uint8_t tenant)
 {
 	uint8_t hello[IWS_HELLO_MAX];
 	struct rc_accept a = { .qp = &i->qp, .ird = 1, .ord = 1, .priv = hello };
-	const bool made = make_qp(x, i, mem);
+	const bool made = make_qp(x, i, mem, tenant);
 	const struct esk_hello own = own_hello(i, i->peer.window != 0);
 
 	a.priv_len = put_hello(&own, hello);

@@ -113,14 +113,14 @@ struct mpa_policy iws_policy(const struct mpa_policy *of_port);
 void iws_times(struct rc_cfg *cfg);
 /*
  * The end that connects: makes the queue pair i->qp, and fills the private data of its MPA Request. mem: the program's
- * memory. Returns the length of the private data; 0: no memory.
+ * memory. tenant: of the queue pair (qp_attr). Returns the length of the private data; 0: no memory.
  */
-uint8_t iws_ask(struct iws_ctx *x, struct iws *i, struct ipc_stream *mem, uint8_t priv[IWS_HELLO_MAX]);
+uint8_t iws_ask(struct iws_ctx *x, struct iws *i, struct ipc_stream *mem, uint8_t tenant, uint8_t priv[IWS_HELLO_MAX]);
 /*
  * The end that accepts, when a program has accepted the connection: makes the queue pair and sends the MPA Reply. mem:
- * the program's memory. If that fails, the connection is aborted.
+ * the program's memory. tenant: of the queue pair (qp_attr). If that fails, the connection is aborted.
  */
-void iws_adopt(struct iws_ctx *x, struct iws *i, struct ipc_stream *mem);
+void iws_adopt(struct iws_ctx *x, struct iws *i, struct ipc_stream *mem, uint8_t tenant);
 /* Adds the marks (enum iws_mark) that follow from an effect of the connection to i->marks. */
 void iws_note(struct iws *i, const struct qp_fx *fx);
 /* Carries out IWS_UP, with IWS_HELLO in marks or without: opens the stream, or aborts it. True: the stream is open. */

@@ -12,7 +12,8 @@
 
 #include <cmocka.h>
 
-#define SEEDS 24u
+#define SEEDS  24u
+#define TENANT 5u /* of the streams */
 
 /*
  * What is odd about an end: no hello; a hello without a window; the program reads nothing; no program will read; the
@@ -124,7 +125,7 @@ static void adopt(struct side *s, bool hello)
 	else if (!hello)
 		iws_abort(&s->x, s->i);
 	else
-		iws_adopt(&s->x, s->i, s->mem);
+		iws_adopt(&s->x, s->i, s->mem, TENANT);
 }
 
 static bool take(struct side *s)
@@ -248,7 +249,7 @@ static void begin_pair(struct pair *p)
 	struct esk_hello h;
 
 	a.priv = priv;
-	a.priv_len = iws_ask(&p->s[0].x, p->s[0].i, p->s[0].mem, priv);
+	a.priv_len = iws_ask(&p->s[0].x, p->s[0].i, p->s[0].mem, TENANT, priv);
 	assert_int_equal(a.priv_len, IWS_HELLO_MAX);
 	assert_int_equal(esk_window_parse(priv, a.priv_len, &h), ESK_HELLO_OK);
 	if (p->s[0].odd & (SMALL | DUMB)) {
@@ -360,6 +361,32 @@ static void a_program_that_does_not_read_stops_the_other(void **state)
 		a->ends = b->ends = true;
 		run(p);
 		assert_int_equal(b->got, a->total);
+		pair_free(p, 0);
+	}
+}
+
+/* The streams of another user have all stages of that user's share, and their peers have stopped. */
+static void a_stream_has_a_share_of_the_stages_with_those_of_its_user_only(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		struct pair *p = pair_new(seed);
+
+		connect_pair(p);
+		for (int id = 0; id < 2; id++) {
+			struct rc_ctx *ctx = &p->g->r->n[id].ctx.rc;
+			const uint32_t share = ctx->cfg.stages - ctx->cfg.stages / 4;
+			ctx->stages_of[TENANT - 1] = ctx->stages_of[0] = share;
+			p->s[id].total = 300000;
+			p->s[id].ends = true;
+		}
+		run(p);
+		for (int id = 0; id < 2; id++) {
+			struct rc_ctx *ctx = &p->g->r->n[id].ctx.rc;
+			assert_int_equal(p->s[id].got, p->s[!id].total);
+			assert_true(ctx->qp.stats.staged > 0);
+			ctx->stages_of[TENANT - 1] = ctx->stages_of[0] = 0;
+		}
 		pair_free(p, 0);
 	}
 }
@@ -506,6 +533,7 @@ int main(void)
 		cmocka_unit_test(bytes_go_both_ways_by_the_window),
 		cmocka_unit_test(bytes_go_both_ways_by_slots_to_a_peer_without_a_window),
 		cmocka_unit_test(a_program_that_does_not_read_stops_the_other),
+		cmocka_unit_test(a_stream_has_a_share_of_the_stages_with_those_of_its_user_only),
 		cmocka_unit_test(a_connect_lasts_until_tcp_gives_up),
 		cmocka_unit_test(bytes_may_take_any_time_when_both_ends_have_ended),
 		cmocka_unit_test(bytes_that_no_program_will_read_reset_the_connection),

@@ -288,6 +288,16 @@ static void a_closed_stream_lasts_until_its_worker_ends_it(void **state)
 	assert_int_equal(flows, 0);
 }
 
+static void each_user_s_streams_are_a_tenant_of_their_own(void **state)
+{
+	(void)state;
+	const struct sk_user *a = sk_user_get(&client), *b = sk_user_get(&other);
+	assert_non_null(a);
+	assert_non_null(b);
+	assert_int_equal(a->view[0]->tenant, client.uid % QP_TENANTS);
+	assert_int_equal(b->view[0]->tenant, other.uid % QP_TENANTS);
+}
+
 static void further_users_do_not_use_up_descriptors(void **state)
 {
 	struct client c[USERS + 1] = { client, other, { .uid = 1002 }, { .uid = 1003 } };
@@ -315,6 +325,7 @@ int main(void)
 		T(bind_never_looks_at_more_than_so_many_sockets_of_a_port),
 		T(port_is_free_when_the_last_of_its_sockets_is_closed),
 		T(a_closed_stream_lasts_until_its_worker_ends_it),
+		T(each_user_s_streams_are_a_tenant_of_their_own),
 		T(further_users_do_not_use_up_descriptors),
 	};
 

@@ -17,6 +17,7 @@ struct stream_user {
 	struct ipc_sock_bell *bell; /* this worker's doorbell, in memory shared with the user's programs: not trusted */
 	uint32_t blocks;            /* the worker looks at this many blocks of `bell`: no socket has had a bit beyond */
 	struct stream_user *next;   /* the worker's list */
+	uint8_t tenant;             /* of the queue pairs of the user's streams (qp_attr); constant */
 	struct stream *at[IPC_MAX_SOCKS]; /* by doorbell bit; NULL: no such stream */
 	struct gram *gram[IPC_MAX_SOCKS]; /* the same for datagram sockets; a bit belongs to one socket */
 };

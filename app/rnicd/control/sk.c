@@ -73,6 +73,7 @@ static bool sk_user_make(struct sk_user *su)
 		if (su->view[i] == NULL || !bell_watch(i, su->wake_fd, EPOLLIN | EPOLLET))
 			return false;
 		su->view[i]->bell = &su->bells[i];
+		su->view[i]->tenant = (uint8_t)(su->uid % QP_TENANTS);
 	}
 	return true;
 }

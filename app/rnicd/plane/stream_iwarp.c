@@ -95,7 +95,7 @@ bool stream_iwarp_begin(struct rnicd_worker *w, struct stream *s)
 	struct rc_params p = { .policy = iw_policy(s), .priv = hello };
 
 	iw_begin(w, s);
-	p.priv_len = iws_ask(&w->streams.iwarp->iws, s->iwarp, s->mem, hello);
+	p.priv_len = iws_ask(&w->streams.iwarp->iws, s->iwarp, s->mem, s->user->tenant, hello);
 	if (p.priv_len == 0)
 		return false;
 	p.qp = &s->iwarp->qp;
@@ -107,7 +107,7 @@ bool stream_iwarp_begin(struct rnicd_worker *w, struct stream *s)
 
 void stream_iwarp_adopt(struct rnicd_worker *w, struct stream *s)
 {
-	iws_adopt(&w->streams.iwarp->iws, s->iwarp, s->mem);
+	iws_adopt(&w->streams.iwarp->iws, s->iwarp, s->mem, s->user->tenant);
 	stream_iwarp_touch(w, s);
 }
 

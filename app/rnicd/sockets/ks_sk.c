@@ -208,13 +208,12 @@ static struct mpa_policy stream_policy(uint32_t port)
 }
 
 /* Makes the connection of a stream that a program opens. NULL and *v: there is none, and the socket is closed. */
-static struct stream *stream_begin(const struct conn_addr *a, struct ks_src src, struct ipc_stream *mem,
-				   enum conn_verdict *v)
+static struct stream *stream_begin(const struct cmd_stream *of, struct ks_src src, enum conn_verdict *v)
 {
-	struct ks_conn *c = ks_conn_new(a, src);
+	struct ks_conn *c = ks_conn_new(&of->addr, src);
 	struct stream *s = c != NULL ? stream_make(c) : NULL;
 	uint8_t hello[IWS_HELLO_MAX];
-	struct rc_params p = { .policy = stream_policy(a->port), .priv = hello };
+	struct rc_params p = { .policy = stream_policy(of->addr.port), .priv = hello };
 
 	*v = CONN_FULL;
 	if (c == NULL)
@@ -223,7 +222,7 @@ static struct stream *stream_begin(const struct conn_addr *a, struct ks_src src,
 		ks_conn_free(c);
 	if (s == NULL)
 		return NULL;
-	p.priv_len = iws_ask(&ks_iws, s->iws, mem, hello);
+	p.priv_len = iws_ask(&ks_iws, s->iws, of->mem, of->user->tenant, hello);
 	p.qp = &s->iws->qp;
 	if (p.priv_len != 0 && rc_connect(&ks.rc, &c->rc, &p) == QP_OK) {
 		*v = CONN_OK;
@@ -241,7 +240,7 @@ static void stream_open(struct cmd_stream *c)
 	struct ks_src src = { .kind = KS_CONN, .fd = -1 };
 
 	ks_handed_use(c->handed, &src);
-	struct stream *s = stream_begin(&c->addr, src, c->mem, &c->verdict);
+	struct stream *s = stream_begin(c, src, &c->verdict);
 
 	c->stream = s;
 	if (s == NULL)
@@ -300,7 +299,7 @@ static void stream_adopt(struct cmd_stream *c)
 	s->mss = rn_min_u32(rn_max_u32(ks.net->mss(&s->c->src), 1), KS_MTU_MAX);
 	c->mem->mss = s->mss;
 	c->mem->state = IPC_STREAM_CONNECTED | IPC_STREAM_IWARP;
-	iws_adopt(&ks_iws, s->iws, s->mem);
+	iws_adopt(&ks_iws, s->iws, s->mem, s->user->tenant);
 	ks_sk_say_state(s);
 	stream_touch(s);
 }
