@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Half-open streams that end inside a burst of segments, while later segments of the burst still name them; half-open
- * connections whose listener ends; and streams whose neighbour does not answer.
+ * connections whose listener ends; streams whose neighbour does not answer; and a stream over iWARP that waits for
+ * memory.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -14,7 +15,7 @@
 #include "border/event.h"
 #include "border/policy.h"
 #include "eal.h"
-#include "plane/stream.h"
+#include "plane/stream_iwarp.h"
 
 #define FRAMES  1024u
 #define LPORT   80u
@@ -29,8 +30,8 @@ static struct rnicd_worker w;
 static struct rte_ring *wire;
 static const struct pkt_addr peer_ip = { .b = { [10] = 0xff, 0xff, 10, 0, 0, 1 } };
 
-/* Puts a segment of the peer with the TCP port `from` on the wire. */
-static void segment_to(uint16_t to, uint16_t from, uint32_t seq, uint32_t ack, uint8_t flags)
+/* Puts a segment of the peer with the TCP port `from`, with s->payload_len octets at p, on the wire. */
+static void put_segment(uint16_t to, uint16_t from, struct pkt_tcp_seg s, const uint8_t *p)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(port.pool);
 	const struct pkt_flow f = {
@@ -40,15 +41,25 @@ static void segment_to(uint16_t to, uint16_t from, uint32_t seq, uint32_t ack, u
 		.sport = from,
 		.dport = to
 	};
-	const struct pkt_tcp_seg s = { .seq = seq, .ack = ack, .wnd = 1000, .flags = flags };
 	struct pkt_tcp_template t;
 
 	assert_non_null(m);
 	pkt_tcp_template_init(&t, &f);
-	pkt_tcp_build(&t, &s, PKT_CSUM_FULL, rte_pktmbuf_mtod(m, uint8_t *));
-	m->data_len = (uint16_t)pkt_tcp_hdr_len(&t, 0);
+	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
+	const uint32_t hdr = pkt_tcp_hdr_len(&t, s.opt_len);
+	for (uint32_t i = 0; i < s.payload_len; i++)
+		frame[hdr + i] = p[i];
+	s.wnd = 1000;
+	s.payload_sum = pkt_sum(frame + hdr, s.payload_len);
+	pkt_tcp_build(&t, &s, PKT_CSUM_FULL, frame);
+	m->data_len = (uint16_t)(hdr + s.payload_len);
 	m->pkt_len = m->data_len;
 	assert_int_equal(rte_ring_enqueue(wire, m), 0);
+}
+
+static void segment_to(uint16_t to, uint16_t from, uint32_t seq, uint32_t ack, uint8_t flags)
+{
+	put_segment(to, from, (struct pkt_tcp_seg){ .seq = seq, .ack = ack, .flags = flags }, NULL);
 }
 
 static void segment(uint16_t from, uint32_t seq, uint32_t ack, uint8_t flags)
@@ -333,6 +344,83 @@ static void a_neighbour_that_has_failed_is_asked_anew_for_a_new_stream(void **st
 	free(mem[1]);
 }
 
+/* ---- iwarp ---- */
+
+/* A part of the peer's bytes comes in a segment of its own. */
+static void bytes_come(const struct stream *s, const void *p, uint32_t n)
+{
+	const struct pkt_tcp_seg seg = {
+		.seq = s->qc.tcp.rcv_nxt, .ack = s->qc.tcp.snd_una, .flags = PKT_TCP_ACK, .payload_len = n
+	};
+
+	put_segment(LPORT, s->addr.rport, seg, p);
+	one_burst(1);
+	stream_transmit(&w);
+	rest_of_turn();
+}
+
+/* A peer connects by iWARP, with the Request of doc/stream-sockets.md; a program of the user accepts the connection. */
+static struct stream *accepted(struct stream_user *user, struct ipc_stream *mem)
+{
+	static const uint8_t asks[] = { 253, 7, 'R', 'N', 'I', 'W', 1, 0 };
+	static const uint8_t request[] = { 'M', 'P',  'A', ' ', 'I', 'D', ' ', 'R', 'e', 'q', ' ', 'F', 'r', 'a', 'm',
+					   'e', 0x50, 2,   0,   24,  0,   1,   0,   1,   'R', 'N', 'X', 'S', 1,   1,
+					   0,   16,   0,   0,   64,  0,   10,  11,  12,  13,  0,   4,   0,   0 };
+
+	port_cfg.mpa_rev = 2;
+	port_cfg.crc = true;
+	put_segment(LPORT, 1,
+		    (struct pkt_tcp_seg){ .seq = ISS, .flags = PKT_TCP_SYN, .opt = asks, .opt_len = sizeof(asks) },
+		    NULL);
+	one_burst(1);
+	rest_of_turn();
+	struct stream *s = stream_of(1);
+	assert_non_null(s);
+	assert_non_null(s->iwarp);
+	stream_transmit(&w); /* the SYN-ACK */
+	segment(1, ISS + 1, s->qc.tcp.iss + 1, PKT_TCP_ACK);
+	one_burst(1);
+	bytes_come(s, request, sizeof(request));
+	assert_true(s->connected);
+	struct cmd c = { .type = CMD_STREAM_ADOPT, .stream = { .stream = s, .key = s->key, .mem = mem, .user = user } };
+	command_stream(&w, &c);
+	assert_int_equal(c.stream.verdict, CONN_OK);
+	stream_transmit(&w);
+	port_tx_drop_all(&w.tx[0]);
+	return s;
+}
+
+/* Other streams have all stages for now. What comes meanwhile need not be sent again. */
+static void a_stream_that_waits_for_a_stage_keeps_what_comes(void **state)
+{
+	enum { PART = 50, PARTS = 4 };
+	static struct stream_user user = { .tenant = 5 };
+	static const uint8_t fpdu[PART] = { 0x03, 0xe8 }; /* the length of its ULPDU: 1,000 */
+	struct ipc_stream *mem = calloc(1, IPC_STREAM_SIZE);
+
+	(void)state;
+	assert_non_null(mem);
+	struct stream *s = accepted(&user, mem);
+	struct rc_tcp_ctx *ctx = &w.streams.iwarp->tcp;
+	const uint32_t before = s->qc.tcp.rcv_nxt, left = ctx->rc.stages_left;
+	ctx->rc.stages_left = 0;
+	for (uint32_t i = 0; i < PARTS; i++)
+		bytes_come(s, fpdu, PART);
+	assert_int_equal(s->qc.rc.rnr.state, RC_RNR_WAITS);
+	assert_int_equal(w.tcp.rc.qp.stats.rnr_drops, 0);
+	assert_int_equal(s->qc.tcp.rcv_nxt, before + PARTS * PART);
+	assert_int_equal(ctx->rnr_of[user.tenant], PARTS);
+	ctx->rc.stages_left = left;
+	struct cmd c = { .type = CMD_STREAM_CLOSE, .stream = { .stream = s, .key = s->key, .abort = true } };
+	command_stream(&w, &c);
+	for (uint32_t i = 0; i < 3; i++) {
+		stream_transmit(&w);
+		rest_of_turn();
+	}
+	assert_true(stream_is_over(s));
+	free(mem);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -344,6 +432,7 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_neighbour_that_has_failed_is_asked_anew_for_a_new_stream, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(a_stream_that_waits_for_a_stage_keeps_what_comes, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_evicted_stream_is_free_again_while_the_event_queue_is_full, setup,
 						teardown),
 	};

@@ -62,8 +62,11 @@ void stream_iwarp_input(struct rnicd_worker *w, struct stream *s, struct rte_mbu
 	struct rte_mbuf *kept = NULL;
 
 	if (seg.len != 0) {
-		const bool ahead = rn_unlikely(rn_seq_gt(seg.seq, s->qc.tcp.rcv_nxt));
-		kept = ahead && port_host_scarce(m) ? NULL : stream_slices(s, m, p);
+		/* a segment ahead of a hole is kept, and so is one behind an FPDU that waits for a stage */
+		const bool scarce = rn_unlikely(m->next != NULL) &&
+				    (rn_seq_gt(seg.seq, s->qc.tcp.rcv_nxt) || s->qc.rc.rnr.state != RC_RNR_NONE) &&
+				    port_host_scarce(m);
+		kept = scarce ? NULL : stream_slices(s, m, p);
 		if (kept == NULL) {
 			s->way.tx->st->no_buffer++; /* TCP treats the segment as lost */
 			return;

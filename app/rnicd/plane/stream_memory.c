@@ -26,7 +26,8 @@ static void give_back(void *p, size_t size)
 }
 
 /*
- * Packets that were received ahead of a hole hold buffers. Limits for all streams of the wire iwarp of a worker
+ * Packets that were received ahead of a hole hold buffers, and so do those that wait until an FPDU in pieces has a
+ * stage (rc_stage.c). Limits for the packets of each of the two kinds, of all streams of the wire iwarp of a worker
  * together: HOLD_PKTS packets, and one HOLD_SHARE-th of the smallest pool, shared by the workers.
  */
 #define HOLD_PKTS  1024u
@@ -49,9 +50,9 @@ static bool iwarp_memory(struct rnicd_worker *w, uint32_t flows, uint32_t mtu)
 	rc_tcp_cfg_default(&x->cfg, 0, mtu, flows);
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		x->cfg.tracks |= rnicd.port[i]->n_paths != 0;
-	/* Every message finds a posted receive, so the engine needs no packets for messages that wait for a receive. */
-	x->cfg.rnr_pkts = 1;
-	x->cfg.hold_pkts = rn_max_u32(rn_min_u32(HOLD_PKTS, pkts / HOLD_SHARE / rnicd.cfg.n_workers), 1);
+	pkts = rn_min_u32(HOLD_PKTS, pkts / HOLD_SHARE / rnicd.cfg.n_workers);
+	x->cfg.rnr_pkts = rn_max_u32(pkts, 2); /* half of them are for one user's streams at most */
+	x->cfg.hold_pkts = rn_max_u32(pkts, 1);
 	x->cfg.rc.wide = WIDE;
 	x->cfg.rc.recs = RECS;
 	x->cfg.rc.copies = rn_min_u32(x->cfg.rc.copies, COPIES);
