@@ -28,14 +28,14 @@ AT = "127.0.0.1"
 RING = 262144  # octets of the window
 
 
-def embedded(*argv, wire_of="iwarp", **env):
-    """Runs a program as an ordinary user, if such a user can reach the build and Python."""
+def embedded(*argv, wire_of="iwarp", under=(), **env):
+    """Runs a program as an ordinary user, if such a user can reach the build and Python. under: a command before it."""
     env = {**os.environ, "RNICD_SOCKET": "/nonexistent", **env}
     env.pop("RNIC_WIRE", None)
     if wire_of:
         env["RNIC_WIRE"] = wire_of
     user = NOBODY if open_to_all(RNICRUN) and open_to_all(os.path.realpath(sys.executable)) else []
-    return Process([*user, RNICRUN, "--embedded", "--sockets", *argv], env=env, name=argv[-1][:30])
+    return Process([*user, *under, RNICRUN, "--embedded", "--sockets", *argv], env=env, name=argv[-1][:30])
 
 
 def serving(p):
@@ -362,6 +362,73 @@ def web_pages_by_pythons_server_and_curl():
     got = embedded("sh", "-c", f"curl -sS http://{AT}:5393/sock_table.py | sha256sum").ok().split()[0]
     assert got == want
     w.stop()
+
+
+@case
+def calls_beyond_the_limit_of_descriptors_fail_alone():
+    p = embedded(*python("""
+import errno, socket, sys, time
+def until_refused(make, socks):
+    while True:
+        s = socket.socket()
+        try:
+            make(s)
+        except OSError as e:
+            return s, errno.errorcode[e.errno]
+        socks.append(s)
+def again(call, *args):  # closed sockets give back what they had a little later
+    while True:
+        try:
+            return call(*args)
+        except OSError as e:
+            if e.errno != errno.ENOBUFS:
+                raise
+            time.sleep(0.01)
+def listen(s):
+    s.bind((sys.argv[1], 0))
+    s.listen()
+def echo(c, s):
+    c.sendall(b"x")
+    return s.recv(1) == b"x"
+l = socket.create_server((sys.argv[1], 0), backlog=64)
+c = socket.create_connection(l.getsockname())
+s = l.accept()[0]
+many = []
+late, why = until_refused(lambda s: s.connect(l.getsockname()), many)
+print("connect", why)
+try:
+    while True:
+        many.append(l.accept()[0])
+except OSError as e:
+    print("accept", errno.errorcode[e.errno])
+print("first", echo(c, s))
+for x in many:
+    x.close()
+again(late.connect, l.getsockname())
+late.sendall(b"late")
+while (b := (end := again(l.accept)[0]).recv(4)) != b"late":
+    assert b == b"", b
+print("late", echo(end, late))
+end.close()
+late.close()
+many = []
+late, why = until_refused(listen, many)
+print("listen", why)
+plain = socket.socket()
+plain.setsockopt(0x524e, 1, 1)
+try:
+    plain.connect(late.getsockname())
+except OSError as e:
+    print("not listening", errno.errorcode[e.errno])
+for x in many:
+    x.close()
+again(late.listen)
+c2 = again(socket.create_connection, late.getsockname())
+print("late", echo(again(late.accept)[0], c2), "first", echo(c, s))
+""", AT), under=("prlimit", "--nofile=64"))
+    assert p.ok().split("\n") == ["connect ENOBUFS", "accept ENOBUFS", "first True", "late True", "listen ENOBUFS",
+                                  "not listening ECONNREFUSED", "late True first True"], p.tail()
+    assert not p.stderr(), p.stderr()
 
 
 main()

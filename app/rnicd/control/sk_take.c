@@ -13,13 +13,21 @@
 #include "control/dev.h"
 #include "control/sk.h"
 
-/* The socket has not become one: answers with an error, and frees it. */
+/* Closes the program's end of the socket pair, if no program has got this end: on_hup() then ends the socket. */
+static void keep_no_end(struct sk *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+	sk_settle(s);
+}
+
+/* The socket has not become one: answers with an error, and lets the socket end. */
 static void took_nothing(struct sk *s, struct client *c)
 {
 	if (client_back(c))
 		client_error(c, ENOBUFS, "no more memory for sockets, or for connections (flows)");
-	s->gone = true;
-	sk_settle(s);
+	keep_no_end(s);
 }
 
 /* Answers with the socket. If the client has gone, nobody has the descriptor, and the socket ends. */
@@ -27,10 +35,7 @@ static void took(struct sk *s, struct client *c, bool with_memory)
 {
 	if (client_back(c))
 		sk_hand_over(c, s, with_memory);
-	if (s->fd >= 0)
-		close(s->fd);
-	s->fd = -1;
-	sk_settle(s);
+	keep_no_end(s);
 }
 
 static void took_stream(struct cmd *cmd)
@@ -134,8 +139,7 @@ void sk_take(struct client *c)
 		return;
 	rnicd.taker->drop(h);
 	client_error(c, ENOBUFS, "%s", no);
-	s->gone = true;
-	sk_settle(s);
+	keep_no_end(s);
 }
 
 struct await_closed {

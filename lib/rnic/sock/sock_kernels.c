@@ -12,9 +12,17 @@
 #include "rnic/sock/sock.h"
 #include "rnic/sock/sock_gram.h"
 
+/* The kernel's socket neither listens nor connects any more, so the program may try again; a bound port stays. */
+static void undo(int fd)
+{
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	(void)sock_libc.connect(fd, &none, sizeof(none));
+}
+
 /*
  * The kernel's socket fd becomes ours, with the file status flags `flags`. to: as of sock_take_new(). Returns the
- * socket, held; NULL and errno: fd is the kernel's socket still.
+ * socket, held; NULL and errno: fd is the kernel's socket still, as it was before listen() or connect().
  */
 static struct sock *taken(int fd, int flags, const struct ipc_addr *to, uint32_t backlog)
 {
@@ -30,13 +38,16 @@ static struct sock *taken(int fd, int flags, const struct ipc_addr *to, uint32_t
 		err = sock_become(fd, made, O_NONBLOCK, s);
 		sock_libc.close(made);
 	}
+	if (err != 0)
+		undo(fd);
 	/* the process that serves has set O_NONBLOCK of the kernel's socket */
 	(void)sock_libc.fcntl(fd, F_SETFL, flags);
 	if (err == 0)
 		return s;
 	if (s != NULL)
 		sock_put(s);
-	errno = err;
+	/* listen() and connect() of the kernel need no descriptor */
+	errno = err == EMFILE || err == ENFILE ? ENOBUFS : err;
 	return NULL;
 }
 
