@@ -18,6 +18,7 @@ import tempfile
 import termios
 import threading
 
+import sock_again  # pylint: disable=unused-import
 import sock_calls  # pylint: disable=unused-import
 import sock_edges  # pylint: disable=unused-import
 import sock_exec  # pylint: disable=unused-import

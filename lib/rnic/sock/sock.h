@@ -56,6 +56,7 @@ struct sock {
 	uint32_t worker, bit;
 	struct sock_bells *bells; /* NULL: rnicd has not told about the socket yet */
 	struct ipc_addr local, remote;
+	struct ipc_addr bound;  /* of a TCP socket: what the program has bound it to; port 0: to nothing */
 	struct ipc_stream *mem; /* shared memory of a stream */
 	pthread_mutex_t rx, tx;
 	bool numbered;         /* a descriptor has been the socket; false: the socket is not in this copy's sock_tab */
@@ -342,6 +343,8 @@ uint32_t sock_summed(const struct sock *s);
  * The result of connect(); for a blocking descriptor waits for it. first: connect() has just begun. 0, or -1 and errno.
  */
 int sock_connected(struct sock *s, int fd, bool first);
+/* Whether connect() has failed, and the program knows it: the socket may be used as a new one, as in Linux. */
+bool sock_has_failed(const struct sock *s);
 /* Notes that connect() has reported its result. True: that was noted before. */
 bool sock_tell_connect(struct sock *s);
 int sock_shut(struct sock *s, int fd, int how); /* as shutdown: 0 or an errno */
@@ -440,6 +443,10 @@ uint8_t *sock_piece(void); /* this thread's buffer of SOCK_PIECE bytes for that;
 int sock_replace(int fd, int made, struct sock *s);
 /* Takes over the kernel's socket's settings only. */
 void sock_settings(struct sock *s, int fd);
+/* The number fd, which is the stream s, becomes a new socket of the kernel's with the settings of s. 0 or an errno. */
+int sock_anew(struct sock *s, int fd);
+/* The name of the kernel's TCP socket fd. Port 0: it has none yet. */
+struct ipc_addr sock_bound(int fd);
 /*
  * Makes the number fd a duplicate of `file`. From then on fd is the socket s; s NULL: a socket of the kernel's. If fd
  * is in an epoll set, it stays in the set. keep: the flags of F_GETFL that fd keeps. 0 or an errno.
@@ -456,6 +463,7 @@ int sock_opt_give(void *to, socklen_t *len, const void *from, size_t size);
 int sock_opts_set(struct sock *s, int level, int name, const void *from, socklen_t len);
 int sock_opts_get(struct sock *s, int level, int name, void *to, socklen_t *len);
 void sock_opts_learn(struct sock *s, int fd); /* takes over the usual options of the kernel's socket fd */
+void sock_opts_teach(struct sock *s, int fd); /* gives the options of s to the kernel's socket fd */
 int sock_other(int domain);                   /* a new socket of the kernel's, for questions; -1: there is none */
 void sock_other_close(int fd);                /* closes that; fd may be -1. errno stays */
 

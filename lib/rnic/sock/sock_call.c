@@ -29,8 +29,10 @@ static struct sock *become(int fd, const struct ipc_addr *local)
 	struct sock *s = sock_new(sock_option(fd, SO_DOMAIN));
 	int made, err = s == NULL ? ENOMEM : sock_bind_new(s, local, reuse, &made);
 
-	if (err == 0)
-		s->wire = sock_wire_of(fd); /* fd must still be the kernel's socket here */
+	if (err == 0) { /* fd must still be the kernel's socket here */
+		s->wire = sock_wire_of(fd);
+		s->bound = sock_bound(fd);
+	}
 	if (err == 0)
 		err = sock_replace(fd, made, s);
 	if (err == 0)
@@ -49,16 +51,11 @@ static int result(int err)
 	return -1;
 }
 
-PUBLIC int bind(int fd, const struct sockaddr *sa, socklen_t len)
+/* bind() on a socket that is the kernel's still. */
+static int bind_kernels(int fd, const struct sockaddr *sa, socklen_t len)
 {
 	struct ipc_addr a;
 
-	sock_ready();
-	struct sock *s = sock_get(fd);
-	if (s != NULL) {
-		sock_put(s);
-		return result(EINVAL);
-	}
 	if (sock_kernels())
 		return is_tcp(fd) ? sock_kernels_bind(fd, sa, len) : sock_libc.bind(fd, sa, len);
 	bool known = sock_addr_in(sa, len, &a);
@@ -67,17 +64,56 @@ PUBLIC int bind(int fd, const struct sockaddr *sa, socklen_t len)
 		return rc;
 	if (!known || !is_tcp(fd) || !sock_is_port(&a))
 		return sock_libc.bind(fd, sa, len);
-	s = become(fd, &a);
+	struct sock *s = become(fd, &a);
 	if (s == NULL)
 		return -1;
+	s->bound = s->local;
 	sock_put(s);
 	return 0;
 }
 
+/*
+ * *s: as sock_get(). A socket whose connect() has failed becomes a new one first, and keeps what it was bound to. 0, or
+ * -1 and errno.
+ */
+static int socket_of(int fd, struct sock **s)
+{
+	struct sock *old = *s = sock_get(fd);
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+
+	if (old == NULL || !sock_has_failed(old))
+		return 0;
+	int rc = result(sock_anew(old, fd));
+	if (rc == 0 && old->bound.port != 0) {
+		sock_addr_out(old, &old->bound, (struct sockaddr *)&sa, &len);
+		rc = bind_kernels(fd, (struct sockaddr *)&sa, len);
+	}
+	*s = rc == 0 ? sock_get(fd) : NULL;
+	sock_put(old);
+	return rc;
+}
+
+PUBLIC int bind(int fd, const struct sockaddr *sa, socklen_t len)
+{
+	struct sock *s;
+
+	sock_ready();
+	if (socket_of(fd, &s) != 0)
+		return -1;
+	if (s == NULL)
+		return bind_kernels(fd, sa, len);
+	sock_put(s);
+	return result(EINVAL);
+}
+
 PUBLIC int listen(int fd, int backlog)
 {
+	struct sock *s;
+
 	sock_ready();
-	struct sock *s = sock_get(fd);
+	if (socket_of(fd, &s) != 0)
+		return -1;
 	if (s == NULL)
 		return !is_tcp(fd)      ? sock_libc.listen(fd, backlog)
 		       : sock_kernels() ? sock_kernels_listen(fd, backlog)
@@ -109,10 +145,12 @@ static int connect_to(struct sock *s, int fd, const struct ipc_addr *to)
 PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 {
 	struct ipc_addr to, from, any;
+	struct sock *s;
 	int rc;
 
 	sock_ready();
-	struct sock *s = sock_get(fd);
+	if (socket_of(fd, &s) != 0)
+		return -1;
 	bool known = sock_addr_in(sa, len, &to);
 	if (s == NULL) {
 		s = known ? sock_udp_sends(fd, sa, len) : NULL;

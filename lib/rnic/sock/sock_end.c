@@ -41,6 +41,13 @@ bool sock_tell_connect(struct sock *s)
 	return (__atomic_fetch_or(&s->mem->fin, IPC_STREAM_TOLD, __ATOMIC_RELAXED) & IPC_STREAM_TOLD) != 0;
 }
 
+bool sock_has_failed(const struct sock *s)
+{
+	return s->kind == SOCK_IS_STREAM &&
+	       (sock_state(s) & (IPC_STREAM_CONNECTED | IPC_STREAM_ENDED)) == IPC_STREAM_ENDED &&
+	       (__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & IPC_STREAM_TOLD) != 0;
+}
+
 int sock_connected(struct sock *s, int fd, bool first)
 {
 	const bool block = !sock_does_not_block(fd, 0);

@@ -88,6 +88,7 @@ int sock_kernels_listen(int fd, int backlog)
 int sock_kernels_connect(int fd, const struct sockaddr *sa, socklen_t len, const struct ipc_addr *to)
 {
 	const int flags = sock_libc.fcntl(fd, F_GETFL);
+	const struct ipc_addr bound = sock_bound(fd);
 	int rc;
 
 	if (sock_wire_of(fd) != RNIC_WIRE_IWARP)
@@ -103,6 +104,7 @@ int sock_kernels_connect(int fd, const struct sockaddr *sa, socklen_t len, const
 	struct sock *s = taken(fd, flags, to, 0);
 	if (s == NULL)
 		return -1;
+	s->bound = bound;
 	if (s->in_epoll)
 		sock_watch(s, fd);
 	SOCK_PUT_AFTER(s, rc, sock_connected(s, fd, true));

@@ -67,6 +67,15 @@ void sock_opts_learn(struct sock *s, int fd)
 	}
 }
 
+void sock_opts_teach(struct sock *s, int fd)
+{
+	sock_lock(&s->tx);
+	for (uint32_t i = 0; i < s->opts; i++)
+		(void)sock_libc.setsockopt(fd, s->opt[i].level, s->opt[i].name, &s->opt[i].value,
+					   sizeof(s->opt[i].value));
+	sock_unlock(&s->tx);
+}
+
 int sock_opts_set(struct sock *s, int level, int name, const void *from, socklen_t len)
 {
 	const bool zerocopy = level == SOL_SOCKET && name == SO_ZEROCOPY;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts a socket of ours in the place of a kernel's socket, and takes over the settings of the kernel's socket. */
+/* Puts a socket of ours in the place of a kernel's socket, or the reverse; the new one takes over the settings. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <rnic/sock.h>
+
 #include "rnic/sock/sock.h"
+#include "rnic/sock/sock_gram.h"
 
 int sock_option(int fd, int which)
 {
@@ -91,4 +94,40 @@ int sock_replace(int fd, int made, struct sock *s)
 	const int err = sock_become(fd, made, O_NONBLOCK, s);
 	sock_libc.close(made);
 	return err;
+}
+
+static void teach_time(int fd, int which, int ms)
+{
+	const struct timeval tv = { .tv_sec = ms == 0 ? -1 : ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
+
+	if (ms >= 0)
+		(void)sock_libc.setsockopt(fd, SOL_SOCKET, which, &tv, sizeof(tv));
+}
+
+int sock_anew(struct sock *s, int fd)
+{
+	const int wire = s->wire, made = socket(s->domain, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (made < 0)
+		return errno;
+	teach_time(made, SO_RCVTIMEO, s->rcv_ms);
+	teach_time(made, SO_SNDTIMEO, s->snd_ms);
+	(void)sock_libc.setsockopt(made, SOL_SOCKET, SO_LINGER, &s->linger, sizeof(s->linger));
+	sock_opts_teach(s, made);
+	(void)sock_wire_set(made, RNIC_WIRE, &wire, sizeof(wire));
+	const int err = sock_become(fd, made, O_NONBLOCK, NULL);
+	sock_libc.close(made);
+	return err;
+}
+
+struct ipc_addr sock_bound(int fd)
+{
+	struct sockaddr_storage sa;
+	struct ipc_addr a = { .port = 0 };
+	socklen_t len = sizeof(sa);
+
+	if (sock_libc.getsockname(fd, (struct sockaddr *)&sa, &len) != 0 ||
+	    !sock_addr_in((struct sockaddr *)&sa, len, &a))
+		a.port = 0;
+	return a;
 }
