@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "border/bell.h"
 #include "border/event.h"
 #include "control/client.h"
 #include "control/cm.h"
@@ -25,7 +26,7 @@
 #include "control/oob.h"
 #include "control/sk.h"
 #include "ipc/ipc_own.h"
-#include "sockets/ks.h"
+#include "sockets/ks_sk.h"
 
 #define EVENTS_MAX 256u
 #define END_NS     (5 * RN_NS_PER_S) /* time for closed sockets to send their bytes */
@@ -408,6 +409,10 @@ static void serve_until_stopped(void (*ready)(void))
 	loop_lock();
 	client_stop();
 	loop_unlock();
+	pthread_mutex_lock(&ks.lock);
+	ks_sk_end_soon();
+	pthread_mutex_unlock(&ks.lock);
+	bell_ring(0);
 	end_by = rnicd_now() + END_NS;
 	loop_run(&ending);
 }

@@ -5,6 +5,7 @@ rnicrun --embedded --sockets: TCP sockets of unchanged programs run iWARP over t
 without privilege (doc/stream-sockets.md). They behave as the kernel's sockets; a peer in Python speaks the protocol
 over a socket of the kernel's, and breaks its rules.
 """
+import fcntl
 import hashlib
 import mmap
 import os
@@ -12,6 +13,7 @@ import signal
 import socket
 import struct
 import sys
+import termios
 
 import wire
 from host_rig import NOBODY, open_to_all
@@ -229,6 +231,11 @@ def rings_that_are_scribbled_over_harm_no_other_connection():
 
 # ---- ends ----
 
+def unacked(s):
+    """Bytes that the socket's peer has not acknowledged."""
+    return struct.unpack("i", fcntl.ioctl(s, termios.TIOCOUTQ, bytes(4)))[0]
+
+
 @case
 def bytes_go_out_after_the_program_has_ended():
     s = embedded(*python(SERVE, AT))
@@ -429,6 +436,60 @@ print("late", echo(again(late.accept)[0], c2), "first", echo(c, s))
     assert p.ok().split("\n") == ["connect ENOBUFS", "accept ENOBUFS", "first True", "late True", "listen ENOBUFS",
                                   "not listening ECONNREFUSED", "late True first True"], p.tail()
     assert not p.stderr(), p.stderr()
+
+
+# Sends five bytes and ends.
+BRIEF = """
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as c:
+    c.sendall(b"brief")
+"""
+
+
+@case
+def a_program_that_has_ended_waits_for_no_peer_that_goes_on():
+    # the peer's own end does not come, so TCP's FIN must; the process that sends it waits for the peer's FIN
+    with socket.create_server((AT, 0)) as l:
+        p = embedded(*python(BRIEF, AT, l.getsockname()[1]))
+        peer = wire.Peer(sock=l.accept()[0])
+        _, _, priv = peer.frame(wire.REQ)
+        peer.raw(wire.mpa_request(key=wire.REP, ird=1, ord_=1, priv=hello(8, 4096)))
+        b = Bytes(peer, 8, priv[4:])
+        b.get()
+        b.put(CREDIT)
+        wait_for(b, lambda: b.ended)
+        assert b.came == b"brief"
+        ended(peer)
+        b.put(END)
+        errors = []
+        until(lambda: errors.append(peer.s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)) or any(errors)
+              or not unacked(peer.s))
+        assert not any(errors), "the process has not waited for its peer's FIN"
+        peer.s.close()
+        p.ok()
+
+
+@case
+def what_a_program_has_sent_before_its_end_is_read_later():
+    s = embedded(*python("""
+import socket, sys
+l = socket.create_server((sys.argv[1], 0))
+print("listening", l.getsockname()[1], flush=True)
+c = l.accept()[0]
+print("accepted", flush=True)
+sys.stdin.readline()
+print(c.recv(5, socket.MSG_WAITALL), c.recv(1), flush=True)
+sys.stdin.readline()
+""", AT))
+    p = embedded(*python(BRIEF, AT, port_of(s)))
+    s.wait_line("accepted")
+    p.ok()
+    s.p.stdin.write("read\n")
+    s.p.stdin.flush()
+    s.wait_line("b'brief' b''")
+    s.p.stdin.write("end\n")
+    s.p.stdin.flush()
+    s.ok()
 
 
 main()

@@ -85,6 +85,11 @@ uint32_t ks_sk_doorbells(void);
 /* As say_sleeping() and anything_waits() of ks_turn.c. */
 void ks_sk_say_sleeping(uint32_t value);
 bool ks_sk_rung(void);
+/*
+ * This process is about to end, and no program comes any more: closed sockets do not wait for the ends of their peers'
+ * programs from now on.
+ */
+void ks_sk_end_soon(void);
 /* Moves bytes between the program's rings and messages. */
 void ks_sk_move(struct stream *s);
 /* The control thread shall be told of these STREAM_* events. */

@@ -97,6 +97,20 @@ static void look_at_rings(struct stream *s)
 		s->fin = iws_end(&ks_iws, s->iws);
 }
 
+static bool ending; /* this process is about to end */
+
+/*
+ * No program reads what the peer may still send: TCP's FIN follows the END, and the peer's END is not waited for. The
+ * peer's process closes TCP when it has taken all bytes.
+ */
+static void end_soon(const struct stream *s)
+{
+	if (!ending || s->state != KS_SK_LEFT || !s->fin || rc_get_state(&s->c->rc) != RC_OPERATIONAL)
+		return;
+	s->iws->open = false;
+	rc_disconnect(ks_iws.rc(&ks_iws), &s->c->rc);
+}
+
 void ks_sk_move(struct stream *s)
 {
 	uint32_t found;
@@ -118,6 +132,7 @@ void ks_sk_move(struct stream *s)
 	if ((s->mem->state & IPC_STREAM_ENDED) == 0)
 		ks_sk_say_state(s);
 	ks_sk_answer(s);
+	end_soon(s);
 }
 
 /* ---- closed sockets ---- */
@@ -237,3 +252,12 @@ uint32_t ks_sk_doorbells(void)
 void ks_sk_say_sleeping(uint32_t value) { stream_users_say_sleeping(users, value); }
 
 bool ks_sk_rung(void) { return stream_users_rung(users); }
+
+void ks_sk_end_soon(void)
+{
+	ending = true;
+	for (const struct stream_user *u = users; u != NULL; u = u->next)
+		for (uint32_t bit = 0; bit < u->blocks * IPC_MAX_QPS; bit++)
+			if (u->at[bit] != NULL)
+				ks.streams->touch(u->at[bit]);
+}
