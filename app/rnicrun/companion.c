@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -126,10 +127,17 @@ static bool listen_for_ready(struct companion *c)
 	return c->ready >= 0 && bind(c->ready, (struct sockaddr *)&sa, sizeof(sa)) == 0;
 }
 
+/*
+ * A program that root starts may change its user, as servers do in their workers, and each of its processes needs a
+ * session of its own. So every user may then enter the folder and connect to the socket. The daemon asks the kernel for
+ * the user of each client, and checks each request by that.
+ */
+static bool users_may_change(void) { return geteuid() == 0; }
+
 static bool make_folder(struct companion *c)
 {
 	strcpy(c->dir, "/tmp/rnicrun-XXXXXX");
-	if (mkdtemp(c->dir) == NULL)
+	if (mkdtemp(c->dir) == NULL || (users_may_change() && chmod(c->dir, 0711) != 0))
 		return false;
 	snprintf(c->socket, sizeof(c->socket), "%s/rnicd.sock", c->dir);
 	snprintf(c->conf, sizeof(c->conf), "%s/rnicd.conf", c->dir);
@@ -147,14 +155,17 @@ static void remove_folder(const struct companion *c)
 	rmdir(c->dir);
 }
 
-/* In the child: a listening socket with this path, which only this user may connect to. -1: none. */
+/* In the child: a listening socket with this path, for this user only; if root starts it, for all. -1: none. */
 static int listen_at(const char *path)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	strcpy(sa.sun_path, path);
-	return bind(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 && listen(fd, SOMAXCONN) == 0 ? fd : -1;
+	return bind(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 && (!users_may_change() || chmod(path, 0666) == 0) &&
+			       listen(fd, SOMAXCONN) == 0
+		       ? fd
+		       : -1;
 }
 
 static void say_ready(void)

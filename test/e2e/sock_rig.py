@@ -62,6 +62,24 @@ for _ in range(int(sys.argv[3])):
     s.close()
 """
 
+# Listens as root; a worker that has changed its user answers a connection of its parent's.
+CHANGES_USER = """
+import os, signal, socket, sys
+signal.alarm(60)
+with socket.create_server((sys.argv[1], 0)) as l:
+    if os.fork() == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        s, _ = l.accept()
+        s.sendall(s.recv(9) + b" of %d" % os.getuid())
+        os._exit(0)
+    c = socket.create_connection(l.getsockname())
+c.sendall(b"answer")
+print(c.recv(99).decode(), "by wire", c.getsockopt(0x524e, 1))
+assert os.wait()[1] == 0
+"""
+
 # Sends random bytes in pieces of random sizes; the answer must be the sum of the bytes.
 SEND = """
 import hashlib, random, socket, sys

@@ -17,7 +17,8 @@ import sys
 import termios
 import time
 
-from rig import BUILD, PATIENCE, RNICRUN, TESTPMD, Process, case, main
+from rig import BUILD, PATIENCE, RNICRUN, TESTPMD, Process, Skip, case, main
+from sock_rig import CHANGES_USER, python
 
 RNICCTL = os.path.join(BUILD, "app", "rnicctl", "rnicctl")
 
@@ -235,6 +236,14 @@ def rnicrun_notices_the_end_of_its_daemon_without_pidfd_open():
                  "--with-daemon", "echo", "the program runs"])
     p.ok()
     assert "the program runs" in p.stdout(), p.tail()
+
+
+@case
+def a_worker_that_changes_its_user_serves_its_parents_listener():
+    if os.geteuid() != 0:
+        raise Skip("only root's programs can change their user")
+    p = run("--sockets", *python(CHANGES_USER, "10.77.0.1"))
+    assert p.ok() == "answer of 65534 by wire 1", p.tail()
 
 
 @case

@@ -17,9 +17,9 @@ import termios
 
 import wire
 from host_rig import NOBODY, open_to_all
-from rig import RNICRUN, Process, case, main, need, until
+from rig import RNICRUN, Process, Skip, case, main, need, until
 from sock_raw import FIN, RESET, RX_HEAD, SIZE, STATE, TX_TAIL, Raw, addr
-from sock_rig import SEND_BY_WIRE as SEND, SERVE_BY_WIRE as SERVE
+from sock_rig import CHANGES_USER, SEND_BY_WIRE as SEND, SERVE_BY_WIRE as SERVE
 from sock_rig import lines, port_of, python
 from walk_rig import SEEDS, walk
 from wire_esock import CREDIT, DATA, END, Bytes, Windows, hello, message, window_hello
@@ -30,13 +30,14 @@ AT = "127.0.0.1"
 RING = 262144  # octets of the window
 
 
-def embedded(*argv, wire_of="iwarp", under=(), **env):
-    """Runs a program as an ordinary user, if such a user can reach the build and Python. under: a command before it."""
+def embedded(*argv, wire_of="iwarp", under=(), own=False, **env):
+    """Runs a program as an ordinary user, if such a user can reach the build and Python; own: as this user. under: a
+    command before it."""
     env = {**os.environ, "RNICD_SOCKET": "/nonexistent", **env}
     env.pop("RNIC_WIRE", None)
     if wire_of:
         env["RNIC_WIRE"] = wire_of
-    user = NOBODY if open_to_all(RNICRUN) and open_to_all(os.path.realpath(sys.executable)) else []
+    user = NOBODY if not own and open_to_all(RNICRUN) and open_to_all(os.path.realpath(sys.executable)) else []
     return Process([*user, *under, RNICRUN, "--embedded", "--sockets", *argv], env=env, name=argv[-1][:30])
 
 
@@ -58,6 +59,14 @@ def sockets_do_what_the_kernels_do():
     wrong = [f"{n}: {mine.get(n)}, the kernel says {kernel[n]}" for n in kernel if mine.get(n) != kernel[n]]
     assert kernel and not wrong, "\n".join(wrong)
     assert not p.stderr(), p.stderr()
+
+
+@case
+def a_worker_that_changes_its_user_serves_its_parents_listener():
+    if os.geteuid() != 0:
+        raise Skip("only root's programs can change their user")
+    p = embedded(*python(CHANGES_USER, AT), own=True)
+    assert p.ok() == "answer of 65534 by wire 2", p.tail()
 
 
 @case
