@@ -49,25 +49,30 @@ struct companion {
 	char socket[64], conf[64], log[64], notify[64];
 	int ready; /* the socket on which the daemon says that it is ready */
 	pid_t pid;
-	int signals;     /* signalfd: reads what is blocked */
-	sigset_t before; /* the mask that rnicrun was started with; its children get it */
+	int signals;               /* signalfd: reads what is blocked */
+	sigset_t before;           /* the mask that rnicrun was started with; its children get it */
+	struct sigaction at_child; /* what rnicrun was started to do at SIGCHLD; the program gets it */
 };
 
-static const int passed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+/* Signals that supervisors send to servers. */
+static const int passed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH };
 
 static volatile sig_atomic_t program_pid;
 
-/* A terminal's signal goes to the whole process group: the program has it already. */
+/*
+ * A terminal's signal goes to the whole process group: the program has it already. SIGALRM is never a terminal's: the
+ * kernel sends it for a timer that was set before rnicrun was started.
+ */
 static void pass_on(int sig, siginfo_t *info, void *context)
 {
 	(void)context;
-	if (program_pid > 0 && info->si_code != SI_KERNEL)
+	if (program_pid > 0 && (info->si_code != SI_KERNEL || sig == SIGALRM))
 		kill((pid_t)program_pid, sig);
 }
 
 /*
  * Blocks the signals that are passed on, until there is a program to pass them to. A signal that rnicrun was started to
- * ignore (nohup) stays ignored.
+ * ignore (nohup) stays ignored. So does SIGWINCH: a terminal sends it, and no program ends by it.
  */
 static bool hold_signals(struct companion *c)
 {
@@ -76,11 +81,19 @@ static bool hold_signals(struct companion *c)
 
 	sigemptyset(&held);
 	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
-		if (sigaction(passed[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+		if (passed[i] != SIGWINCH && sigaction(passed[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
 			sigaddset(&held, passed[i]);
 	sigprocmask(SIG_BLOCK, &held, &c->before);
 	c->signals = signalfd(-1, &held, SFD_CLOEXEC | SFD_NONBLOCK);
 	return c->signals >= 0;
+}
+
+/* If SIGCHLD is ignored, the kernel forgets how a child has ended. */
+static void keep_children(struct companion *c)
+{
+	const struct sigaction keep = { .sa_handler = SIG_DFL };
+
+	sigaction(SIGCHLD, &keep, &c->at_child);
 }
 
 /* The signal that has come; 0: none. */
@@ -324,6 +337,7 @@ static int run_program(const struct companion *c, char *const *argv)
 
 	if (pid == 0) {
 		sigprocmask(SIG_SETMASK, &c->before, NULL);
+		sigaction(SIGCHLD, &c->at_child, NULL);
 		setenv("RNICD_SOCKET", c->socket, 1);
 		execvp(argv[0], argv);
 		fprintf(stderr, "rnicrun: %s: %s\n", argv[0], strerror(errno));
@@ -373,6 +387,7 @@ int companion_run(char *const *argv, const char *library)
 		fputs("rnicrun: there is no rnicd beside rnicrun: build or install both\n", stderr);
 		return CANNOT;
 	}
+	keep_children(&c);
 	if (!hold_signals(&c) || !make_folder(&c)) {
 		fprintf(stderr, "rnicrun: cannot make a folder for a private rnicd in /tmp: %s\n", strerror(errno));
 		return CANNOT;

@@ -129,11 +129,24 @@ def of_a_long_log_the_end_is_printed():
 
 @case
 def a_signal_goes_on_to_the_program():
-    p = run("sh", "-c", "trap 'echo told; exit 3' TERM; echo $RNICD_SOCKET; while :; do sleep 0.05; done")
-    folder = folder_of(p)
-    p.p.send_signal(signal.SIGTERM)
-    assert p.wait() == 3 and "told" in p.stdout(), p.tail()
-    assert not os.path.exists(folder)
+    for sig in ("TERM", "HUP", "USR1", "USR2", "ALRM", "WINCH"):
+        p = run("sh", "-c", f"trap 'echo told; exit 3' {sig}; echo $RNICD_SOCKET; while :; do sleep 0.05; done")
+        folder = folder_of(p)
+        p.p.send_signal(getattr(signal, "SIG" + sig))
+        assert p.wait() == 3 and "told" in p.stdout(), p.tail()
+        assert not os.path.exists(folder)
+
+
+@case
+def the_exit_status_is_the_programs_also_where_the_end_of_children_is_ignored():
+    for how in ("--with-daemon",), ("--embedded", "--sockets"):
+        p = Process(["env", "--ignore-signal=CHLD", RNICRUN, *how, *python("""
+import signal
+print(signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN)
+raise SystemExit(5)
+""")], env={**os.environ, "RNIC_WIRE": "iwarp"})
+        assert p.wait() == 5, p.tail()
+        assert p.stdout().strip() == "True" and not p.stderr(), p.tail()
 
 
 # Says how many SIGINTs have come before SIGTERM.
