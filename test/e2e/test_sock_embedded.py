@@ -30,15 +30,17 @@ AT = "127.0.0.1"
 RING = 262144  # octets of the window
 
 
-def embedded(*argv, wire_of="iwarp", under=(), own=False, **env):
-    """Runs a program as an ordinary user, if such a user can reach the build and Python; own: as this user. under: a
-    command before it."""
+def embedded(*argv, wire_of="iwarp", own=False, before=(), **env):
+    """
+    Runs a program as an ordinary user, if such a user can reach the build and Python; own: as this user. before: a
+    command that runs the rest.
+    """
     env = {**os.environ, "RNICD_SOCKET": "/nonexistent", **env}
     env.pop("RNIC_WIRE", None)
     if wire_of:
         env["RNIC_WIRE"] = wire_of
     user = NOBODY if not own and open_to_all(RNICRUN) and open_to_all(os.path.realpath(sys.executable)) else []
-    return Process([*user, *under, RNICRUN, "--embedded", "--sockets", *argv], env=env, name=argv[-1][:30])
+    return Process([*before, *user, RNICRUN, "--embedded", "--sockets", *argv], env=env, name=argv[-1][:30])
 
 
 def serving(p):
@@ -67,6 +69,44 @@ def a_worker_that_changes_its_user_serves_its_parents_listener():
         raise Skip("only root's programs can change their user")
     p = embedded(*python(CHANGES_USER, AT), own=True)
     assert p.ok() == "answer of 65534 by wire 2", p.tail()
+
+
+# In a network namespace with a link-local address.
+LINK_LOCAL = ["unshare", "--net", "sh", "-c",
+              'ip link set lo up && ip addr add fe80::1/64 dev lo nodad && exec "$@"', "-"]
+
+# Prints what both ends of connections are called; ports are names, as each run has others.
+NAMES = """
+import socket
+for listens, at, to in (("0.0.0.0", None, "0.0.0.0"), ("0.0.0.0", "127.0.0.2", "0.0.0.0"), ("::", None, "::"),
+                        ("::", None, "::ffff:0.0.0.0"), ("fe80::1%lo", None, "fe80::1%lo"),
+                        ("::", None, "fe80::1%lo"), ("fe80::1%lo", "fe80::1%lo", None)):
+    l, c = (socket.socket(socket.AF_INET6 if ":" in listens else socket.AF_INET) for _ in range(2))
+    def name(host, port):
+        return socket.getaddrinfo(host, port, l.family, socket.SOCK_STREAM)[0][4]
+    l.bind(name(listens, 0))
+    l.listen()
+    if at:
+        c.bind(name(at, 0))
+    own = l.getsockname()
+    c.connect(name(to, own[1]) if to else own)
+    s, peer = l.accept()
+    mine = c.getsockname()
+    told = own, mine, c.getpeername(), s.getsockname(), s.getpeername(), peer
+    print([{own[1]: "server", mine[1]: "client"}.get(x, x) for name in told for x in name])
+"""
+
+
+@case
+def ends_of_connections_have_the_kernels_names():
+    need("unshare")
+    here = Process([*LINK_LOCAL, "true"])
+    if here.wait() != 0:
+        raise Skip(f"no network namespace can be made: {here.stderr()}")
+    kernel = Process([*LINK_LOCAL, *python(NAMES)]).ok().splitlines()
+    mine = embedded(*python(NAMES), before=LINK_LOCAL).ok().splitlines()
+    wrong = [f"{m}, the kernel says {k}" for m, k in zip(mine, kernel) if m != k]
+    assert len(mine) == len(kernel) == 7 and not wrong, "\n".join(wrong)
 
 
 @case
@@ -441,7 +481,7 @@ for x in many:
 again(late.listen)
 c2 = again(socket.create_connection, late.getsockname())
 print("late", echo(again(late.accept)[0], c2), "first", echo(c, s))
-""", AT), under=("prlimit", "--nofile=64"))
+""", AT), before=("prlimit", "--nofile=64"))
     assert p.ok().split("\n") == ["connect ENOBUFS", "accept ENOBUFS", "first True", "late True", "listen ENOBUFS",
                                   "not listening ECONNREFUSED", "late True first True"], p.tail()
     assert not p.stderr(), p.stderr()

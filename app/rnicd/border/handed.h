@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "border/flow_owner.h"
+#include "ipc/ipc_shm.h"
 
 struct handed; /* a socket that was handed over; only the plane knows its contents */
 
@@ -20,9 +21,9 @@ struct handed_taker {
 	 */
 	int (*take)(int fd, struct handed **h, struct conn_addr *a, char *err, uint32_t err_len);
 	/*
-	 * The same for a socket that listens (*listens) or is connecting. Fills the local end of *a.
+	 * The same for a socket that listens (*listens) or is connecting. *local: its address.
 	 */
-	int (*keep)(int fd, struct handed **h, struct conn_addr *a, bool *listens, char *err, uint32_t err_len);
+	int (*keep)(int fd, struct handed **h, struct ipc_addr *local, bool *listens, char *err, uint32_t err_len);
 	/* Closes a socket that no connection has used. */
 	void (*drop)(struct handed *h);
 };

@@ -70,11 +70,31 @@ static void took_listener(struct cmd *cmd)
 	took(s, c, false);
 }
 
+/*
+ * The peer's address as the kernel names it. A program that connects to the address "any" reaches its own host, and a
+ * link-local address is one of the interface of the local end, if the program names no interface.
+ */
+static struct ipc_addr peer_of(const struct sk *s, const struct ipc_addr *to)
+{
+	static const struct pkt_addr any, loopback = { .b = { [15] = 1 } };
+	struct ipc_addr a = *to;
+	struct pkt_addr ip;
+
+	memcpy(ip.b, a.ip, sizeof(ip.b));
+	if (pkt_addr_is_ip4(&ip) ? pkt_addr_to_ip4(&ip) == 0 : pkt_addr_eq(&ip, &any)) {
+		memcpy(ip.b, s->local.ip, sizeof(ip.b));
+		memcpy(a.ip, pkt_addr_is_ip4(&ip) ? ip.b : loopback.b, sizeof(a.ip));
+	}
+	if (dev_is_local(a.ip) && a.scope == 0)
+		a.scope = s->local.scope;
+	return a;
+}
+
 static const char *take_connection(struct client *c, struct sk *s, struct conn_addr *a, struct handed *h)
 {
 	const char *no;
 
-	s->remote = c->req.sock_take.remote;
+	s->remote = peer_of(s, &c->req.sock_take.remote);
 	if (!sk_arm(s, &no)) {
 		sk_disarm(s);
 		return no;
@@ -119,14 +139,14 @@ void sk_take(struct client *c)
 	struct sk *s = sk_make(c);
 	if (s == NULL)
 		return;
-	const int err = rnicd.taker->keep(c->shown_fd, &h, &a, &listens, text, sizeof(text));
+	const int err = rnicd.taker->keep(c->shown_fd, &h, &s->local, &listens, text, sizeof(text));
 	if (err != 0) {
 		client_error(c, err, "%s", text);
 		sk_settle(s);
 		return;
 	}
-	memcpy(s->local.ip, a.local.b, 16);
-	s->local.port = a.lport;
+	memcpy(a.local.b, s->local.ip, 16);
+	a.lport = s->local.port;
 	const uint32_t dev = dev_by_addr(a.local.b);
 	a.port = dev == UINT32_MAX ? 0 : dev;
 	s->dev = listens ? CM_NO_DEV : a.port;

@@ -39,6 +39,18 @@ struct pkt_addr ks_sockaddr_ip(const union ks_sockaddr *s, uint16_t *port)
 	return a;
 }
 
+void ks_scope(int fd, bool peer, struct ipc_addr *a)
+{
+	union ks_sockaddr s = { .sa = { .sa_family = AF_UNSPEC } };
+	socklen_t len = sizeof(s);
+	struct pkt_addr ip;
+
+	memcpy(ip.b, a->ip, sizeof(ip.b));
+	if (is_link_local(&ip) && (peer ? getpeername(fd, &s.sa, &len) : getsockname(fd, &s.sa, &len)) == 0 &&
+	    s.sa.sa_family == AF_INET6)
+		a->scope = s.v6.sin6_scope_id;
+}
+
 bool ks_has_addr(uint32_t dev, const struct pkt_addr *ip, uint32_t scope)
 {
 	const struct rnicd_port *p = rnicd.port[dev];

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sockets/ks.h"
 
@@ -37,7 +38,7 @@ static int handed_take(int fd, struct handed **out, struct conn_addr *a, char *e
 }
 
 /* Control thread. */
-static int handed_keep(int fd, struct handed **out, struct conn_addr *a, bool *listens, char *err, uint32_t err_len)
+static int handed_keep(int fd, struct handed **out, struct ipc_addr *at, bool *listens, char *err, uint32_t err_len)
 {
 	struct handed *h = calloc(1, sizeof(*h));
 	union ks_sockaddr local = { .sa = { .sa_family = AF_UNSPEC } };
@@ -60,7 +61,9 @@ static int handed_keep(int fd, struct handed **out, struct conn_addr *a, bool *l
 		free(h);
 		return rc;
 	}
-	a->local = ks_sockaddr_ip(&local, &a->lport);
+	const struct pkt_addr ip = ks_sockaddr_ip(&local, &at->port);
+	memcpy(at->ip, ip.b, sizeof(at->ip));
+	ks_scope(h->src.fd, false, at);
 	*listens = accepts != 0;
 	*out = h;
 	return 0;

@@ -90,6 +90,10 @@ static bool stream_event(const struct stream *s)
 					    .port = a->port,
 					    .local = stream_endpoint(&a->local, a->lport),
 					    .remote = stream_endpoint(&a->remote, a->rport) };
+	if (s->c != NULL && (s->tell & STREAM_ARRIVED) != 0) {
+		ks_scope(s->c->src.fd, false, &ev->stream.local);
+		ks_scope(s->c->src.fd, true, &ev->stream.remote);
+	}
 	event_put(0);
 	return true;
 }

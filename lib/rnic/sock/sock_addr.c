@@ -25,6 +25,7 @@ bool sock_addr_in(const struct sockaddr *sa, socklen_t len, struct ipc_addr *a)
 		memcpy(&v6, sa, sizeof(v6));
 		memcpy(a->ip, &v6.sin6_addr, 16);
 		a->port = ntohs(v6.sin6_port);
+		a->scope = IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) ? v6.sin6_scope_id : 0;
 		return true;
 	}
 	return false;
@@ -46,7 +47,7 @@ static void give_address(const void *from, socklen_t size, struct sockaddr *sa, 
 void sock_addr_out(const struct sock *s, const struct ipc_addr *a, struct sockaddr *sa, socklen_t *len)
 {
 	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(a->port) };
-	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(a->port) };
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(a->port), .sin6_scope_id = a->scope };
 
 	if (sa == NULL || len == NULL)
 		return;
