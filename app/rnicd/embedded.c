@@ -364,6 +364,7 @@ static void kernels_only(struct client *c)
 	case IPC_SOCK_PEER: client_error(c, EOPNOTSUPP, "without rnicd, only the kernel's sockets are there"); break;
 	case IPC_SOCK_TAKE: sk_take(c); break;
 	case IPC_SOCK_CLOSED: sk_await_closed(c); break;
+	case IPC_SOCK_OPTION: sk_option(c); break;
 	default: sk_request(c); break;
 	}
 }

@@ -109,6 +109,11 @@ enum ipc_type {
 	 * follow. Allowed only if the answer to HELLO has IPC_CAN_OPEN. After an error there is no id.
 	 */
 	IPC_CM_OPEN,
+	/*
+	 * Only of an rnicd whose answer to SOCK_JOIN has IPC_SOCK_KERNELS: sets an option of the kernel's socket
+	 * (ipc_sock_opt.h). EOPNOTSUPP: the option is no such one.
+	 */
+	IPC_SOCK_OPTION,
 	IPC_TYPES
 };
 
@@ -525,6 +530,7 @@ struct ipc_msg {
 		struct ipc_sock_addr sock_addr;
 		struct ipc_sock_listen sock_listen;
 		struct ipc_sock_take sock_take;
+		struct ipc_sock_option sock_option;
 		struct ipc_sock_gram sock_gram;
 		struct ipc_sock_ok sock_ok;
 		struct ipc_sock_found sock_found;

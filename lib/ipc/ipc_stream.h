@@ -174,6 +174,12 @@ struct ipc_sock_take {
 	uint32_t rsv;
 };
 
+struct ipc_sock_option { /* as of setsockopt() */
+	uint64_t sock;
+	int32_t level, name, value;
+	uint32_t rsv;
+};
+
 /* Answer to SOCK_BIND, SOCK_CONNECT, SOCK_ACCEPT, SOCK_TAKE and SOCK_GRAM. */
 struct ipc_sock_ok {
 	uint64_t sock;

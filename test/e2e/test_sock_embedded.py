@@ -109,6 +109,42 @@ def ends_of_connections_have_the_kernels_names():
     assert len(mine) == len(kernel) == 7 and not wrong, "\n".join(wrong)
 
 
+# Asks for keepalive when the socket listens or is connected, then takes the way to the peer away.
+KEEPS_ALIVE = """
+import signal, socket, subprocess, sys
+signal.alarm(60)
+l = socket.create_server(("127.0.0.1", 0))
+def ask(s, who):
+    if sys.argv[1] == who:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name in socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT:
+            s.setsockopt(socket.IPPROTO_TCP, name, 1)
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000)  # if a frame is on its way
+ask(l, "listener")
+c = socket.create_connection(l.getsockname())
+ask(c, "connected")
+s, _ = l.accept()
+ask(s, "accepted")
+subprocess.run(["ip", "link", "set", "lo", "down"], check=True)
+try:
+    (c if sys.argv[1] == "connected" else s).recv(1)
+except OSError:
+    print("told")
+"""
+
+
+@case
+def keepalive_that_is_asked_for_later_finds_a_dead_peer():
+    need("unshare")
+    here = Process([*LINK_LOCAL, "true"])
+    if here.wait() != 0:
+        raise Skip(f"no network namespace can be made: {here.stderr()}")
+    ends = [embedded(*python(KEEPS_ALIVE, who), own=True, before=LINK_LOCAL)
+            for who in ("listener", "connected", "accepted")]
+    for p in ends:
+        assert p.ok() == "told", p.tail()
+
+
 @case
 def random_calls_on_sockets_give_what_the_kernels_give():
     walk(embedded, AT, SEEDS)

@@ -360,6 +360,7 @@ def requests_that_make_no_sense_are_refused():
         with socket.create_server(("127.0.0.1", 0)) as kernels:
             assert r.ask("IPC_SOCK_TAKE", bytes(32), shows=[kernels.fileno()])[0] == errno.EOPNOTSUPP
         assert r.ask("IPC_SOCK_CLOSED", bytes(40))[0] == errno.EOPNOTSUPP
+        assert r.ask("IPC_SOCK_OPTION", bytes(24))[0] == errno.EOPNOTSUPP
         assert r.ask("IPC_SOCK_FIND")[0] == errno.EINVAL, "a request without its descriptor was accepted"
         with open("/dev/null", encoding="ascii") as other:
             for fd in (other.fileno(), r.s.fileno(), r.wake):

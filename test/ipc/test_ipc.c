@@ -236,7 +236,7 @@ static void the_messages_are_those_of_this_version(void **state)
 		size_t is, was;
 	} layout[] = {
 		{ "version", IPC_VERSION, 8 },
-		{ "types", IPC_TYPES, 62 },
+		{ "types", IPC_TYPES, 63 },
 		{ "header", IPC_MSG_HDR, 16 },
 		{ LEN(hello), 32 },
 		{ LEN(hello_ok), 16 },
@@ -283,6 +283,7 @@ static void the_messages_are_those_of_this_version(void **state)
 		{ LEN(sock_addr), 40 },
 		{ LEN(sock_listen), 16 },
 		{ LEN(sock_take), 32 },
+		{ LEN(sock_option), 24 },
 		{ LEN(sock_ok), 64 },
 		{ LEN(sock_gram), 64 },
 		{ LEN(sock_found), 72 },

@@ -428,6 +428,7 @@ static int serve(struct fake *f, struct fake_client *c, struct ipc_msg *m, const
 	case IPC_OPEN_QP: return target(c, m, m->open_qp.xrcd, m->open_qp.qpn);
 	/* requests that other clients make, requests of librnicsock, and types that do not exist */
 	case IPC_INJECT ... IPC_SOCK_LIST:
+	case IPC_SOCK_OPTION:
 	case IPC_TYPES: break;
 	}
 	return EINVAL;

@@ -77,6 +77,7 @@ enum cmd_type {
 	CMD_STREAM_OPEN,     /* stream: an active connection, at the worker that conn_owner() names */
 	CMD_STREAM_ADOPT,    /* stream: a program has accepted a connection of its listener */
 	CMD_STREAM_CLOSE,    /* stream: no program has the socket open any more */
+	CMD_STREAM_OPTION,   /* stream_option: an option of the kernel's socket; plane of sockets only */
 
 	CMD_GRAM_OPEN,  /* gram: at the worker that gram_owner() names; datagrams find the socket from now on */
 	CMD_GRAM_PEER,  /* gram: connects the socket to another peer, or to none */
@@ -248,6 +249,12 @@ struct cmd_stream_listen {
 	enum conn_verdict verdict[RNICD_MAX_WORKERS]; /* result: OK, FULL. If not OK, the worker does not listen */
 };
 
+struct cmd_stream_option {
+	struct stream *stream; /* NULL: a listener's */
+	uint64_t key;          /* the stream's or listener's number */
+	int level, name, value;
+};
+
 struct cmd_stream {
 	struct stream *stream;     /* ADOPT, CLOSE; result of OPEN. Valid until STREAM_CLOSED */
 	uint64_t key;              /* the stream's number; OPEN: the number that the stream gets */
@@ -323,6 +330,7 @@ struct cmd {
 		struct stream_user *const *stream_join; /* [worker] */
 		struct cmd_stream_listen stream_listen;
 		struct cmd_stream stream;
+		struct cmd_stream_option stream_option;
 		struct cmd_gram gram;
 		struct cmd_neigh neigh;
 		struct rnicd_port *port;

@@ -95,6 +95,7 @@ static const struct request requests[IPC_TYPES] = {
 	[IPC_SOCK_FIND] = { .len = IPC_MSG_HDR, .min_fds = 1, .max_fds = 1, .run_fds = about_a_descriptor },
 	[IPC_SOCK_TAKE] = FD(sock_take, about_a_descriptor),
 	[IPC_SOCK_CLOSED] = R(sock_addr, about_sockets),
+	[IPC_SOCK_OPTION] = R(sock_option, about_sockets),
 	[IPC_SOCK_LIST] = R(sock_list, about_sockets),
 	[IPC_TOKEN] = FD(handle, client_token),
 	[IPC_TOKEN_DEV] = FD(handle, client_token_dev),
@@ -118,7 +119,7 @@ static const char *out_of_turn(const struct client *c)
 {
 	bool first = c->req.type == IPC_HELLO || c->req.type == IPC_SOCK_JOIN || c->req.type == IPC_INJECT ||
 		     c->req.type == IPC_SOCK_LIST;
-	bool sockets = c->req.type > IPC_SOCK_JOIN && c->req.type <= IPC_SOCK_LIST;
+	bool sockets = (c->req.type > IPC_SOCK_JOIN && c->req.type <= IPC_SOCK_LIST) || c->req.type == IPC_SOCK_OPTION;
 
 	if (first != (c->state == CLIENT_NEW))
 		return first ? "HELLO was sent already" : "the first request must be HELLO";

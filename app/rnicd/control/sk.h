@@ -163,6 +163,7 @@ void sk_tell(struct client *c);
 void sk_take(struct client *c);
 /* Answers when closed sockets with a port of the kernel's have ended (sk_take.c). */
 void sk_await_closed(struct client *c);
+void sk_option(struct client *c); /* IPC_SOCK_OPTION, of such sockets */
 /* Begins the end of those sockets with this port whose descriptor is closed, if the loop has not handled this yet. */
 void sk_see_closed(uint16_t port);
 

@@ -401,6 +401,7 @@ void sk_request(struct client *c)
 	case IPC_SOCK_FIND: sk_show(c); break;
 	case IPC_SOCK_TAKE:
 	case IPC_SOCK_CLOSED:
+	case IPC_SOCK_OPTION:
 		client_error(c, EOPNOTSUPP, "this rnicd has a TCP of its own, and takes no sockets of the kernel's");
 		break;
 	case IPC_SOCK_LIST: sk_tell(c); break;

@@ -12,6 +12,7 @@
 #include "control/cm.h"
 #include "control/dev.h"
 #include "control/sk.h"
+#include "ipc/ipc_sock_opt.h"
 
 /* Closes the program's end of the socket pair, if no program has got this end: on_hup() then ends the socket. */
 static void keep_no_end(struct sk *s)
@@ -162,30 +163,57 @@ void sk_take(struct client *c)
 	keep_no_end(s);
 }
 
-struct await_closed {
+/* A command after which a client gets its answer. */
+struct answered_later {
 	struct cmd cmd;
 	struct client *c;
 };
 
-static void have_closed(struct cmd *cmd)
+static void answer_now(struct cmd *cmd)
 {
-	struct await_closed *a = rn_container_of(cmd, struct await_closed, cmd);
+	struct answered_later *a = rn_container_of(cmd, struct answered_later, cmd);
 
 	if (client_back(a->c))
 		client_ok(a->c);
 	free(a);
 }
 
+void sk_option(struct client *c)
+{
+	const struct ipc_sock_option r = c->req.sock_option;
+	const struct sk *l = sk_of(r.sock);
+
+	if (!ipc_sock_opt_passes(r.level, r.name)) {
+		client_error(c, EOPNOTSUPP, "no socket of the kernel's gets such an option");
+		return;
+	}
+	const struct sk *s = sk_find(c, r.sock, l != NULL && l->state == SK_LISTENING ? SK_LISTENING : SK_STREAM);
+
+	if (s == NULL)
+		return;
+	struct answered_later *a = calloc(1, sizeof(*a));
+	if (a == NULL) {
+		client_error(c, ENOMEM, "no memory");
+		return;
+	}
+	*a = (struct answered_later){ .cmd = { .type = CMD_STREAM_OPTION, .done = answer_now }, .c = c };
+	a->cmd.stream_option = (struct cmd_stream_option){
+		.stream = s->stream, .key = s->owner.key, .level = r.level, .name = r.name, .value = r.value
+	};
+	client_hold(c);
+	cmd_send(&a->cmd, s->worker);
+}
+
 /* The worker carries out commands in order: it has closed the listeners when it answers this one. */
 void sk_await_closed(struct client *c)
 {
-	struct await_closed *a = calloc(1, sizeof(*a));
+	struct answered_later *a = calloc(1, sizeof(*a));
 
 	if (a == NULL) {
 		client_error(c, ENOMEM, "no memory");
 		return;
 	}
-	*a = (struct await_closed){ .cmd = { .type = CMD_NOTHING, .done = have_closed }, .c = c };
+	*a = (struct answered_later){ .cmd = { .type = CMD_NOTHING, .done = answer_now }, .c = c };
 	sk_see_closed((uint16_t)c->req.sock_addr.addr.port);
 	client_hold(c);
 	cmd_send_all(&a->cmd);

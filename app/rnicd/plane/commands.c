@@ -200,6 +200,7 @@ static void run_command(struct rnicd_worker *w, struct cmd *c)
 	case CMD_STREAM_UNLISTEN:
 	case CMD_STREAM_OPEN:
 	case CMD_STREAM_ADOPT:
+	case CMD_STREAM_OPTION:
 	case CMD_STREAM_CLOSE: command_stream(w, c); break;
 	case CMD_GRAM_OPEN:
 	case CMD_GRAM_PEER:

@@ -271,6 +271,7 @@ static void run_command(struct cmd *c)
 	case CMD_STREAM_UNLISTEN:
 	case CMD_STREAM_OPEN:
 	case CMD_STREAM_ADOPT:
+	case CMD_STREAM_OPTION:
 	case CMD_STREAM_CLOSE: ks_sk_command(c); break;
 	/* Commands about datagram sockets, Ethernet ports and telemetry, which this plane does not have. */
 	case CMD_GRAM_OPEN:

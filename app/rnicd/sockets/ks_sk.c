@@ -280,14 +280,16 @@ static void stream_not_connected(struct stream *s, int err)
 	ks_failed(s->c, err);
 }
 
-/* Whether the command's stream still exists. */
-static bool stream_here(const struct cmd_stream *c)
+/* Whether a command's stream still exists. */
+static bool stream_is(const struct stream *of, uint64_t key)
 {
 	rn_list_each(struct stream, s, &all.streams, link)
-		if (s == c->stream)
-			return s->key == c->key && s->state != KS_SK_OVER;
+		if (s == of)
+			return s->key == key && s->state != KS_SK_OVER;
 	return false;
 }
+
+static bool stream_here(const struct cmd_stream *c) { return stream_is(c->stream, c->key); }
 
 static void stream_adopt(struct cmd_stream *c)
 {
@@ -393,6 +395,18 @@ static void listener_end(const struct cmd_stream_listen *c)
 	free(l);
 }
 
+/* CMD_STREAM_OPTION: the library of the program has checked the value. Connections of a listener inherit the option. */
+static void socket_option(const struct cmd_stream_option *c)
+{
+	const struct ks_sk_listener *l = c->stream == NULL ? listener_of(c->key) : NULL;
+	const struct ks_src *src = l != NULL                                           ? &l->src
+				   : c->stream != NULL && stream_is(c->stream, c->key) ? &c->stream->c->src
+										       : NULL;
+
+	if (src != NULL)
+		(void)setsockopt(src->fd, c->level, c->name, &c->value, sizeof(c->value));
+}
+
 /* The device with the address of the connection's local end; the first, if none has it. */
 static uint32_t device_of(const struct pkt_addr *ip)
 {
@@ -464,6 +478,7 @@ void ks_sk_command(struct cmd *c)
 	case CMD_STREAM_OPEN: stream_open(&c->stream); break;
 	case CMD_STREAM_ADOPT: stream_adopt(&c->stream); break;
 	case CMD_STREAM_CLOSE: stream_leave(&c->stream); break;
+	case CMD_STREAM_OPTION: socket_option(&c->stream_option); break;
 	default: break;
 	}
 }

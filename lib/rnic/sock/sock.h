@@ -252,7 +252,8 @@ int sock_bind_new(struct sock *s, const struct ipc_addr *a, uint32_t flags, int 
  * Makes s of the kernel's socket `kernels`, which connects to `to`, or listens (to is NULL). *fd: the descriptor of s.
  */
 int sock_take_new(struct sock *s, int kernels, const struct ipc_addr *to, uint32_t backlog, int *fd);
-void sock_await_closed(uint16_t port); /* IPC_SOCK_CLOSED */
+void sock_await_closed(uint16_t port);                                       /* IPC_SOCK_CLOSED */
+void sock_pass_option(const struct sock *s, int level, int name, int value); /* IPC_SOCK_OPTION */
 int sock_listen(struct sock *s, uint32_t backlog);
 int sock_connect(struct sock *s, const struct ipc_addr *to);
 /*

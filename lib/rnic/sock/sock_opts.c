@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ipc/ipc_sock_opt.h"
 #include "rnic/sock/sock.h"
 
 int sock_opt_give(void *to, socklen_t *len, const void *from, size_t size)
@@ -90,6 +91,8 @@ int sock_opts_set(struct sock *s, int level, int name, const void *from, socklen
 		sock_lock(&s->tx);
 		opt_keep(s, level, name, value);
 		sock_unlock(&s->tx);
+		if (ipc_sock_opt_passes(level, name) && sock_kernels())
+			sock_pass_option(s, level, name, value);
 	}
 	sock_other_close(other);
 	return rc;

@@ -52,6 +52,15 @@ void sock_await_closed(uint16_t port)
 	(void)sock_request(&m, IPC_MSG_LEN(sock_addr), &with, fds);
 }
 
+void sock_pass_option(const struct sock *s, int level, int name, int value)
+{
+	struct ipc_msg m = { .type = IPC_SOCK_OPTION,
+			     .sock_option = { .sock = s->id, .level = level, .name = name, .value = value } };
+	int fds[SOCK_ASK_FDS];
+
+	(void)sock_request_about(s, &m, IPC_MSG_LEN(sock_option), NULL, fds);
+}
+
 int sock_take_new(struct sock *s, int kernels, const struct ipc_addr *to, uint32_t backlog, int *fd)
 {
 	struct ipc_msg m = { .type = IPC_SOCK_TAKE, .sock_take.backlog = backlog };
