@@ -84,12 +84,15 @@ static void wait_state(const struct end *e, uint32_t bits)
 
 static struct handed *hand_over(int fd, struct conn_addr *a)
 {
+	struct ipc_addr local = { .port = 0 };
 	struct handed *h = NULL;
 	char err[256];
 	bool listens;
 
-	assert_int_equal(ks_taker.keep(fd, &h, a, &listens, err, sizeof(err)), 0);
+	assert_int_equal(ks_taker.keep(fd, &h, &local, &listens, err, sizeof(err)), 0);
 	close(fd);
+	memcpy(a->local.b, local.ip, sizeof(local.ip));
+	a->lport = local.port;
 	return h;
 }
 
