@@ -28,9 +28,9 @@
 #include "ipc/ipc_own.h"
 #include "sockets/ks_sk.h"
 
-#define EVENTS_MAX 256u
-#define END_NS     (5 * RN_NS_PER_S) /* time for closed sockets to send their bytes */
-#define REGIONS    264999u           /* memory regions and windows of a device */
+#define EVENTS_MAX  256u
+#define END_MOST_NS (60 * RN_NS_PER_S) /* time for closed sockets to send their bytes, if they make progress */
+#define REGIONS     264999u            /* memory regions and windows of a device */
 
 int rnic_embedded_start(struct ipc_own *own) __attribute__((visibility("default")));
 int rnic_embedded_serve(int listener, void (*ready)(void)) __attribute__((visibility("default")));
@@ -337,7 +337,7 @@ int rnic_embedded_start(struct ipc_own *own)
 /* ---- the process that serves sockets ---- */
 
 static volatile sig_atomic_t stop_asked;
-static uint64_t end_by;
+static uint64_t began_to_end;
 
 static void on_term(int sig)
 {
@@ -346,7 +346,21 @@ static void on_term(int sig)
 }
 
 static bool shall_stop(void) { return stop_asked != 0; }
-static bool sockets_ended(void) { return !sk_any() || rnicd_now() >= end_by; }
+
+/* Sockets that a process in the background has open get KS_SK_END_NS. */
+static bool sockets_ended(void)
+{
+	const uint64_t now = rnicd_now();
+
+	if (!sk_any() || now >= began_to_end + END_MOST_NS)
+		return true;
+	if (now < began_to_end + KS_SK_END_NS)
+		return false;
+	pthread_mutex_lock(&ks.lock);
+	const bool any = ks_sk_any_left();
+	pthread_mutex_unlock(&ks.lock);
+	return !any;
+}
 
 static void serve_turn_end(void)
 {
@@ -414,7 +428,7 @@ static void serve_until_stopped(void (*ready)(void))
 	ks_sk_end_soon();
 	pthread_mutex_unlock(&ks.lock);
 	bell_ring(0);
-	end_by = rnicd_now() + END_NS;
+	began_to_end = rnicd_now();
 	loop_run(&ending);
 }
 

@@ -189,15 +189,17 @@ static void end_pair(void)
 /* ---- tests ---- */
 
 /* The time that the plane reads from the clock hardly moves meanwhile: *now is the time of the looks. */
-static void pass(uint64_t *now, uint32_t seconds)
+static void pass_by(uint64_t *now, uint64_t step, uint32_t n)
 {
-	for (uint32_t s = 0; s < seconds; s += LOOK_S) {
+	for (uint32_t i = 0; i < n; i++) {
 		turns(1);
-		ks.now = *now += LOOK_S * RN_NS_PER_S;
+		ks.now = *now += step;
 		(void)ks_sk_timers();
 		turns(1);
 	}
 }
+
+static void pass(uint64_t *now, uint32_t seconds) { pass_by(now, LOOK_S * RN_NS_PER_S, seconds / LOOK_S); }
 
 static void a_closed_stream_lasts_as_long_as_it_makes_progress(void **state)
 {
@@ -290,6 +292,35 @@ static void bytes_before_a_reset_are_not_lost_to_a_send(void **state)
 	bytes_then_reset(false);
 }
 
+/* The last test, since a process begins to end only once. */
+static void a_process_that_ends_gives_closed_streams_less_time(void **state)
+{
+	const uint64_t step = KS_SK_END_NS / 20;
+	uint64_t now;
+
+	(void)state;
+	for (uint32_t accepted = 0; accepted < 2; accepted++) {
+		begin_pair();
+		write_bytes(&at[ACTIVE], LEN);
+		close_end(&at[ACTIVE]);
+		now = ks.now;
+		ks_sk_end_soon();
+		pass_by(&now, step, 18);
+		assert_int_equal(at[ACTIVE].told & STREAM_CLOSED, 0);
+		assert_true(ks_sk_any_left());
+		if (accepted) {
+			accept_pair();
+			wait_state(&at[PASSIVE], IPC_STREAM_PEER_FIN);
+			assert_int_equal(at[PASSIVE].mem->rx_tail, LEN);
+		} else {
+			pass_by(&now, step, 3);
+		}
+		wait_told(&at[ACTIVE], STREAM_CLOSED);
+		assert_false(ks_sk_any_left());
+		end_pair();
+	}
+}
+
 static int begin(void **state)
 {
 	static const uint8_t mac[PKT_MAC_LEN] = { 2 };
@@ -318,6 +349,7 @@ int main(void)
 		cmocka_unit_test(a_closed_stream_whose_peer_takes_nothing_is_given_up),
 		cmocka_unit_test(the_errno_of_a_peer_that_is_gone_is_the_kernels),
 		cmocka_unit_test(bytes_before_a_reset_are_not_lost_to_a_send),
+		cmocka_unit_test(a_process_that_ends_gives_closed_streams_less_time),
 	};
 
 	return cmocka_run_group_tests_name("ks_sk", tests, begin, NULL);

@@ -139,12 +139,14 @@ void ks_sk_move(struct stream *s)
 
 /*
  * The kernel keeps the connection of a peer that answers but takes nothing, as this process has the socket open. The
- * limit is that of rnicd's own streams (plane/stream.c).
+ * limit is that of rnicd's own streams (plane/stream.c); a process that is about to end has less time.
  */
 #define LEFT_NS (200 * RN_NS_PER_S)
-#define LOOK_NS (LEFT_NS / 20)
+#define LOOKS   20u /* looks at a stream in that time */
 
 static struct rn_list lefts; /* streams in LEFT, by their next look */
+
+static uint64_t left_most(void) { return ending ? KS_SK_END_NS : LEFT_NS; }
 
 /* Bytes that were sent, or are to be sent next, and that the peer's TCP has not acknowledged. */
 static uint32_t waiting(const struct stream *s)
@@ -156,7 +158,7 @@ static uint32_t waiting(const struct stream *s)
 
 static void look_later(struct stream *s)
 {
-	s->look = ks.now + LOOK_NS;
+	s->look = ks.now + left_most() / LOOKS;
 	rn_list_push_back(&lefts, &s->left);
 }
 
@@ -182,7 +184,7 @@ static void look_left(struct stream *s)
 		s->moved = ks.now;
 	s->put_seen = s->pos.tx_put;
 	s->wait_seen = waits;
-	if (ks.now - s->moved < LEFT_NS)
+	if (ks.now - s->moved < left_most())
 		look_later(s);
 	else
 		iws_abort(&ks_iws, s->iws);
@@ -199,6 +201,8 @@ uint32_t ks_sk_timers(void)
 	}
 	return n;
 }
+
+bool ks_sk_any_left(void) { return !rn_list_empty(&lefts); }
 
 uint64_t ks_sk_due(void)
 {
@@ -256,6 +260,10 @@ bool ks_sk_rung(void) { return stream_users_rung(users); }
 void ks_sk_end_soon(void)
 {
 	ending = true;
+	rn_list_each(struct stream, s, &lefts, left) {
+		s->moved = ks.now;
+		s->look = ks.now + left_most() / LOOKS;
+	}
 	for (const struct stream_user *u = users; u != NULL; u = u->next)
 		for (uint32_t bit = 0; bit < u->blocks * IPC_MAX_QPS; bit++)
 			if (u->at[bit] != NULL)
