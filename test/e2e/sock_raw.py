@@ -17,6 +17,7 @@ RING = 1 << 18
 SIZE = 4096 + 2 * RING
 RESET = 2  # ipc_stream.fin
 TX_TAIL, FIN, RX_HEAD, WANT, TX_HEAD, RX_TAIL, STATE = 0, 4, 64, 128, 192, 256, 260
+ENDED = 4  # ipc_stream.state
 HDR = 16
 BELL = 128 + 4096 // 8  # struct ipc_doorbell: summary, need_wakeup, bits
 
