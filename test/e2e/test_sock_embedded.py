@@ -18,7 +18,7 @@ import termios
 import wire
 from host_rig import NOBODY, open_to_all
 from rig import RNICRUN, Process, Skip, case, main, need, until
-from sock_raw import FIN, RESET, RX_HEAD, SIZE, STATE, TX_TAIL, Raw, addr
+from sock_raw import ENDED, FIN, RESET, RX_HEAD, SIZE, STATE, TX_TAIL, Raw, addr
 from sock_rig import CHANGES_USER, SEND_BY_WIRE as SEND, SERVE_BY_WIRE as SERVE
 from sock_rig import lines, port_of, python
 from walk_rig import SEEDS, walk
@@ -301,7 +301,7 @@ def rings_that_are_scribbled_over_harm_no_other_connection():
             until(lambda r=r: r.word(STATE) & 1)
             r.put(at, value)
             r.bell()
-            until(lambda r=r: r.word(STATE) & 4, "the connection has not ended")
+            until(lambda r=r: r.word(STATE) & ENDED, "the connection has not ended")
         assert embedded(*python(SEND, AT, port, 5, 100_000)).ok() == "wires 2 2"
     # what is no TCP socket of the kernel's, a datagram socket, and a socket that neither listens nor connects
     with Raw(control_socket(s)) as r, socket.socket(type=socket.SOCK_DGRAM) as u, socket.socket() as c:

@@ -13,7 +13,7 @@ import tempfile
 
 import wire
 from rig import PATIENCE, RNICRUN, TESTPMD, Daemon, case, main, pair_conf, until
-from sock_raw import FIN, RING, RX_HEAD, RX_TAIL, STATE, TX_HEAD, TX_TAIL, Raw
+from sock_raw import ENDED, FIN, RING, RX_HEAD, RX_TAIL, STATE, TX_HEAD, TX_TAIL, Raw
 
 A, B = "10.77.0.1", "10.77.0.2"
 TX_FPDUS, RX_FPDUS, RX_SUMMED = 8, 68, 272  # offsets in struct ipc_stream
@@ -210,7 +210,7 @@ def fpdus_that_are_said_to_lie_outside_of_the_ring_end_the_connection():
             with s.call(d) as r:
                 say(r, TX_FPDUS, index, 0)
                 r.bell()
-                until(lambda: r.word(STATE) & 4, "the stream has not ended")
+                until(lambda: r.word(STATE) & ENDED, "the stream has not ended")
             s.p.stop()
 
 

@@ -288,6 +288,27 @@ static void a_closed_stream_lasts_until_its_worker_ends_it(void **state)
 	assert_int_equal(flows, 0);
 }
 
+/* The worker has ended the stream, and the control thread has not seen its event yet. */
+static void port_of_a_failed_connect_is_free_when_the_socket_is_closed(void **state)
+{
+	static int connection;
+	const char *why;
+
+	(void)state;
+	for (uint32_t failed = 0; failed < 2; failed++) {
+		assert_int_equal(stream(&client, failed, false), SK_PORT_OK);
+		struct sk *s = made[failed];
+		sk_set_state(s, SK_STREAM);
+		assert_true(sk_arm(s, &why));
+		s->stream = (struct stream *)(void *)&connection;
+		s->mem->state = IPC_STREAM_ENDED | (failed ? 0 : IPC_STREAM_CONNECTED);
+		close_unseen(failed);
+		assert_int_equal(stream(&client, failed, false), failed ? SK_PORT_OK : SK_PORT_TAKEN);
+		s->stream = NULL;
+		sk_settle(s);
+	}
+}
+
 static void each_user_s_streams_are_a_tenant_of_their_own(void **state)
 {
 	(void)state;
@@ -325,6 +346,7 @@ int main(void)
 		T(bind_never_looks_at_more_than_so_many_sockets_of_a_port),
 		T(port_is_free_when_the_last_of_its_sockets_is_closed),
 		T(a_closed_stream_lasts_until_its_worker_ends_it),
+		T(port_of_a_failed_connect_is_free_when_the_socket_is_closed),
 		T(each_user_s_streams_are_a_tenant_of_their_own),
 		T(further_users_do_not_use_up_descriptors),
 	};

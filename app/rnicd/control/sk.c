@@ -227,6 +227,18 @@ static void close_end(struct sk *s, int fd)
 	s->closing = NULL;
 }
 
+/*
+ * Whether the socket's connect() has failed. The program can write the word that says so, too, but gives up nothing but
+ * its own port by that.
+ */
+static bool connect_failed(const struct sk *s)
+{
+	const uint32_t either = IPC_STREAM_CONNECTED | IPC_STREAM_ENDED;
+
+	return s->state == SK_STREAM && s->mem != NULL &&
+	       (__atomic_load_n(&s->mem->state, __ATOMIC_RELAXED) & either) == IPC_STREAM_ENDED;
+}
+
 /* Every process has closed the socket's descriptor: its end begins. */
 static void on_hup(struct loop_fd *f, uint32_t events)
 {
@@ -238,8 +250,9 @@ static void on_hup(struct loop_fd *f, uint32_t events)
 	loop_del(f);
 	close_end(s, fd);
 	s->gone = true;
-	if (s->state == SK_LISTENING)
-		give_port(s); /* a new listener on this port reaches the workers after the end of this one */
+	/* a new listener on this port reaches the workers after the end of this one */
+	if (s->state == SK_LISTENING || connect_failed(s))
+		give_port(s);
 	sk_settle(s);
 }
 
