@@ -9,7 +9,6 @@ import os
 import random
 import socket
 import struct
-import time
 import zlib
 
 import wire_check

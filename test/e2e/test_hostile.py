@@ -8,7 +8,6 @@ come back.
 import os
 import re
 import sys
-import time
 
 from rig import TESTPMD, Daemon, Skip, Soak, case, helper, main, need, pair_conf, until
 from wire import Target
