@@ -29,6 +29,7 @@
 #ifndef IPC_STREAM_H
 #define IPC_STREAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "ipc/ipc_shm.h"
@@ -50,6 +51,12 @@ enum {
 	IPC_STREAM_SUMS = 1u << 3,     /* rnicd checks the CRCs of received FPDUs: rx_summed is valid */
 	IPC_STREAM_IWARP = 1u << 4,    /* the stream's wire is iwarp (doc/stream-sockets.md) */
 };
+
+/* Whether ipc_stream.state says that connect() has failed. */
+static inline bool ipc_stream_connect_failed(uint32_t state)
+{
+	return (state & (IPC_STREAM_CONNECTED | IPC_STREAM_ENDED)) == IPC_STREAM_ENDED;
+}
 
 /* ipc_stream.want, set by the program; rnicd clears a bit when it answers through the descriptor. */
 enum {

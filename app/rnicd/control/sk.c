@@ -233,10 +233,8 @@ static void close_end(struct sk *s, int fd)
  */
 static bool connect_failed(const struct sk *s)
 {
-	const uint32_t either = IPC_STREAM_CONNECTED | IPC_STREAM_ENDED;
-
 	return s->state == SK_STREAM && s->mem != NULL &&
-	       (__atomic_load_n(&s->mem->state, __ATOMIC_RELAXED) & either) == IPC_STREAM_ENDED;
+	       ipc_stream_connect_failed(__atomic_load_n(&s->mem->state, __ATOMIC_RELAXED));
 }
 
 /* Every process has closed the socket's descriptor: its end begins. */

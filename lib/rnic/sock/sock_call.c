@@ -29,10 +29,8 @@ static struct sock *become(int fd, const struct ipc_addr *local)
 	struct sock *s = sock_new(sock_option(fd, SO_DOMAIN));
 	int made, err = s == NULL ? ENOMEM : sock_bind_new(s, local, reuse, &made);
 
-	if (err == 0) { /* fd must still be the kernel's socket here */
-		s->wire = sock_wire_of(fd);
-		s->bound = sock_bound(fd);
-	}
+	if (err == 0)
+		s->wire = sock_wire_of(fd); /* fd must still be the kernel's socket here */
 	if (err == 0)
 		err = sock_replace(fd, made, s);
 	if (err == 0)
@@ -160,6 +158,7 @@ PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 			return sock_kernels_connect(fd, sa, len, &to);
 		if (!known || !is_tcp(fd) || !sock_reaches(&to, &from))
 			return sock_libc.connect(fd, sa, len);
+		const struct ipc_addr bound = sock_bound(fd);
 		if (sock_is_at_any(fd, &any)) /* a port that the program has bound the socket to stays */
 			from.port = any.port;
 		s = become(fd, &from);
@@ -169,6 +168,7 @@ PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 		}
 		if (s == NULL)
 			return -1;
+		s->bound = bound;
 	}
 	if (s->kind == SOCK_IS_GRAM)
 		return sock_udp_connect(s, sa, len);

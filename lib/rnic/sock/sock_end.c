@@ -43,8 +43,7 @@ bool sock_tell_connect(struct sock *s)
 
 bool sock_has_failed(const struct sock *s)
 {
-	return s->kind == SOCK_IS_STREAM &&
-	       (sock_state(s) & (IPC_STREAM_CONNECTED | IPC_STREAM_ENDED)) == IPC_STREAM_ENDED &&
+	return s->kind == SOCK_IS_STREAM && ipc_stream_connect_failed(sock_state(s)) &&
 	       (__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & IPC_STREAM_TOLD) != 0;
 }
 
