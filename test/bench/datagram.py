@@ -76,6 +76,44 @@ def losses(args):
                            seconds=max(0.08, args.seconds / 4))
 
 
+class OneProgram(Row):
+    """
+    Latency of datagrams and of connections with both ends in one program, and the ratio of the two. If two programs
+    share a CPU, a message waits until the kernel changes from one to the other; here no message does.
+    """
+
+    def __init__(self, args, mode, size):
+        self.keys = {"rnicd": {"workers": args.daemon_cpu, "poll": "busy"}, "port": {"mtu": 1500, **SUMMED}}
+        self.argv = [WORD[mode].lower(), str(in_bytes(size)), str(max(0.2, args.seconds))]
+        kinds = [what(kind, mode) for kind in ("rc", "ud")]
+        self.figures = [Figure(f"{k} {size}, summed, both ends in one program, one way, median", "ns", None)
+                        for k in kinds]
+        self.figures.append(Figure(f"ratio: {kinds[1]} / {kinds[0]}, {size} latency, both ends in one program", "",
+                                   None))
+
+    def group(self):
+        return "one program" + json.dumps(self.keys)
+
+    def scene(self, stage):
+        return stage.pair(self.keys, serve=False)
+
+    @staticmethod
+    def line(stage):
+        return ["taskset", "-c", str(stage.args.client_cpu),
+                os.path.join(stage.args.build, "test", "bench", "bench_lat"), *stage.ADDR]
+
+    def command(self, stage):
+        return " ".join([*self.line(stage), *self.argv]) + "   # rnicd: crc=always"
+
+    def run(self, stage):
+        out = run([*self.line(stage), *self.argv], env=stage.env).split()
+        try:
+            rc, ud = map(float, out)
+        except ValueError:
+            raise BenchError(f"bench_lat said \"{' '.join(out)}\"") from None
+        return [rc, ud, ud / rc]
+
+
 class Peers(Row):
     """The daemon's memory for one queue pair that talks to many peers; RC needs a connection for each peer."""
 
@@ -251,6 +289,7 @@ def ratios(args):
     for mode in ("send_lat", "write_lat"):
         for size in ("64", "2k"):
             yield versus("ud", mode, size)
+            yield OneProgram(args, mode, size)
     for size in ("1k", "64k", "512k"):
         yield versus("ud", "write_bw", size)
     for kind, sizes in (("ud", ("64", "4k")), ("rd", ("64", "64k"))):

@@ -65,7 +65,8 @@ BARS = (
     ratio("embedded Write 64 B over loopback / sockperf, latency", "at most", 3.0, 1.5),
     ("embedded, memory for one end of an idle connection, KiB",
      "embedded, memory for one end of a connection, 1000 idle connections", 1, "at most", 16, 8),
-    *(ratio(f"{what}, {size} latency", "at most", bar, goal)
+    *(ratio(f"{what}, {size} latency{where}", "at most", bar, goal)
+      for where in ("", ", both ends in one program")
       for what in ("UD Send / RC Send", "UD Write-Record / RC Write")
       for size, bar, goal in (("64", 0.9, 0.8), ("2k", 0.9, 0.75))),
     *(ratio(f"UD Write-Record / RC Write, {size} bandwidth", "at least", bar, goal)

@@ -343,6 +343,19 @@ def a_ping_pong_over_sockets_is_measured():
 
 
 @case
+def both_ends_of_datagrams_and_connections_in_one_program_are_measured():
+    _, doc, _ = bench("--only", "64, summed, both ends in one program")
+    rows = {r["name"]: r for r in doc["rows"]}
+    assert len(rows) == 6, sorted(rows)
+    for rc, ud in (("RC Send", "UD Send"), ("RC Write", "UD Write-Record")):
+        first, second = (rows[f"{k} 64, summed, both ends in one program, one way, median"] for k in (rc, ud))
+        ratio = rows[f"ratio: {ud} / {rc}, 64 latency, both ends in one program"]
+        assert first["failure"] is None and min(first["values"]) > 0, first
+        assert [round(b / a, 6) for a, b in zip(first["values"], second["values"])] == [
+            round(r, 6) for r in ratio["values"]], ratio
+
+
+@case
 def connections_that_idle_are_measured():
     _, doc, _ = bench("--only", "1 idle connection")
     for r in doc["rows"]:
