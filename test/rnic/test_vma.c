@@ -2,6 +2,7 @@
 /*
  * lib/rnic/mem/vma.c: the kernel's ioctl query and its text file give the same result; pages with contents are found.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,13 @@
 
 #include "rnic/mem/vma.h"
 
-#define PAGE 4096u
+#define PAGE    4096u
+#define LOW     UINT64_C(0x10000000) /* pages that come and go; below the program's other mappings */
+#define NLOW    20u
+#define HIGH    UINT64_C(0x20000000) /* pages that stay */
+#define NHIGH   200u
+#define WANTED  85u /* of these: its line begins in the second buffer of the text, with or without the low ones */
+#define LOOKUPS 2000u
 
 static struct rnic_procfs proc;
 
@@ -84,12 +91,68 @@ static void touched_pages_are_present(void **state)
 	munmap(p, n * PAGE);
 }
 
+static int ended;
+
+static void *read_the_map(void *unused)
+{
+	struct rnic_vma v;
+
+	while (!__atomic_load_n(&ended, __ATOMIC_RELAXED))
+		rnic_vma_at_text(&proc, LOW / 2, &v);
+	return unused;
+}
+
+static void map_pages(uint64_t at, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		void *p = (void *)(uintptr_t)(at + i * 2 * PAGE);
+		if (mmap(p, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != p)
+			abort();
+	}
+}
+
+static void unmap_pages(uint64_t at, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		munmap((void *)(uintptr_t)(at + i * 2 * PAGE), PAGE);
+}
+
+static void *change_the_map(void *unused)
+{
+	while (!__atomic_load_n(&ended, __ATOMIC_RELAXED)) {
+		map_pages(LOW, NLOW);
+		unmap_pages(LOW, NLOW);
+	}
+	return unused;
+}
+
+static void the_text_is_right_while_other_threads_read_and_change_it(void **state)
+{
+	const uintptr_t wanted = HIGH + WANTED * 2 * PAGE;
+	unsigned wrong = 0;
+	pthread_t reader, mapper;
+	struct rnic_vma v;
+
+	(void)state;
+	map_pages(HIGH, NHIGH);
+	pthread_create(&reader, NULL, read_the_map, NULL);
+	pthread_create(&mapper, NULL, change_the_map, NULL);
+	for (unsigned i = 0; i < LOOKUPS; i++)
+		wrong += rnic_vma_at_text(&proc, wanted, &v) != 0 || v.start != wanted || v.end != wanted + PAGE;
+	__atomic_store_n(&ended, 1, __ATOMIC_RELAXED);
+	pthread_join(reader, NULL);
+	pthread_join(mapper, NULL);
+	unmap_pages(HIGH, NHIGH);
+	assert_int_equal(wrong, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(query_and_text_agree),
 		cmocka_unit_test(a_gap_gives_the_next_mapping),
 		cmocka_unit_test(touched_pages_are_present),
+		cmocka_unit_test(the_text_is_right_while_other_threads_read_and_change_it),
 	};
 
 	return cmocka_run_group_tests(tests, open_proc, close_proc);

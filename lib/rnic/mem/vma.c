@@ -114,14 +114,15 @@ static bool parse_line(char *line, struct rnic_vma *v)
 	return true;
 }
 
-int rnic_vma_at_text(const struct rnic_procfs *p, uintptr_t addr, struct rnic_vma *v)
+/* As rnic_vma_at_text(), in the text of one descriptor. */
+static int text_find(int maps, uintptr_t addr, struct rnic_vma *v)
 {
 	char buf[TEXT_BUF + 1];
 	size_t have = 0;
 	off_t at = 0;
 
 	for (;;) {
-		ssize_t n = syscall(SYS_pread64, p->maps, buf + have, TEXT_BUF - have, at);
+		ssize_t n = syscall(SYS_pread64, maps, buf + have, TEXT_BUF - have, at);
 		if (n < 0)
 			return errno;
 		if (n == 0)
@@ -138,6 +139,24 @@ int rnic_vma_at_text(const struct rnic_procfs *p, uintptr_t addr, struct rnic_vm
 		have -= (size_t)(line - buf);
 		memmove(buf, line, have);
 	}
+}
+
+/*
+ * A descriptor keeps its place in the map between two reads. A read at another offset makes the kernel walk the map
+ * again up to that offset in bytes, and another thread's mappings move the lines meanwhile. So each lookup has a
+ * descriptor of its own. The shared one is read only if no other can be opened. Direct system calls, because openat()
+ * and close() of libc are cancellation points.
+ */
+int rnic_vma_at_text(const struct rnic_procfs *p, uintptr_t addr, struct rnic_vma *v)
+{
+	const int err = errno;
+	const int own = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	const int rc = text_find(own >= 0 ? own : p->maps, addr, v);
+
+	if (own >= 0)
+		syscall(SYS_close, own);
+	errno = err;
+	return rc;
 }
 
 int rnic_pages_present(const struct rnic_procfs *p, uintptr_t addr, size_t n, uint64_t *present)
