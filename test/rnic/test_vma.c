@@ -2,6 +2,7 @@
 /*
  * lib/rnic/mem/vma.c: the kernel's ioctl query and its text file give the same result; pages with contents are found.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -146,6 +148,54 @@ static void the_text_is_right_while_other_threads_read_and_change_it(void **stat
 	assert_int_equal(wrong, 0);
 }
 
+/* Maps a page of a file that lies so deep that its path is longer than the text's buffer; the file is gone then. */
+static void *map_deep(void)
+{
+	char top[] = "/tmp/rnic-vma-XXXXXX", folder[201];
+	const int home = open(".", O_RDONLY | O_DIRECTORY);
+	const unsigned depth = 50;
+
+	memset(folder, 'f', sizeof(folder) - 1);
+	folder[sizeof(folder) - 1] = '\0';
+	assert_true(home >= 0);
+	assert_non_null(mkdtemp(top));
+	assert_int_equal(chdir(top), 0);
+	for (unsigned i = 0; i < depth; i++) {
+		assert_int_equal(mkdir(folder, 0700), 0);
+		assert_int_equal(chdir(folder), 0);
+	}
+	int fd = open("file", O_RDWR | O_CREAT, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, PAGE), 0);
+	void *p = mmap((void *)(uintptr_t)LOW, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
+	close(fd);
+	unlink("file");
+	for (unsigned i = 0; i < depth; i++) {
+		assert_int_equal(chdir(".."), 0);
+		assert_int_equal(rmdir(folder), 0);
+	}
+	assert_int_equal(fchdir(home), 0);
+	close(home);
+	rmdir(top);
+	return p;
+}
+
+static void a_long_path_hides_neither_its_mapping_nor_those_above(void **state)
+{
+	uint8_t *p = map_deep();
+	struct rnic_vma v;
+
+	(void)state;
+	map_pages(HIGH, 1);
+	assert_ptr_equal(p, (void *)(uintptr_t)LOW);
+	assert_int_equal(rnic_vma_at_text(&proc, LOW, &v), 0);
+	assert_int_equal(v.start, LOW);
+	assert_int_equal(rnic_vma_at_text(&proc, LOW + PAGE, &v), 0);
+	assert_int_equal(v.start, HIGH);
+	unmap_pages(HIGH, 1);
+	munmap(p, PAGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -153,6 +203,7 @@ int main(void)
 		cmocka_unit_test(a_gap_gives_the_next_mapping),
 		cmocka_unit_test(touched_pages_are_present),
 		cmocka_unit_test(the_text_is_right_while_other_threads_read_and_change_it),
+		cmocka_unit_test(a_long_path_hides_neither_its_mapping_nor_those_above),
 	};
 
 	return cmocka_run_group_tests(tests, open_proc, close_proc);

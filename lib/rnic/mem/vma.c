@@ -114,12 +114,13 @@ static bool parse_line(char *line, struct rnic_vma *v)
 	return true;
 }
 
-/* As rnic_vma_at_text(), in the text of one descriptor. */
+/* As rnic_vma_at_text(), in the text of one descriptor. A line is longer than the buffer only because of its path. */
 static int text_find(int maps, uintptr_t addr, struct rnic_vma *v)
 {
 	char buf[TEXT_BUF + 1];
 	size_t have = 0;
 	off_t at = 0;
+	bool inside = false; /* the buffer begins inside a line whose beginning has been parsed */
 
 	for (;;) {
 		ssize_t n = syscall(SYS_pread64, maps, buf + have, TEXT_BUF - have, at);
@@ -132,12 +133,20 @@ static int text_find(int maps, uintptr_t addr, struct rnic_vma *v)
 		char *line = buf, *nl;
 		while ((nl = memchr(line, '\n', have - (size_t)(line - buf))) != NULL) {
 			*nl = '\0';
-			if (parse_line(line, v) && v->end > addr)
+			if (!inside && parse_line(line, v) && v->end > addr)
 				return 0;
+			inside = false;
 			line = nl + 1;
 		}
 		have -= (size_t)(line - buf);
 		memmove(buf, line, have);
+		if (have == TEXT_BUF) {
+			buf[have] = '\0';
+			if (!inside && parse_line(buf, v) && v->end > addr)
+				return 0;
+			inside = true;
+			have = 0;
+		}
 	}
 }
 
