@@ -225,6 +225,28 @@ static void fork_copies_what_an_early_session_has_moved(void **state)
 	munmap(p, PAGE);
 }
 
+/* Blocks of rnic_alloc() stay shared, so what a child frees or discards is still the parent's. */
+static void a_child_takes_no_blocks_from_its_parent(void **state)
+{
+	char *freed = rnic_alloc(PAGE), *discarded = rnic_alloc(PAGE);
+	int st;
+
+	(void)state;
+	strcpy(freed, "the parent's");
+	strcpy(discarded, "the parent's, too");
+	pid_t pid = fork();
+	if (pid == 0) {
+		rnic_free(freed);
+		_exit(madvise(discarded, PAGE, MADV_DONTNEED) != 0);
+	}
+	assert_int_equal(waitpid(pid, &st, 0), pid);
+	assert_int_equal(st, 0);
+	assert_string_equal(freed, "the parent's");
+	assert_string_equal(discarded, "the parent's, too");
+	rnic_free(freed);
+	rnic_free(discarded);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -233,6 +255,7 @@ int main(void)
 		cmocka_unit_test(programs_are_started_by_other_means_than_fork),
 		cmocka_unit_test(threads_go_on_while_one_forks),
 		cmocka_unit_test(fork_copies_what_an_early_session_has_moved),
+		cmocka_unit_test(a_child_takes_no_blocks_from_its_parent),
 	};
 
 	return cmocka_run_group_tests(tests, dev_setup, dev_teardown);

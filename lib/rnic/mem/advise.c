@@ -8,10 +8,16 @@
 
 /*
  * Zeroes the range, as the daemon sees it too. Ordinary pages go back to the system; hugepages might be missing when
- * they are needed again.
+ * they are needed again. Memory that was not moved, and blocks that a child of fork() shares with its parent, are left
+ * to the kernel.
  */
-static int discard(const struct rnic_vma *v, uintptr_t from, uintptr_t to)
+static int discard(const struct rnic_mem *m, const struct rnic_vma *v, uintptr_t from, uintptr_t to, int advice)
 {
+	int fd;
+	const struct rnic_mem *of = rnic_moved(m, v, &fd);
+
+	if (of == NULL || of->forked)
+		return rnic_advise((void *)from, to - from, advice);
 	if (!v->hugetlb)
 		return rnic_advise((void *)from, to - from, MADV_REMOVE);
 	if ((v->prot & PROT_WRITE) != 0)
@@ -33,7 +39,7 @@ int rnic_mem_discard(const struct rnic_mem *m, uintptr_t addr, size_t len, int a
 		}
 		uintptr_t from = v.start > at ? v.start : at, to = v.end < end ? v.end : end;
 		hole |= from > at;
-		rc = rnic_moved_fd(m, &v) >= 0 ? discard(&v, from, to) : rnic_advise((void *)from, to - from, advice);
+		rc = discard(m, &v, from, to, advice);
 		at = to;
 	}
 	if (rc != 0 || !hole)

@@ -28,22 +28,38 @@ static int fd_of(const struct rnic_mem *m, const struct rnic_vma *v)
 	return -1;
 }
 
-static int retired_fd(const struct rnic_vma *v)
+/* The retired memory whose file the mapping shows: *fd. NULL: none. */
+static const struct rnic_mem *retired_of(const struct rnic_vma *v, int *fd)
 {
-	int fd = -1;
+	const struct rnic_mem *m = retired;
 
-	for (const struct rnic_mem *m = retired; m != NULL && fd < 0; m = m->retired)
-		fd = fd_of(m, v);
-	return fd;
+	while (m != NULL && (*fd = fd_of(m, v)) < 0)
+		m = m->retired;
+	return m;
 }
 
-bool rnic_file_retired(const struct rnic_vma *v) { return retired_fd(v) >= 0; }
+bool rnic_file_retired(const struct rnic_vma *v)
+{
+	int fd;
+
+	return retired_of(v, &fd) != NULL;
+}
+
+const struct rnic_mem *rnic_moved(const struct rnic_mem *m, const struct rnic_vma *v, int *fd)
+{
+	const struct rnic_mem *before = retired_of(v, fd);
+
+	if (before != NULL)
+		return before;
+	*fd = fd_of(m, v);
+	return *fd >= 0 ? m : NULL;
+}
 
 int rnic_moved_fd(const struct rnic_mem *m, const struct rnic_vma *v)
 {
-	const int fd = retired_fd(v);
+	int fd;
 
-	return fd >= 0 ? fd : fd_of(m, v);
+	return rnic_moved(m, v, &fd) != NULL ? fd : -1;
 }
 
 struct rnic_mem *rnic_mem_last(void) { return __atomic_load_n(&last, __ATOMIC_ACQUIRE); }
@@ -267,7 +283,8 @@ bool rnic_in_region(const struct rnic_mem *m, enum ipc_region region, uint64_t o
 
 void rnic_arena_release(struct rnic_mem *m, enum ipc_region region, uint64_t off, uint64_t len)
 {
-	fallocate(m->file[region].fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len);
+	if (!m->forked)
+		fallocate(m->file[region].fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len);
 	if (region == IPC_REGION_HUGE) {
 		for (uint64_t i = off / RNIC_HUGE_PAGE; i < (off + len) / RNIC_HUGE_PAGE; i++)
 			m->huge_used[i / 64] &= ~(UINT64_C(1) << (i % 64));

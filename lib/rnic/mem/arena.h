@@ -61,6 +61,7 @@ struct rnic_mem {
 	pthread_mutex_t lock;
 	struct rnic_session *s;
 	bool own;                           /* own.c's: of the members below only proc and blocks are used */
+	bool forked;                        /* inherited by fork(): the pages of its files are the parent's */
 	struct rnic_file file[IPC_REGIONS]; /* ARENA and HUGE */
 	struct rnic_mem *retired;           /* the next one in the list of retired ones; it is never freed */
 	struct rnic_procfs proc;
@@ -104,7 +105,7 @@ bool rnic_huge_place(struct rnic_mem *m, uint64_t len, uint64_t *off); /* with p
 void rnic_arena_mark(struct rnic_mem *m, uint64_t off, uint64_t len);
 /* Whether a memory region names any part of the range. */
 bool rnic_in_region(const struct rnic_mem *m, enum ipc_region region, uint64_t off, uint64_t len);
-/* Frees the range and gives its pages back to the system. */
+/* Frees the range and gives its pages back to the system; in a child of fork() they stay, as the parent uses them. */
 void rnic_arena_release(struct rnic_mem *m, enum ipc_region region, uint64_t off, uint64_t len);
 /* Frees what is neither mapped nor in a memory region; so everything that was taken must be mapped by now. */
 void rnic_arena_sweep(struct rnic_mem *m);
@@ -132,7 +133,9 @@ void rnic_pieces_free(struct rnic_mem *m, struct ipc_piece *pieces, uint32_t n);
 
 /* Whether the file is an older session's. */
 bool rnic_file_retired(const struct rnic_vma *v);
-/* The arena file behind the mapping, of this session or an older one; -1: another file. */
+/* The memory of this session or an older one whose arena file is behind the mapping: *fd. NULL: another file. */
+const struct rnic_mem *rnic_moved(const struct rnic_mem *m, const struct rnic_vma *v, int *fd);
+/* As rnic_moved(): the file's descriptor, or -1. */
 int rnic_moved_fd(const struct rnic_mem *m, const struct rnic_vma *v);
 
 /* ---- aside.c ---- */

@@ -218,3 +218,9 @@ void rnic_mem_fork_child(struct rnic_mem *m)
 		close(m->uffd);
 	m->uffd = -1;
 }
+
+void rnic_mem_inherited(struct rnic_mem *m)
+{
+	pthread_mutex_init(&m->lock, NULL);
+	m->forked = true;
+}

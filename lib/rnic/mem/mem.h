@@ -63,5 +63,7 @@ bool rnic_mem_free(struct rnic_mem *m, void *p);       /* false: it is not a blo
 void rnic_mem_fork_prepare(struct rnic_mem *m);
 void rnic_mem_fork_parent(struct rnic_mem *m);
 void rnic_mem_fork_child(struct rnic_mem *m);
+/* m is a session's that a child of fork() has inherited: its blocks are shared with the parent, which goes on. */
+void rnic_mem_inherited(struct rnic_mem *m);
 
 #endif

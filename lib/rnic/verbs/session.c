@@ -352,8 +352,10 @@ static void fork_child(void)
 		older = s;
 		current = NULL;
 	}
-	for (s = older; s != NULL; s = s->older)
+	for (s = older; s != NULL; s = s->older) {
 		locks_init(s);
+		rnic_mem_inherited(s->mem);
+	}
 	rnic_qps_fork_child();
 	pthread_mutex_init(&make_lock, NULL);
 	rnic_cancel_back(fork_cancel);
