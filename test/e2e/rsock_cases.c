@@ -371,6 +371,75 @@ static bool time_outs(void)
 	return two_close(&t);
 }
 
+/* ---- threads that pthread_cancel() ends ---- */
+
+#define HANG_S 120 /* a case that takes longer waits for a lock */
+
+static struct two held;
+
+static void receive(void)
+{
+	char b;
+
+	rrecv(held.s, &b, 1, 0);
+}
+
+static void poll_all(void)
+{
+	struct pollfd p[40]; /* so many that rpoll() allocates memory */
+
+	for (unsigned i = 0; i < 40; i++)
+		p[i] = (struct pollfd){ .fd = i % 2 == 0 ? held.s : held.l, .events = POLLIN };
+	rpoll(p, 40, -1);
+}
+
+static void select_one(void)
+{
+	fd_set r;
+
+	FD_ZERO(&r);
+	FD_SET(held.s, &r);
+	rselect(held.s + 1, &r, NULL, NULL, NULL);
+}
+
+static void accept_one(void) { raccept(held.l, NULL, NULL); }
+
+/* The thread ends where the call sleeps, as nothing comes. */
+static void *end_in(void *arg)
+{
+	void (*const *call)(void) = arg;
+
+	pthread_cancel(pthread_self());
+	(*call)();
+	return NULL;
+}
+
+static bool cancelled_threads_hold_nothing(void)
+{
+	static void (*const calls[])(void) = { receive, poll_all, select_one, accept_one };
+	struct two more;
+	char b = 0;
+
+	alarm(HANG_S);
+	CHECK(two_open(&held, 9017, NULL));
+	for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		pthread_t th;
+		void *end = NULL;
+		CHECK(pthread_create(&th, NULL, end_in, (void *)(uintptr_t)&calls[i]) == 0);
+		CHECK(pthread_join(th, &end) == 0 && end == PTHREAD_CANCELED);
+		CHECK(rsend(held.c, "x", 1, 0) == 1 && rrecv(held.s, &b, 1, 0) == 1 && b == 'x');
+		CHECK(rsend(held.s, "y", 1, 0) == 1 && rrecv(held.c, &b, 1, 0) == 1 && b == 'y');
+	}
+	struct pollfd p = { .fd = held.s, .events = POLLIN };
+	CHECK(rpoll(&p, 1, 0) == 0);
+	CHECK(two_close(&held));
+	/* The port and the descriptors are free. */
+	CHECK(two_open(&more, 9017, NULL));
+	CHECK(two_close(&more));
+	alarm(0);
+	return true;
+}
+
 /* ---- options and wrong calls ---- */
 
 static bool names_and_options(void)
@@ -432,6 +501,7 @@ static const struct rig_case cases[] = {
 	CASE(waiting_for_sockets_and_files_together),
 	CASE(several_threads_wait_on_one_socket),
 	CASE(time_outs),
+	CASE(cancelled_threads_hold_nothing),
 	CASE(names_and_options),
 	CASE(wrong_calls),
 	CASE(the_wire_from_a_client),

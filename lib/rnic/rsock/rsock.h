@@ -197,11 +197,23 @@ struct rsock *rsock_make(int domain, const struct rsock_opts *opt, struct rdma_c
 int rsock_publish(struct rsock *rs); /* returns the descriptor, or -1 and errno (then rs is freed) */
 /* Finds a socket and holds it. NULL: the descriptor is no rsocket. */
 struct rsock *rsock_find(int fd);
-/* As rsock_find(); sets EBADF. */
-struct rsock *rsock_get(int fd);
 void rsock_put(struct rsock *rs);
-/* Returns -1 with errno if rc is an errno, else 0; ends the hold on rs. */
+/* As rsock_find(), and begins a call of the program; sets EBADF. */
+struct rsock *rsock_get(int fd);
+/* Returns -1 with errno if rc is an errno, else 0; ends the hold on rs, and the call. */
 int rsock_done(struct rsock *rs, int rc);
+
+/*
+ * A call of the program in this thread. From its begin to its end pthread_cancel() has no effect, except in
+ * rsock_sleep(), which gives back what the call holds.
+ */
+struct rsock_call {
+	int cancel;            /* whether the thread may be cancelled outside of the call: PTHREAD_CANCEL_* */
+	pthread_mutex_t *turn; /* `snd` or `rcv` of the socket while the call holds it; else NULL */
+};
+extern __thread struct rsock_call rsock_call;
+void rsock_call_begin(void);
+void rsock_call_end(void); /* errno is kept */
 
 /* ---- rsock_ep.c: QP, queues and memory of a connection; the hello. All return 0 or an errno; lock held ---- */
 
@@ -265,14 +277,22 @@ uint64_t rsock_now_us(void);
 #define RSOCK_SPIN_US    50u
 #define RSOCK_SPIN_POLLS 48u
 
-/* Sleeps until something has happened on rs, perhaps for another thread. 0 or an errno (EINTR). */
+/*
+ * poll(), where pthread_cancel() may end the thread: then gone(arg) runs, which gives back everything that the call
+ * holds. No lock is held.
+ */
+int rsock_sleep(struct pollfd *p, nfds_t n, int ms, void (*gone)(void *arg), void *arg);
+/*
+ * Sleeps until something has happened on rs, perhaps for another thread. 0 or an errno (EINTR). pthread_cancel() may end
+ * the thread here: so the caller holds nothing but rs, its lock, and rsock_call.turn.
+ */
 int rsock_doze(struct rsock *rs, int ms);
 /*
  * Waits until ready(). 0, or EAGAIN (the call must not wait, or ms are over; -1: no limit), EINTR, EBADF (closed
  * meanwhile).
  */
 int rsock_wait(struct rsock *rs, bool (*ready)(const struct rsock *rs), bool now, int ms);
-/* As rsock_wait(), for rclose() itself; ignores signals. */
+/* As rsock_wait(), for the end of a socket: ignores signals and pthread_cancel(). */
 int rsock_wait_quietly(struct rsock *rs, bool (*ready)(const struct rsock *rs), int ms);
 
 /* ---- rsock_cm.c; lock held ---- */

@@ -264,9 +264,10 @@ int raccept(int fd, struct sockaddr *addr, socklen_t *len)
 	pthread_mutex_unlock(&rs->lock);
 	if (got == NULL)
 		return rsock_done(rs, rc);
-	rsock_put(rs);
 	int new_fd = rsock_publish(got);
-	if (new_fd >= 0 && addr != NULL && len != NULL)
+	if (rsock_done(rs, new_fd < 0 ? errno : 0) != 0)
+		return -1;
+	if (addr != NULL && len != NULL)
 		rgetpeername(new_fd, addr, len);
 	return new_fd;
 }

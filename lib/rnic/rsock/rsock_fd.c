@@ -113,13 +113,33 @@ struct rsock *rsock_find(int fd)
 	return rs;
 }
 
+__thread struct rsock_call rsock_call;
+
+void rsock_call_begin(void)
+{
+	int cancel = PTHREAD_CANCEL_ENABLE;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	rsock_call = (struct rsock_call){ .cancel = cancel };
+}
+
+void rsock_call_end(void)
+{
+	int off;
+
+	pthread_setcancelstate(rsock_call.cancel, &off);
+}
+
 struct rsock *rsock_get(int fd)
 {
+	rsock_call_begin();
 	struct rsock *rs = rsock_find(fd);
 
-	if (rs == NULL)
-		errno = EBADF;
-	return rs;
+	if (rs != NULL)
+		return rs;
+	rsock_call_end();
+	errno = EBADF;
+	return NULL;
 }
 
 void rsock_put(struct rsock *rs)
@@ -134,6 +154,7 @@ void rsock_put(struct rsock *rs)
 int rsock_done(struct rsock *rs, int rc)
 {
 	rsock_put(rs);
+	rsock_call_end();
 	if (rc == 0)
 		return 0;
 	errno = rc;
@@ -143,6 +164,7 @@ int rsock_done(struct rsock *rs, int rc)
 int rsocket(int domain, int type, int protocol)
 {
 	struct rsock *rs;
+	int fd = -1;
 
 	if (domain != AF_INET && domain != AF_INET6) {
 		errno = EAFNOSUPPORT;
@@ -157,11 +179,14 @@ int rsocket(int domain, int type, int protocol)
 		errno = EPROTONOSUPPORT;
 		return -1;
 	}
+	rsock_call_begin();
 	rs = rsock_make(domain, NULL, NULL);
-	if (rs == NULL)
-		return -1;
-	rs->nonblock = (type & SOCK_NONBLOCK) != 0;
-	return rsock_publish(rs);
+	if (rs != NULL) {
+		rs->nonblock = (type & SOCK_NONBLOCK) != 0;
+		fd = rsock_publish(rs);
+	}
+	rsock_call_end();
+	return fd;
 }
 
 int rclose(int fd)
@@ -178,11 +203,11 @@ int rclose(int fd)
 		errno = EBADF;
 		return -1;
 	}
+	rsock_call_begin();
 	pthread_mutex_lock(&rs->lock);
 	rs->closing = true;
 	rsock_kick(rs);
 	rsock_shut_all(rs, rs->opt.linger.l_onoff != 0 ? rs->opt.linger.l_linger * 1000 : RSOCK_CLOSE_MS);
 	pthread_mutex_unlock(&rs->lock);
-	rsock_put(rs);
-	return 0;
+	return rsock_done(rs, 0);
 }

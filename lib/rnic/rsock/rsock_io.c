@@ -51,6 +51,7 @@ static int enter(struct rsock *rs, pthread_mutex_t *turn, int flags, bool *now)
 		pthread_mutex_lock(turn);
 	else if (pthread_mutex_trylock(turn) != 0)
 		return EAGAIN;
+	rsock_call.turn = turn;
 	pthread_mutex_lock(&rs->lock);
 	return 0;
 }

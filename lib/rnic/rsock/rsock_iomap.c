@@ -30,27 +30,23 @@ static int index_free(const struct rsock *rs)
 	return -1;
 }
 
-/* Writes the entry into the peer's table, which follows the peer's SGL. 0 or an errno. */
-static int tell(struct rsock *rs, const struct rsock_iomr *m)
+/*
+ * Writes the entry into the peer's table, which follows the peer's SGL. The send queue has room for two work requests.
+ */
+static void tell(struct rsock *rs, const struct rsock_iomr *m)
 {
 	uint32_t msg = rsock_msg(RSOCK_IOMAP, (uint32_t)m->index);
 	struct rsock_map e = { htole64(m->offset),
 			       { htole64((uintptr_t)m->mr->addr), htole32(m->mr->rkey),
 				 htole32((uint32_t)m->mr->length) } };
 	struct rsock_write w = { .from = &e, .n = sizeof(e), .key = rs->peer_sgl.key };
-	int rc = rsock_wait(rs, two_free, false, -1);
 
-	if (rc == 0 && rs->state != RSOCK_OPEN)
-		rc = ENOTCONN;
-	if (rc != 0)
-		return rc;
 	if (rs->peer_big)
 		e = (struct rsock_map){ htobe64(m->offset),
 					{ htobe64((uintptr_t)m->mr->addr), htobe32(m->mr->rkey),
 					  htobe32((uint32_t)m->mr->length) } };
 	w.to = rs->peer_sgl.addr + rs->peer_sgl.length * sizeof(struct rsock_sge) + (uint32_t)m->index * sizeof(e);
 	rsock_write_post(rs, &w, &msg);
-	return 0;
 }
 
 static int map_add(struct rsock *rs, void *buf, size_t len, bool remote, off_t *offset)
@@ -58,6 +54,8 @@ static int map_add(struct rsock *rs, void *buf, size_t len, bool remote, off_t *
 	struct rsock_iomr *m;
 	int rc = rsock_wait(rs, may_map, false, -1), index = -1;
 
+	if (rc == 0 && remote)
+		rc = rsock_wait(rs, two_free, false, -1);
 	if (rc == 0 && rs->state != RSOCK_OPEN)
 		rc = ENOTCONN;
 	if (rc != 0)
@@ -72,16 +70,13 @@ static int map_add(struct rsock *rs, void *buf, size_t len, bool remote, off_t *
 	m->index = index;
 	m->offset = *offset == -1 ? (uintptr_t)buf : (uint64_t)*offset;
 	m->mr = (ibv_reg_mr)(rs->id->pd, buf, len, IBV_ACCESS_LOCAL_WRITE | (remote ? IBV_ACCESS_REMOTE_WRITE : 0));
-	if (m->mr == NULL)
+	if (m->mr == NULL) {
 		rc = errno;
-	else if (remote)
-		rc = tell(rs, m);
-	if (rc != 0) {
-		if (m->mr != NULL)
-			ibv_dereg_mr(m->mr);
 		free(m);
 		return rc;
 	}
+	if (remote)
+		tell(rs, m);
 	rn_list_push_front(&rs->iomrs, &m->link);
 	*offset = (off_t)m->offset;
 	return 0;
@@ -197,6 +192,7 @@ size_t riowrite(int fd, const void *buf, size_t len, off_t offset, int flags)
 		pthread_mutex_lock(&rs->snd);
 	else if (pthread_mutex_trylock(&rs->snd) != 0)
 		return (size_t)rsock_done(rs, EAGAIN);
+	rsock_call.turn = &rs->snd;
 	pthread_mutex_lock(&rs->lock);
 	rc = write_all(rs, buf, len, (uint64_t)offset, now, &done);
 	pthread_mutex_unlock(&rs->lock);

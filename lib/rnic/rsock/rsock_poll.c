@@ -18,6 +18,9 @@ struct poll_call {
 	struct item *item;   /* [n] */
 	struct pollfd *real; /* [n + 1]: the list for the kernel; the last entry is the thread's eventfd */
 	bool any_rs;
+	bool listed; /* the thread is in the sockets' lists of waiters */
+	struct item few_items[FEW];
+	struct pollfd few_real[FEW + 1];
 };
 
 /* ---- what a socket is ready for; the lock is held ---- */
@@ -80,6 +83,7 @@ static int look(struct poll_call *p, bool arm)
 
 static void waiters_enter(struct poll_call *p, int wake)
 {
+	p->listed = true;
 	for (nfds_t i = 0; i < p->n; i++) {
 		struct rsock *rs = p->item[i].rs;
 		if (rs == NULL)
@@ -93,6 +97,7 @@ static void waiters_enter(struct poll_call *p, int wake)
 
 static void waiters_leave(struct poll_call *p)
 {
+	p->listed = false;
 	for (nfds_t i = 0; i < p->n; i++) {
 		struct rsock *rs = p->item[i].rs;
 		if (rs == NULL)
@@ -105,12 +110,37 @@ static void waiters_leave(struct poll_call *p)
 	}
 }
 
+/* Ends the holds on the sockets. */
+static void let_go(struct poll_call *p)
+{
+	for (nfds_t i = 0; i < p->n; i++) {
+		if (p->item[i].rs != NULL)
+			rsock_put(p->item[i].rs);
+	}
+	if (p->n > FEW) {
+		free(p->item);
+		free(p->real);
+	}
+}
+
+/* pthread_cancel() has ended the thread. */
+static void gone(void *arg)
+{
+	struct poll_call *p = arg;
+
+	for (nfds_t i = 0; i < p->n; i++)
+		p->real[i].revents = 0;
+	if (p->listed)
+		waiters_leave(p);
+	let_go(p);
+}
+
 /* Asks the kernel, and copies its results for other files. Returns their number, or -1 and errno. */
 static int ask(struct poll_call *p, nfds_t n, int ms)
 {
 	int others = 0;
 
-	if (poll(p->real, n, ms) < 0)
+	if (rsock_sleep(p->real, n, ms, gone, p) < 0)
 		return -1;
 	for (nfds_t i = 0; i < p->n; i++) {
 		if (p->item[i].rs == NULL) {
@@ -170,38 +200,31 @@ static int run(struct poll_call *p, int timeout)
 
 int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {
-	struct item few_items[FEW], *item = few_items;
-	struct pollfd few_real[FEW + 1], *real = few_real;
-	struct poll_call p = { .fds = fds, .n = nfds };
+	struct poll_call p = { .fds = fds, .n = nfds, .item = p.few_items, .real = p.few_real };
 	int n;
 
 	if (nfds > FEW) {
-		item = calloc(nfds, sizeof(*item));
-		real = calloc(nfds + 1, sizeof(*real));
+		p.item = calloc(nfds, sizeof(*p.item));
+		p.real = calloc(nfds + 1, sizeof(*p.real));
 	}
-	if (item == NULL || real == NULL) {
-		free(item);
-		free(real);
+	if (p.item == NULL || p.real == NULL) {
+		free(p.item);
+		free(p.real);
 		errno = ENOMEM;
 		return -1;
 	}
-	p.item = item;
-	p.real = real;
+	rsock_call_begin();
 	for (nfds_t i = 0; i < nfds; i++) {
 		struct rsock *rs = fds[i].fd >= 0 ? rsock_find(fds[i].fd) : NULL;
-		item[i] = (struct item){ .rs = rs };
-		real[i] = (struct pollfd){ .fd = fds[i].fd, .events = rs != NULL ? POLLIN : fds[i].events };
+		p.item[i] = (struct item){ .rs = rs };
+		p.real[i] = (struct pollfd){ .fd = fds[i].fd, .events = rs != NULL ? POLLIN : fds[i].events };
 		p.any_rs |= rs != NULL;
 	}
-	n = p.any_rs ? run(&p, timeout) : poll(fds, nfds, timeout);
-	for (nfds_t i = 0; i < nfds; i++) {
-		if (item[i].rs != NULL)
-			rsock_put(item[i].rs);
-	}
-	if (nfds > FEW) {
-		free(item);
-		free(real);
-	}
+	n = p.any_rs ? run(&p, timeout) : rsock_sleep(fds, nfds, timeout, gone, &p);
+	const int err = errno;
+	let_go(&p);
+	rsock_call_end();
+	errno = err;
 	return n;
 }
 
@@ -224,6 +247,17 @@ static int keep(fd_set *set, const struct pollfd *p, short asked, short when)
 	return 0;
 }
 
+/* rpoll() of a list from malloc(), which is freed if pthread_cancel() ends the thread. */
+static int poll_of_heap(struct pollfd *fds, nfds_t n, int timeout)
+{
+	int got;
+
+	pthread_cleanup_push(free, fds);
+	got = rpoll(fds, n, timeout);
+	pthread_cleanup_pop(0);
+	return got;
+}
+
 int rselect(int nfds, fd_set *r, fd_set *w, fd_set *x, struct timeval *tv)
 {
 	struct pollfd *fds;
@@ -242,7 +276,7 @@ int rselect(int nfds, fd_set *r, fd_set *w, fd_set *x, struct timeval *tv)
 		if (events != 0)
 			fds[n++] = (struct pollfd){ .fd = fd, .events = events };
 	}
-	got = rpoll(fds, n, tv == NULL ? -1 : (int)(tv->tv_sec * 1000 + (tv->tv_usec + 999) / 1000));
+	got = poll_of_heap(fds, n, tv == NULL ? -1 : (int)(tv->tv_sec * 1000 + (tv->tv_usec + 999) / 1000));
 	for (nfds_t i = 0; i < n && got >= 0; i++) {
 		if ((fds[i].revents & POLLNVAL) != 0) {
 			errno = EBADF;

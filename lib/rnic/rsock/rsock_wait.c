@@ -104,45 +104,91 @@ uint64_t rsock_now_us(void)
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-int rsock_doze(struct rsock *rs, int ms)
+/* ---- sleeping ---- */
+
+int rsock_sleep(struct pollfd *p, nfds_t n, int ms, void (*gone)(void *arg), void *arg)
 {
-	struct rsock_waiter me = { .fd = rsock_wake_fd() };
-	struct pollfd p[2] = { { .fd = rs->fd, .events = POLLIN }, { .fd = me.fd, .events = POLLIN } };
+	const struct rsock_call call = rsock_call; /* a signal handler may make calls meanwhile */
+	int got, err, off;
+
+	pthread_cleanup_push(gone, arg);
+	pthread_setcancelstate(call.cancel, &off);
+	got = poll(p, n, ms);
+	err = errno;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &off);
+	pthread_cleanup_pop(0);
+	rsock_call = call;
+	errno = err;
+	return got;
+}
+
+/* A thread in rsock_doze(). */
+struct dozer {
+	struct rsock *rs;
+	struct rsock_waiter me;
+	pthread_mutex_t *turn;
+};
+
+static void dozer_gone(void *arg)
+{
+	struct dozer *d = arg;
+
+	pthread_mutex_lock(&d->rs->lock);
+	rsock_waiter_del(d->rs, &d->me);
+	pthread_mutex_unlock(&d->rs->lock);
+	if (d->turn != NULL)
+		pthread_mutex_unlock(d->turn);
+	rsock_put(d->rs);
+}
+
+static int doze_on(struct rsock *rs, int ms, bool quietly)
+{
+	struct dozer d = { .rs = rs, .me.fd = rsock_wake_fd(), .turn = rsock_call.turn };
+	struct pollfd p[2] = { { .fd = rs->fd, .events = POLLIN }, { .fd = d.me.fd, .events = POLLIN } };
 	int n, err;
 
-	if (me.fd < 0)
+	if (d.me.fd < 0)
 		return errno;
-	rsock_waiter_add(rs, &me);
+	rsock_waiter_add(rs, &d.me);
 	pthread_mutex_unlock(&rs->lock);
-	n = poll(p, 2, ms);
+	n = quietly ? poll(p, 2, ms) : rsock_sleep(p, 2, ms, dozer_gone, &d);
 	err = n < 0 ? errno : 0;
 	pthread_mutex_lock(&rs->lock);
-	rsock_waiter_del(rs, &me);
+	rsock_waiter_del(rs, &d.me);
 	if (n > 0 && p[1].revents != 0)
-		rsock_wake_clear(me.fd);
+		rsock_wake_clear(d.me.fd);
 	if (n > 0 && p[0].revents != 0)
 		rsock_events(rs);
 	return err;
 }
 
-static int wait_for(struct rsock *rs, bool (*ready)(const struct rsock *rs), bool now, int ms)
+int rsock_doze(struct rsock *rs, int ms) { return doze_on(rs, ms, false); }
+
+struct wait {
+	bool (*ready)(const struct rsock *rs);
+	bool now;     /* must not sleep */
+	bool quietly; /* pthread_cancel() does not end the thread */
+	int ms;       /* -1: no limit */
+};
+
+static int wait_for(struct rsock *rs, const struct wait *w)
 {
 	uint64_t begin = 0, t = 0;
 	uint32_t polls = 0;
 
 	rsock_progress(rs);
-	while (!ready(rs)) {
+	while (!w->ready(rs)) {
 		/* Before the connection is up only events change the state. */
 		if (rs->state != RSOCK_OPEN) {
 			rsock_events(rs);
-			if (ready(rs))
+			if (w->ready(rs))
 				return 0;
 		}
-		if (now)
+		if (w->now)
 			return EAGAIN;
 		t = rsock_now_us();
 		begin = begin == 0 ? t : begin;
-		if (ms >= 0 && t - begin >= (uint64_t)ms * 1000)
+		if (w->ms >= 0 && t - begin >= (uint64_t)w->ms * 1000)
 			return EAGAIN;
 		if (rs->state == RSOCK_OPEN && (t - begin < RSOCK_SPIN_US || polls++ < RSOCK_SPIN_POLLS)) {
 			/* Another thread may want to look, too. */
@@ -152,9 +198,9 @@ static int wait_for(struct rsock *rs, bool (*ready)(const struct rsock *rs), boo
 			continue;
 		}
 		rsock_arm(rs);
-		if (ready(rs))
+		if (w->ready(rs))
 			return 0;
-		int rc = rsock_doze(rs, ms < 0 ? -1 : ms - (int)((t - begin) / 1000));
+		int rc = doze_on(rs, w->ms < 0 ? -1 : w->ms - (int)((t - begin) / 1000), w->quietly);
 		if (rc != 0)
 			return rc;
 		rsock_progress(rs);
@@ -164,17 +210,19 @@ static int wait_for(struct rsock *rs, bool (*ready)(const struct rsock *rs), boo
 
 int rsock_wait(struct rsock *rs, bool (*ready)(const struct rsock *rs), bool now, int ms)
 {
-	int rc = rs->closing ? EBADF : wait_for(rs, ready, now, ms);
+	const struct wait w = { .ready = ready, .now = now, .ms = ms };
+	int rc = rs->closing ? EBADF : wait_for(rs, &w);
 
 	return rs->closing ? EBADF : rc;
 }
 
 int rsock_wait_quietly(struct rsock *rs, bool (*ready)(const struct rsock *rs), int ms)
 {
+	const struct wait w = { .ready = ready, .quietly = true, .ms = ms };
 	int rc;
 
 	do {
-		rc = wait_for(rs, ready, false, ms);
+		rc = wait_for(rs, &w);
 	} while (rc == EINTR);
 	return rc;
 }
