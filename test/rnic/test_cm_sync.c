@@ -20,6 +20,8 @@
 #include "cm_rig.h"
 #include "rnic/cm/cm.h"
 
+#define HANG_S 30 /* a call that takes longer waits for an event that never comes */
+
 struct script {
 	enum ipc_type after;
 	enum rdma_cm_event_type type;
@@ -72,10 +74,17 @@ static void synchronous_client(void **state)
 	assert_int_equal(rdma_connect(id, NULL), -1);
 	assert_int_equal(errno, ECONNREFUSED);
 	assert_int_equal(id->event->event, RDMA_CM_EVENT_REJECTED);
+	alarm(HANG_S);
+	assert_int_equal(rdma_disconnect(id), 0);
+	alarm(0);
 	assert_int_equal(rdma_connect(id, NULL), 0);
 	assert_int_equal(id->event->event, RDMA_CM_EVENT_ESTABLISHED);
 	assert_int_equal(rdma_disconnect(id), 0);
 	pthread_join(t, NULL);
+	/* The connection has ended already, so no event comes. */
+	alarm(HANG_S);
+	assert_int_equal(rdma_disconnect(id), 0);
+	alarm(0);
 	rdma_destroy_ep(id);
 	rdma_freeaddrinfo(res);
 }

@@ -44,6 +44,7 @@ struct rnic_cm_id {
 	bool bound; /* the id has a local address */
 	bool listening;
 	bool active; /* rdma_connect() has been called */
+	bool over;   /* the program has been told the connection's end, or that there is none: no other event says so */
 	bool own_send_cq, own_recv_cq;
 	uint8_t peer_ird, peer_ord; /* the requester's depths, for an rdma_accept() without parameters */
 	/* from rdma_set_option(); a listener's options also count for its requests */

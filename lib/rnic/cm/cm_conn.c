@@ -153,6 +153,7 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	    !priv_fits(id, "rdma_connect", m.cm_connect.param.priv_len, CM_PRIV_CONNECT))
 		return cm_ret(EINVAL);
 	id->active = true;
+	id->over = false;
 	const uint32_t qp = m.cm_connect.qp;
 	rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
 	if (rc != 0)
@@ -230,7 +231,7 @@ int rdma_disconnect(struct rdma_cm_id *rid)
 	if (rc == 0)
 		rc = rnic_call_handle(id->s, IPC_CM_DISCONNECT, id->handle);
 	rnic_watch_ended(rid->qp);
-	return rc != 0 ? cm_ret(rc) : cm_complete(id);
+	return rc != 0 || id->over ? cm_ret(rc) : cm_complete(id);
 }
 
 int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)

@@ -182,14 +182,17 @@ static int id_update(struct rnic_cm_id *id, const struct ipc_cm_event *ev)
 		if (ev->type == RDMA_CM_EVENT_ESTABLISHED)
 			rnic_qp_state(id->id.qp, id->made_qpn, IBV_QPS_RTS);
 		return 0;
-	case RDMA_CM_EVENT_DISCONNECTED: rnic_qp_state(id->id.qp, id->made_qpn, IBV_QPS_ERR); return 0;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		rnic_qp_state(id->id.qp, id->made_qpn, IBV_QPS_ERR);
+		id->over = true;
+		return 0;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_REJECTED: id->over = true; return 0;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
-	case RDMA_CM_EVENT_CONNECT_ERROR:
-	case RDMA_CM_EVENT_UNREACHABLE:
-	case RDMA_CM_EVENT_REJECTED:
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
 	case RDMA_CM_EVENT_MULTICAST_ERROR:
