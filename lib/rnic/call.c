@@ -67,6 +67,7 @@ int rnic_thread(void *(*run)(void *), void *arg)
 	int rc;
 
 	sigfillset(&all);
+	sigdelset(&all, SIGSEGV); /* so that a write into memory that is being moved waits (guard.c) */
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_BLOCK, &all, &old);

@@ -200,6 +200,39 @@ static void writers_lose_nothing(int by_signal)
 	mem->uffd = uffd;
 }
 
+static int library_thread_ended;
+
+static void *write_and_end(void *arg)
+{
+	write_on(arg);
+	__atomic_store_n(&library_thread_ended, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* The library's own threads block the program's signals, but not the one by which they wait for a registration. */
+static void threads_of_the_library_survive_the_signal(void **state)
+{
+	const size_t pages = 2000;
+	uint8_t *p = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct writer w = { .p = p, .pages = pages };
+	struct rnic_mem *mem = rnic_ctx(ctx)->s->mem;
+	int uffd = mem->uffd;
+
+	(void)state;
+	mem->uffd = -1;
+	assert_int_equal(rnic_thread(write_and_end, &w), 0);
+	while (__atomic_load_n((uint64_t *)(void *)(p + (pages - 1) * PAGE), __ATOMIC_RELAXED) == 0)
+		usleep(200);
+	struct ibv_mr *mr = ibv_reg_mr(pd, p, pages * PAGE, RW);
+	assert_non_null(mr);
+	__atomic_store_n(&w.stop, 1, __ATOMIC_RELAXED);
+	while (!__atomic_load_n(&library_thread_ended, __ATOMIC_ACQUIRE))
+		usleep(200);
+	mem->uffd = uffd;
+	ibv_dereg_mr(mr);
+	munmap(p, pages * PAGE);
+}
+
 static void writers_lose_nothing_under_userfaultfd(void **state)
 {
 	(void)state;
@@ -421,6 +454,7 @@ int main(void)
 		cmocka_unit_test(stack_of_a_thread),
 		cmocka_unit_test(writers_lose_nothing_under_userfaultfd),
 		cmocka_unit_test(writers_lose_nothing_under_the_signal),
+		cmocka_unit_test(threads_of_the_library_survive_the_signal),
 		cmocka_unit_test(realloc_of_registered_memory),
 		cmocka_unit_test(realloc_of_memory_registered_in_pieces),
 		cmocka_unit_test(discarded_memory_reads_as_zero),

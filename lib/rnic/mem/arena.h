@@ -13,6 +13,8 @@
  * Moved memory still behaves as private memory: fork() copies it for the child (fork.c), madvise() and mremap() act on
  * it as on private memory (advise.c), and the program's SIGSEGV handler runs after the guard's. Hazards that remain:
  *  - During a registration, system calls of other threads that write into the memory may return EFAULT.
+ *  - Where userfaultfd is not available, a thread that blocks SIGSEGV and writes into memory that is being registered
+ *    ends the process: the kernel runs no handler of a blocked signal (guard.c).
  *  - Other threads of a process that forks may write to the memory while the child takes its copy; what the child reads
  *    of other threads' heaps may then be inconsistent.
  *  - A runtime that makes its own system calls (Go) gets no zeros from madvise(MADV_DONTNEED).
