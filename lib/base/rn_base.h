@@ -41,6 +41,19 @@ static inline void rn_prefetch_write(const void *p)
 #endif
 }
 
+/*
+ * A full fence directly behind an atomic exchange. On x86 the exchange itself is a full fence. On Arm a load behind an
+ * acquiring exchange may be done before the exchange's store can be seen.
+ */
+static inline void rn_fence_exchanged(void)
+{
+#if defined(__x86_64__)
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+#else
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
 static inline uint32_t rn_min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static inline uint32_t rn_max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 static inline uint64_t rn_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }

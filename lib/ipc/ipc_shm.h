@@ -42,6 +42,8 @@ enum ipc_region {
 /*
  * Doorbells of one worker. The client sets the bit of the QP in `bits`, then the bit of that word in `summary` (both
  * atomic or, release); the worker exchanges summary, then the words, with zero (acquire) and looks at each QP's SQ.
+ * A client that finds the QP's bit set does not set the bit again. So the client has a full fence between its entry in
+ * the queue and its look at the bit, and the worker has one between the exchange of the word and its look at the queue.
  * Before it sleeps, the worker sets need_wakeup and looks at the bits once more. The client, after setting its bits and
  * a full fence, reads need_wakeup and, if set, writes its wake eventfd (the pattern of io_uring's SQPOLL).
  *

@@ -135,6 +135,8 @@ static void belongs_to(struct client_qp *q, uint32_t worker)
 	q->worker = worker;
 	per_worker[worker]++;
 	__atomic_store_n(&shm->worker, worker, __ATOMIC_RELEASE);
+	/* pairs with the client's fence: a client that rings the old worker has posted before the new one looks */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 uint32_t client_qp_home(const struct client_qp *q)

@@ -57,6 +57,8 @@ static enum rung ring_word(struct rnicd_worker *w, struct worker_client *c, uint
 	/* acquire: pairs with the client's release; the work requests are in the queues */
 	uint64_t bits = __atomic_exchange_n(&c->doorbell->bits[word], 0, __ATOMIC_ACQUIRE);
 
+	/* pairs with the client's fence: a client that finds its bit set does not ring, so its queue is read now */
+	rn_fence_exchanged();
 	while (bits != 0) {
 		struct qp *qp = c->qp[word * 64 + (uint32_t)__builtin_ctzll(bits)];
 		if (qp != NULL) {

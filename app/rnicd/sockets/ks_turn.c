@@ -27,6 +27,8 @@ static uint32_t ring_word(struct worker_client *c, uint32_t word)
 	uint64_t bits = __atomic_exchange_n(&c->doorbell->bits[word], 0, __ATOMIC_ACQUIRE);
 	uint32_t n = 0;
 
+	/* pairs with the client's fence: a client that finds its bit set does not ring, so its queue is read now */
+	rn_fence_exchanged();
 	for (; bits != 0; bits &= bits - 1) {
 		struct qp *qp = c->qp[word * 64 + (uint32_t)__builtin_ctzll(bits)];
 		if (qp == NULL)

@@ -52,11 +52,15 @@ static void wake(const struct rnic_session *s, struct ipc_doorbell *db)
 
 void rnic_doorbell(struct rnic_qp *qp)
 {
+	/*
+	 * The slots are published before the worker's number and the bit are read. If the bit is set already, the
+	 * worker sees the slots, too, and so does a worker that the queue pair comes to meanwhile (belongs_to() in
+	 * rnicd).
+	 */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	struct ipc_doorbell *db = &qp->doorbells[__atomic_load_n(&qp->shm->worker, __ATOMIC_RELAXED) % IPC_MAX_WORKERS];
 	uint64_t *word = &db->bits[qp->db_word];
 
-	/* The slots are published before the bit is read: if the bit is set already, the worker sees the slots, too. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if ((__atomic_load_n(word, __ATOMIC_RELAXED) & qp->db_mask) == 0) {
 		__atomic_fetch_or(word, qp->db_mask, __ATOMIC_RELEASE);
 		__atomic_fetch_or(&db->summary, UINT64_C(1) << (qp->db_word % 64), __ATOMIC_RELEASE);
