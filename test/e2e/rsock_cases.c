@@ -368,6 +368,8 @@ static bool time_outs(void)
 	CHECK(rsetsockopt(t.s, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) == 0);
 	CHECK(rgetsockopt(t.s, SOL_SOCKET, SO_RCVTIMEO, &got, &len) == 0 && got.tv_usec == 50000);
 	CHECK(rrecv(t.s, &b, 1, 0) == -1 && errno == EAGAIN);
+	CHECK(rsetsockopt(t.l, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) == 0);
+	CHECK(raccept(t.l, NULL, NULL) == -1 && errno == EAGAIN);
 	return two_close(&t);
 }
 

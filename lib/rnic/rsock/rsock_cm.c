@@ -235,11 +235,19 @@ static struct rsock *next_request(struct rsock *listener)
 
 static struct rsock *accept_wait(struct rsock *rs)
 {
+	const int ms = rsock_ms(&rs->opt.rcvtimeo);
+	const uint64_t begin = rsock_now_us();
+
 	for (;;) {
 		struct rsock *got = next_request(rs);
 		if (got != NULL || (errno != EAGAIN && errno != EWOULDBLOCK) || rs->nonblock)
 			return got;
-		int rc = rsock_doze(rs, rsock_ms(&rs->opt.rcvtimeo));
+		const uint64_t waited = (rsock_now_us() - begin) / 1000;
+		if (ms >= 0 && waited >= (uint64_t)ms) {
+			errno = EAGAIN;
+			return NULL;
+		}
+		int rc = rsock_doze(rs, ms < 0 ? -1 : ms - (int)waited);
 		if (rc != 0 || rs->closing) {
 			errno = rc != 0 ? rc : EBADF;
 			return NULL;
