@@ -4,9 +4,12 @@
  * daemon writes.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <rnic/rnic.h>
 
@@ -344,6 +347,62 @@ static void sweep_finds_what_was_unmapped(void **state)
 	munmap(kept, 100 * PAGE);
 }
 
+#define LOW    UINT64_C(0x10000000) /* below the program's other mappings */
+#define HIGH   UINT64_C(0x30000000)
+#define SCENES 300
+
+static unsigned swept; /* sweeps that have begun */
+
+/* Moves the page down once in each sweep, a little later each time. */
+static void *move_down(void *unused)
+{
+	for (unsigned i = 1; i <= SCENES; i++) {
+		while (__atomic_load_n(&swept, __ATOMIC_ACQUIRE) < i)
+			sched_yield();
+		for (volatile unsigned k = 0; k < i * 200; k++)
+			;
+		syscall(SYS_mremap, HIGH, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, LOW);
+		__atomic_fetch_or(&swept, 1u << 31, __ATOMIC_RELEASE);
+		while ((__atomic_load_n(&swept, __ATOMIC_ACQUIRE) >> 31) != 0)
+			sched_yield();
+	}
+	return unused;
+}
+
+static void a_sweep_keeps_what_is_moved_meanwhile(void **state)
+{
+	struct rnic_mem *m = rnic_ctx(ctx)->s->mem;
+	void *high = (void *)(uintptr_t)HIGH;
+	unsigned lost = 0;
+	pthread_t t;
+
+	(void)state;
+	/* many mappings between the two places, so that a sweep takes long */
+	for (unsigned i = 1; i <= 1000; i++)
+		mmap((void *)(uintptr_t)(LOW + i * 2 * PAGE), PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+		     -1, 0);
+	uint8_t *p = mmap(high, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	struct ibv_mr *mr = ibv_reg_mr(pd, p, PAGE, RW);
+	assert_non_null(mr);
+	ibv_dereg_mr(mr);
+	pthread_create(&t, NULL, move_down, NULL);
+	for (unsigned i = 1; i <= SCENES; i++) {
+		fill(p, PAGE, 9);
+		pthread_mutex_lock(&m->lock);
+		__atomic_store_n(&swept, i, __ATOMIC_RELEASE);
+		rnic_arena_sweep(m);
+		pthread_mutex_unlock(&m->lock);
+		while ((__atomic_load_n(&swept, __ATOMIC_ACQUIRE) >> 31) == 0)
+			sched_yield();
+		lost += *(uint8_t *)(uintptr_t)LOW != pattern(0, 9);
+		syscall(SYS_mremap, LOW, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, HIGH);
+		__atomic_store_n(&swept, i, __ATOMIC_RELEASE);
+	}
+	pthread_join(t, NULL);
+	munmap((void *)(uintptr_t)LOW, HIGH + PAGE - LOW);
+	assert_int_equal(lost, 0);
+}
+
 /* ---- hugepages: if the system has free ones; otherwise these cases report that they were skipped ---- */
 
 static void rnic_alloc_takes_hugepages(void **state)
@@ -397,6 +456,7 @@ int main(void)
 		cmocka_unit_test(read_only_memory_stays_so),
 		cmocka_unit_test(iova_is_the_tagged_offset),
 		cmocka_unit_test(sweep_finds_what_was_unmapped),
+		cmocka_unit_test(a_sweep_keeps_what_is_moved_meanwhile),
 		cmocka_unit_test(rnic_alloc_takes_hugepages),
 		cmocka_unit_test(private_hugetlb_memory),
 	};

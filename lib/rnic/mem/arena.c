@@ -302,8 +302,8 @@ static void live_set(uint64_t *live, uint64_t off, uint64_t len, uint64_t page)
 		live[p / 64] |= UINT64_C(1) << (p % 64);
 }
 
-/* Marks everything that a mapping of this process or a memory region names. false: the map could not be read. */
-static bool live_collect(struct rnic_mem *m, uint64_t *live, uint64_t *huge)
+/* Marks what the mappings of this process name. false: the map could not be read. */
+static bool live_mappings(const struct rnic_mem *m, uint64_t *live, uint64_t *huge)
 {
 	struct rnic_vma v;
 	int rc;
@@ -314,6 +314,17 @@ static bool live_collect(struct rnic_mem *m, uint64_t *live, uint64_t *huge)
 		else if (rnic_file_is(&m->file[IPC_REGION_HUGE], &v))
 			live_set(huge, v.off, v.end - v.start, RNIC_HUGE_PAGE);
 	}
+	return rc == ENOENT;
+}
+
+/*
+ * Marks everything that a mapping of this process or a memory region names. false: the map could not be read. While the
+ * map is read, another thread's mremap() may move a mapping to addresses that were read already. So it is read twice.
+ */
+static bool live_collect(const struct rnic_mem *m, uint64_t *live, uint64_t *huge)
+{
+	const bool all = live_mappings(m, live, huge) && live_mappings(m, live, huge);
+
 	rn_list_each(const struct rnic_backing, b, &m->backings, link) {
 		for (uint32_t i = 0; i < b->n; i++) {
 			const struct ipc_piece *p = &b->piece[i];
@@ -323,7 +334,7 @@ static bool live_collect(struct rnic_mem *m, uint64_t *live, uint64_t *huge)
 				live_set(huge, p->off, p->len, RNIC_HUGE_PAGE);
 		}
 	}
-	return rc == ENOENT;
+	return all;
 }
 
 static void sweep_window(struct rnic_mem *m, uint32_t w, const uint64_t *live)
