@@ -356,6 +356,39 @@ static void discarded_memory_reads_as_zero(void **state)
 	munmap(p, 32 * PAGE);
 }
 
+static void memory_is_discarded_without_a_map_of_the_process(void **state)
+{
+	struct rnic_mem *mem = rnic_ctx(ctx)->s->mem;
+	uint8_t *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const struct rnic_procfs proc = mem->proc;
+
+	(void)state;
+	fill(p, 4 * PAGE, 3);
+	mem->proc.maps = -1; /* as if the program had closed the descriptor */
+	mem->proc.query = true;
+	assert_int_equal(madvise(p, 4 * PAGE, MADV_DONTNEED), 0);
+	mem->proc = proc;
+	assert_zeros(p, 4 * PAGE);
+	munmap(p, 4 * PAGE);
+}
+
+static void read_only_memory_is_discarded(void **state)
+{
+	uint8_t *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr;
+
+	(void)state;
+	fill(p, 4 * PAGE, 3);
+	mr = ibv_reg_mr(pd, p, 4 * PAGE, RW);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(mprotect(p, 4 * PAGE, PROT_READ), 0);
+	assert_int_equal(madvise(p + PAGE, 2 * PAGE, MADV_DONTNEED), 0);
+	assert_int_equal(p[0], pattern(0, 3));
+	assert_zeros(p + PAGE, 2 * PAGE);
+	munmap(p, 4 * PAGE);
+}
+
 static void mappings_grow_beside_their_neighbours(void **state)
 {
 	static const unsigned pages[] = { 1, 16 };
@@ -458,6 +491,8 @@ int main(void)
 		cmocka_unit_test(realloc_of_registered_memory),
 		cmocka_unit_test(realloc_of_memory_registered_in_pieces),
 		cmocka_unit_test(discarded_memory_reads_as_zero),
+		cmocka_unit_test(memory_is_discarded_without_a_map_of_the_process),
+		cmocka_unit_test(read_only_memory_is_discarded),
 		cmocka_unit_test(mappings_grow_beside_their_neighbours),
 		cmocka_unit_test(handlers_of_the_program_are_called),
 		cmocka_unit_test(locked_memory),

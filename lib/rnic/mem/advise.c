@@ -4,6 +4,9 @@
  * program may do to its private memory, so it is done here. No lock, no allocation: allocators call these.
  */
 #include "rnic/mem/arena.h"
+
+#include <fcntl.h>
+
 #include "rnic/map.h"
 
 /*
@@ -18,8 +21,14 @@ static int discard(const struct rnic_mem *m, const struct rnic_vma *v, uintptr_t
 
 	if (of == NULL || of->forked)
 		return rnic_advise((void *)from, to - from, advice);
-	if (!v->hugetlb)
-		return rnic_advise((void *)from, to - from, MADV_REMOVE);
+	if (!v->hugetlb) {
+		/* Older kernels refuse MADV_REMOVE of a mapping that is read-only at present. */
+		const int rc = rnic_advise((void *)from, to - from, MADV_REMOVE);
+		if (rc == 0 || errno != EACCES || !v->shared)
+			return rc;
+		return (int)syscall(SYS_fallocate, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				    v->off + (from - v->start), to - from);
+	}
 	if ((v->prot & PROT_WRITE) != 0)
 		memset((void *)from, 0, to - from);
 	return 0;
@@ -33,7 +42,10 @@ int rnic_mem_discard(const struct rnic_mem *m, uintptr_t addr, size_t len, int a
 	int rc = 0;
 
 	while (rc == 0 && at < end) {
-		if (rnic_vma_at(&m->proc, at, &v) != 0 || v.start >= end) {
+		const int err = rnic_vma_at(&m->proc, at, &v);
+		if (err != 0 && err != ENOENT) /* nothing is known of the range: it is left to the kernel */
+			return rnic_advise((void *)at, end - at, advice);
+		if (err != 0 || v.start >= end) {
 			hole = true;
 			break;
 		}
