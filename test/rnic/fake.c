@@ -528,8 +528,10 @@ void fake_stop(struct fake *f)
 			if (c->fd[r] >= 0)
 				close(c->fd[r]);
 		}
-		if (c->queues != NULL)
+		if (c->queues != NULL) {
 			munmap(c->queues, IPC_QUEUES_SIZE);
+			close(c->wake);
+		}
 	}
 	close(f->listener);
 	close(f->stop[0]);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 static int file_init(struct rnic_file *f, int fd)
 {
@@ -61,6 +62,19 @@ fail:
 	free(m->hash);
 	free(m);
 	return NULL;
+}
+
+void rnic_mem_destroy(struct rnic_mem *m)
+{
+	if (m == NULL)
+		return;
+	rnic_procfs_close(&m->proc);
+	if (m->uffd >= 0)
+		close(m->uffd);
+	pthread_mutex_destroy(&m->lock);
+	free(m->win);
+	free(m->hash);
+	free(m);
 }
 
 /* ---- memory regions ---- */

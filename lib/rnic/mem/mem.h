@@ -25,6 +25,8 @@ struct rnic_mem *rnic_mem_create(struct rnic_session *s, int arena_fd, int huge_
  * moved.
  */
 struct rnic_mem *rnic_mem_create_own(struct rnic_session *s);
+/* The session could not be made: nothing has been registered. NULL is allowed. */
+void rnic_mem_destroy(struct rnic_mem *m);
 /* The session's daemon is gone: memory in its files may from now on be moved into another session's files. */
 void rnic_mem_retire(struct rnic_mem *m);
 /*

@@ -214,6 +214,7 @@ static int hello(struct rnic_session *s, const uint64_t size[IPC_REGIONS])
 
 static void session_free(struct rnic_session *s)
 {
+	rnic_mem_destroy(s->mem);
 	if (s->queues != NULL)
 		rnic_unmap(s->queues, IPC_QUEUES_SIZE);
 	for (unsigned r = 0; r < IPC_REGIONS; r++) {
