@@ -62,10 +62,60 @@ static void a_session_that_cannot_be_finished_leaves_no_descriptor_open(void **s
 	assert_int_equal(descriptors(), before);
 }
 
+static struct ibv_context *open_first(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *c = list != NULL ? ibv_open_device(list[0]) : NULL;
+
+	assert_non_null(c);
+	ibv_free_device_list(list);
+	return c;
+}
+
+/* ---- a parent domain ---- */
+
+static void a_parent_domain_stays_while_objects_are_in_it(void **state)
+{
+	(void)state;
+	fake = fake_start();
+	struct ibv_context *c = open_first();
+	struct ibv_pd *pd = ibv_alloc_pd(c);
+	struct ibv_parent_domain_init_attr pa = { .pd = pd };
+	struct ibv_pd *parent = ibv_alloc_parent_domain(c, &pa), *other = ibv_alloc_parent_domain(c, &pa);
+	struct ibv_cq *cq = ibv_create_cq(c, 10, NULL, NULL, 0);
+	struct ibv_qp_init_attr qa = { .send_cq = cq, .recv_cq = cq, .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
+	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	uint8_t *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	struct ibv_qp *qp = ibv_create_qp(parent, &qa);
+	assert_non_null(qp);
+	assert_int_equal(ibv_dealloc_pd(parent), EBUSY);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	struct ibv_srq *srq = ibv_create_srq(parent, &sa);
+	assert_non_null(srq);
+	assert_int_equal(ibv_dealloc_pd(parent), EBUSY);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	struct ibv_mr *mr = ibv_reg_mr(parent, p, PAGE, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dealloc_pd(parent), EBUSY);
+	/* The region moves to another domain, and this one is free. */
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0), 0);
+	assert_int_equal(ibv_dealloc_pd(parent), 0);
+	assert_int_equal(ibv_dealloc_pd(other), EBUSY);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_dealloc_pd(other), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_close_device(c), 0);
+	munmap(p, PAGE);
+	fake_stop(fake);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_session_that_cannot_be_finished_leaves_no_descriptor_open),
+		cmocka_unit_test(a_parent_domain_stays_while_objects_are_in_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,6 +110,7 @@ static struct ibv_mr *reg_instead(struct ibv_pd *pd, void *addr, size_t length, 
 	if (rc == 0) {
 		rc = mr_tell(mr, old);
 		if (rc == 0) {
+			rnic_pd_use(pd);
 			rnic_watch_mr(mr);
 			return &mr->ibv;
 		}
@@ -164,6 +165,7 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	struct rnic_mr *mr = rnic_mr(ibmr);
 
 	if (mr->imported) { /* the region's own process deregisters it */
+		rnic_pd_leave(ibmr->pd);
 		free(mr);
 		return 0;
 	}
@@ -175,6 +177,7 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 		return rc;
 	}
 	rnic_gone(RNIC_OBJ_MR, mr);
+	rnic_pd_leave(ibmr->pd);
 	mr_free(mr);
 	return 0;
 }
@@ -192,8 +195,10 @@ struct ibv_mr *rnic_alloc_null_mr(struct ibv_pd *pd)
 	mr->access = IBV_ACCESS_LOCAL_WRITE;
 	mr->ibv = (struct ibv_mr){ .context = pd->context, .pd = pd };
 	rc = mr_call(mr, &m);
-	if (rc == 0)
+	if (rc == 0) {
+		rnic_pd_use(pd);
 		return &mr->ibv;
+	}
 	free(mr);
 	errno = rc;
 	return NULL;
@@ -221,6 +226,7 @@ static void mr_replace(struct rnic_mr *mr, struct rnic_mr *by)
 	rnic_watch_mr_gone(by, NULL);
 	rnic_watch_mr_gone(mr, "ibv_rereg_mr");
 	rnic_mem_back_swap(mr->s->mem, &mr->back, &by->back);
+	rnic_pd_leave(mr->ibv.pd);
 	mr->ibv = by->ibv;
 	mr->number = by->number;
 	mr->access = by->access;

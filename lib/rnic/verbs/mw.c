@@ -29,6 +29,7 @@ struct ibv_mw *rnic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	mw->ibv = (struct ibv_mw){
 		.context = pd->context, .pd = pd, .rkey = m.reg_mr_ok.stag, .handle = m.reg_mr_ok.handle, .type = type
 	};
+	rnic_pd_use(pd);
 	rnic_made(RNIC_OBJ_MW, mw);
 	return &mw->ibv;
 }
@@ -40,6 +41,7 @@ int rnic_dealloc_mw(struct ibv_mw *ibmw)
 
 	if (rc != 0 && !rnic_dead(mw->s))
 		return rc;
+	rnic_pd_leave(ibmw->pd);
 	rnic_gone(RNIC_OBJ_MW, mw);
 	free(mw);
 	return 0;

@@ -21,7 +21,7 @@ struct rnic_pd {
 	struct rnic_session *s;
 	uint32_t number;        /* the daemon's handle of the PD: equal to ibv.handle, except for an imported PD */
 	struct rnic_pd *parent; /* a parent domain's PD; NULL: a PD of its own */
-	uint32_t refs;          /* atomic: parent domains of this PD */
+	uint32_t refs; /* atomic: parent domains of this PD; of a parent domain: objects that were made in it */
 };
 
 struct rnic_chan {
@@ -180,6 +180,20 @@ static inline void rnic_dest_fill(struct qp_wqe_dest *d, struct ibv_ah *ah, uint
 }
 
 static inline struct rnic_pd *rnic_pd(struct ibv_pd *p) { return (struct rnic_pd *)p; }
+/* An object is made in the PD. The daemon counts the objects of a PD; those of a parent domain are counted here. */
+static inline void rnic_pd_use(struct ibv_pd *p)
+{
+	if (p != NULL && rnic_pd(p)->parent != NULL)
+		__atomic_fetch_add(&rnic_pd(p)->refs, 1, __ATOMIC_RELAXED);
+}
+
+/* The object is gone. */
+static inline void rnic_pd_leave(struct ibv_pd *p)
+{
+	if (p != NULL && rnic_pd(p)->parent != NULL)
+		__atomic_fetch_sub(&rnic_pd(p)->refs, 1, __ATOMIC_RELEASE);
+}
+
 static inline struct rnic_cq *rnic_cq(struct ibv_cq *c) { return (struct rnic_cq *)c; }
 static inline struct rnic_qp *rnic_qp(struct ibv_qp *q) { return (struct rnic_qp *)q; }
 static inline struct rnic_srq *rnic_srq(struct ibv_srq *q) { return (struct rnic_srq *)q; }

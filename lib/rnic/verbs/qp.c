@@ -154,6 +154,7 @@ static void qp_fill(struct rnic_qp *qp, const struct ibv_qp_init_attr_ex *a, con
 	qp->rq.sge_end = b->srq != NULL || !receives(a) ? 0 : a->cap.max_recv_sge + 1;
 	qp->rq.wqe_slots = qp_rwqe_slots(a->cap.max_recv_sge);
 	qp->rq.asks = rnic_ctx(b->context)->info.rnr_waits || qp->sq.many;
+	rnic_pd_use(b->pd);
 	__atomic_fetch_add(&rnic_cq(a->send_cq)->refs, 1, __ATOMIC_RELAXED);
 	if (b->recv_cq != NULL)
 		__atomic_fetch_add(&rnic_cq(b->recv_cq)->refs, 1, __ATOMIC_RELAXED);
@@ -528,6 +529,8 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	pthread_mutex_unlock(&ibqp->mutex);
 	pthread_mutex_destroy(&ibqp->mutex);
 	pthread_cond_destroy(&ibqp->cond);
+	if (qp->xrcd == NULL)
+		rnic_pd_leave(ibqp->pd);
 	if (ibqp->send_cq != NULL)
 		__atomic_fetch_sub(&rnic_cq(ibqp->send_cq)->refs, 1, __ATOMIC_RELEASE);
 	if (ibqp->recv_cq != NULL)

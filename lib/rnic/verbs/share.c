@@ -135,6 +135,7 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 				   .handle = handle,
 				   .lkey = m.token_mr_ok.stag,
 				   .rkey = m.token_mr_ok.stag };
+	rnic_pd_use(pd);
 	return &mr->ibv;
 }
 

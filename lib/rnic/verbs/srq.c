@@ -96,6 +96,7 @@ static struct ibv_srq *srq_make(struct ibv_pd *pd, struct ibv_srq_init_attr *ini
 	srq->ibv.context = pd->context;
 	srq->ibv.srq_context = init->srq_context;
 	srq->ibv.pd = pd;
+	rnic_pd_use(pd);
 	if (xrcd != NULL) {
 		__atomic_fetch_add(&srq->xrcd->refs, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&rnic_cq(cq)->refs, 1, __ATOMIC_RELAXED);
@@ -201,6 +202,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 		__atomic_fetch_sub(&srq->xrcd->refs, 1, __ATOMIC_RELEASE);
 		__atomic_fetch_sub(&rnic_cq(srq->cq)->refs, 1, __ATOMIC_RELEASE);
 	}
+	rnic_pd_leave(ibsrq->pd);
 	rnic_gone(RNIC_OBJ_SRQ, srq);
 	free(srq);
 	return 0;
