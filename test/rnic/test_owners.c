@@ -111,11 +111,48 @@ static void a_parent_domain_stays_while_objects_are_in_it(void **state)
 	fake_stop(fake);
 }
 
+/* ---- sessions ---- */
+
+/* The numbers of the earlier session's channels mean nothing to the daemon, or other channels. */
+static void channels_of_an_earlier_session_are_refused(void **state)
+{
+	struct rdma_cm_id *id;
+
+	(void)state;
+	fake = fake_start();
+	struct ibv_context *before = open_first();
+	struct ibv_comp_channel *comp = ibv_create_comp_channel(before);
+	struct rdma_event_channel *cm = rdma_create_event_channel();
+	assert_non_null(comp);
+	assert_non_null(cm);
+	fake_stop(fake);
+	fake = fake_start();
+	struct ibv_context *now = open_first();
+	struct rdma_event_channel *own = rdma_create_event_channel();
+	assert_ptr_not_equal(rnic_ctx(now)->s, rnic_ctx(before)->s);
+	errno = 0;
+	assert_null(ibv_create_cq(now, 10, NULL, comp, 0));
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_create_id(own, &id, NULL, RDMA_PS_TCP), 0);
+	errno = 0;
+	assert_int_equal(rdma_migrate_id(id, cm), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_ptr_equal(id->channel, own);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(own);
+	rdma_destroy_event_channel(cm);
+	ibv_destroy_comp_channel(comp);
+	ibv_close_device(now);
+	ibv_close_device(before);
+	fake_stop(fake);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_session_that_cannot_be_finished_leaves_no_descriptor_open),
 		cmocka_unit_test(a_parent_domain_stays_while_objects_are_in_it),
+		cmocka_unit_test(channels_of_an_earlier_session_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -401,7 +401,8 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 		ch = rdma_create_event_channel();
 	if (ch == NULL)
 		return -1;
-	rc = id_move(id, ch);
+	/* A channel of an earlier session has a number that means another channel, or none, in this one. */
+	rc = cm_channel(ch)->q.s == id->s || rnic_dead(id->s) ? id_move(id, ch) : EINVAL;
 	if (rc != 0) {
 		if (channel == NULL)
 			rdma_destroy_event_channel(ch);

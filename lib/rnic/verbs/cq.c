@@ -77,7 +77,9 @@ static struct rnic_cq *cq_make(struct ibv_context *c, const struct ibv_cq_init_a
 	struct rnic_cq *cq;
 	int rc;
 
-	if (a->cqe == 0 || a->cqe > ctx->info.max_cqe || a->comp_vector >= (uint32_t)c->num_comp_vectors) {
+	/* A channel of an earlier session has a number that means another channel, or none, in this one. */
+	if (a->cqe == 0 || a->cqe > ctx->info.max_cqe || a->comp_vector >= (uint32_t)c->num_comp_vectors ||
+	    (a->channel != NULL && ((struct rnic_chan *)a->channel)->q.s != ctx->s)) {
 		errno = EINVAL;
 		return NULL;
 	}
