@@ -66,6 +66,7 @@ struct rnic_session {
 	int wake_fd; /* written when a worker asked to be woken (ipc_doorbell.need_wakeup) */
 	uint32_t seq;
 	uint32_t dead; /* atomic: 1 once the daemon is gone or this is a fork child; never goes back */
+	bool forked;   /* inherited by fork(): the descriptors of its event queues are the parent's, too */
 	uint32_t ndevs, workers;
 	uint32_t can; /* IPC_CAN_*: the requests of newer daemons that this daemon has, too */
 	bool yield;   /* yield the CPU while polling: there are fewer CPUs than a daemon and two pollers want */

@@ -69,6 +69,10 @@ static bool entry_take(struct rnic_evq *q, void *slot)
 
 int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, void *arg), void *arg)
 {
+	if (q->s->forked) { /* the tokens are the parent's */
+		errno = EIO;
+		return -1;
+	}
 	for (;;) {
 		uint64_t v;
 		if (read(q->fd, &v, sizeof(v)) != (ssize_t)sizeof(v))
@@ -120,7 +124,7 @@ bool rnic_evq_put(struct rnic_evq *q, const void *slot)
 	pthread_mutex_lock(&q->lock);
 	bool kept = keep(q, slot);
 	pthread_mutex_unlock(&q->lock);
-	if (kept)
+	if (kept && !q->s->forked)
 		token_put(q);
 	return kept;
 }

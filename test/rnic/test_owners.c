@@ -147,12 +147,49 @@ static void channels_of_an_earlier_session_are_refused(void **state)
 	fake_stop(fake);
 }
 
+/* The child shares the channel's eventfd with the parent, whose tokens it must neither take nor add. */
+static void a_child_leaves_the_events_of_its_parent_alone(void **state)
+{
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+	uint64_t tokens = 0;
+	int st;
+
+	(void)state;
+	fake = fake_start();
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000201) };
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000), 0);
+	const struct ipc_cm_event resolved = { .type = RDMA_CM_EVENT_ADDR_RESOLVED, .id = cm_id(id)->handle };
+	fake_cm(fake_client(fake, 0), &resolved);
+	assert_int_equal(rdma_get_cm_event(ch, &ev), 0); /* the id has a device from now on */
+	assert_int_equal(rdma_ack_cm_event(ev), 0);
+	fake_cm(fake_client(fake, 0), &resolved);
+	pid_t pid = fork();
+	if (pid == 0) {
+		alarm(20);
+		_exit(rdma_get_cm_event(ch, &ev) == -1 && errno == ENODEV ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &st, 0), pid);
+	assert_int_equal(st, 0);
+	/* the one event's token */
+	assert_int_equal(read(ch->fd, &tokens, sizeof(tokens)), sizeof(tokens));
+	assert_int_equal(tokens, 1);
+	fcntl(ch->fd, F_SETFL, O_NONBLOCK);
+	assert_int_equal(read(ch->fd, &tokens, sizeof(tokens)), -1);
+	rdma_destroy_id(id);
+	rdma_destroy_event_channel(ch);
+	fake_stop(fake);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_session_that_cannot_be_finished_leaves_no_descriptor_open),
 		cmocka_unit_test(a_parent_domain_stays_while_objects_are_in_it),
 		cmocka_unit_test(channels_of_an_earlier_session_are_refused),
+		cmocka_unit_test(a_child_leaves_the_events_of_its_parent_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -355,6 +355,7 @@ static void fork_child(void)
 	}
 	for (s = older; s != NULL; s = s->older) {
 		locks_init(s);
+		s->forked = true;
 		rnic_mem_inherited(s->mem);
 	}
 	rnic_qps_fork_child();
