@@ -191,6 +191,38 @@ static int64_t done(bool sends, int n, int ms)
 	return INT64_MIN;
 }
 
+static void *receives(void *arg)
+{
+	char b;
+
+	if (arg == NULL) /* ends where the call sleeps, as nothing comes */
+		pthread_cancel(pthread_self());
+	return rnic_sock_recv(fd, &b, 1) == 1 && right((uint8_t *)&b, 1) ? arg : NULL;
+}
+
+/*
+ * A thread that pthread_cancel() ends in rnic_sock_recv(), and one that it ends while another thread sleeps there. The
+ * other thread then gets the byte that the peer sends after the line "cancelled".
+ */
+static int64_t cancelled(void)
+{
+	pthread_t t, other;
+	void *end = NULL, *got = NULL;
+
+	for (unsigned i = 0; i < 2; i++) {
+		if (i == 1 && pthread_create(&other, NULL, receives, &fd) != 0)
+			die("thread");
+		if (pthread_create(&t, NULL, receives, NULL) != 0)
+			die("thread");
+		pthread_join(t, &end);
+		if (end != PTHREAD_CANCELED)
+			return 1;
+	}
+	puts("cancelled");
+	pthread_join(other, &got);
+	return got == &fd ? 0 : 2;
+}
+
 static int64_t ready(int ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -209,6 +241,8 @@ static int64_t obey(const char *what, const uint64_t v[4])
 		return bytes_in(v[0]);
 	if (strcmp(what, "both") == 0)
 		return both(v[0]);
+	if (strcmp(what, "cancelled") == 0)
+		return cancelled();
 	if (strcmp(what, "shutdown") == 0)
 		return rnic_sock_shutdown(fd);
 	if (strcmp(what, "post_recv") == 0)

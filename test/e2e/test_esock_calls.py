@@ -98,6 +98,21 @@ def everywhere(job):
         job(on_daemon(d, "assisted"), 2)
 
 
+@case
+def cancelled_threads_hinder_no_other():
+    with Host() as h:
+        s, c = pair(embedded(h), 7490)
+        c.say("cancelled")
+        assert c.line() == "cancelled", c.p.tail()
+        s.ok("send", 1)
+        assert c.ok() == ["0"]
+        s.ok("send", 3000)
+        assert c.ok("recv", 3000) == ["3000"]
+        for end in (c, s):
+            end.ok("close")
+            end.over()
+
+
 def bytes_go_on(run, row):
     """Bytes in both directions, more than all slots hold, also at the same time; with small slots and with slots of
     unequal size; then each end is shut down."""

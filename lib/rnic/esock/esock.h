@@ -14,6 +14,7 @@
 #define RNIC_ESOCK_INT_H
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -115,11 +116,17 @@ bool es_make_ops(struct es *es);
 int es_make_bytes(struct es *es);
 
 /* ---- esock_tab.c ---- */
-/* Finds a socket; returns it held and locked. NULL and errno. */
+/*
+ * Finds a socket; returns it held and locked. NULL and errno. Until es_let() pthread_cancel() has no effect, except in
+ * es_wait().
+ */
 struct es *es_get(int fd);
-void es_let(struct es *es);   /* unlocks it and ends the hold */
-bool es_enter(struct es *es); /* enters it under es->fd; false: the table has no room */
-struct es *es_leave(int fd);  /* takes it out of the table; held and locked. NULL and errno */
+void es_let(struct es *es);    /* unlocks it and ends the hold */
+void es_drop(struct es *es);   /* the same, where pthread_cancel() has ended the thread */
+void es_call_end(void);        /* after es_leave(), in place of es_let() */
+extern __thread int es_cancel; /* whether the thread may be cancelled outside of the call: PTHREAD_CANCEL_* */
+bool es_enter(struct es *es);  /* enters it under es->fd; false: the table has no room */
+struct es *es_leave(int fd);   /* takes it out of the table; held and locked. NULL and errno */
 /* Sets errno, keeps the sentence for rnic_sock_error(), and returns -1. */
 int es_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -130,8 +137,14 @@ void es_free(struct es *es);
 /* ---- esock_wait.c ---- */
 /* Moves new completions and events into the lists. True: there were some. */
 bool es_progress(struct es *es);
-/* Waits until something comes, or until `until` (ns; RN_NEVER). False: the time is over. */
+/*
+ * Waits until something comes, or until `until` (ns; RN_NEVER). False: the time is over. pthread_cancel() may end the
+ * thread here: so the caller holds nothing but the socket and its lock.
+ */
 bool es_wait(struct es *es, uint64_t until);
+bool es_wait_through(struct es *es, uint64_t until); /* the same, where pthread_cancel() has no effect */
+/* poll() without the lock. cancel: PTHREAD_CANCEL_*; gone(es) runs if pthread_cancel() ends the thread. */
+void es_poll(struct es *es, struct pollfd *p, nfds_t n, int ms, int cancel, void (*gone)(void *es));
 /* Called at the end of a call: makes the descriptor show what is left. idle: the call found nothing. */
 void es_settle(struct es *es, bool idle);
 bool es_blocks(const struct es *es);

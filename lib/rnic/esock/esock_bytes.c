@@ -73,7 +73,8 @@ void es_first_credit(struct es *es) { control(es, ESK_CREDIT); }
 
 void es_say_end(struct es *es, uint64_t until)
 {
-	while (es->bytes && es->state == ES_OPEN && !es->esk.out_ended && !esk_may_end(&es->esk) && es_wait(es, until))
+	while (es->bytes && es->state == ES_OPEN && !es->esk.out_ended && !esk_may_end(&es->esk) &&
+	       es_wait_through(es, until))
 		;
 	if (es->bytes && es->state == ES_OPEN && esk_may_end(&es->esk))
 		control(es, ESK_END);
@@ -192,7 +193,11 @@ static struct es_op *turn(struct es *es, enum es_kind kind, bool waits)
 			es_fail(EAGAIN, "the peer has no slot free");
 			return NULL;
 		}
-		es_wait(es, RN_NEVER);
+		/* The program's memory must stay while it is being sent. */
+		if (kind == ES_PIECE && es->pieces > 0)
+			es_wait_through(es, RN_NEVER);
+		else
+			es_wait(es, RN_NEVER);
 	}
 }
 
@@ -289,7 +294,7 @@ static ssize_t pieces_out(struct es *es, struct place *p, size_t len)
 		rc = es_post_message(es, op, ESK_DATA, sge, n + 1);
 		es->pieces += rc == 0;
 	}
-	while (es->pieces > 0 && (es_progress(es) || es->pieces == 0 || es_wait(es, RN_NEVER)))
+	while (es->pieces > 0 && (es_progress(es) || es->pieces == 0 || es_wait_through(es, RN_NEVER)))
 		;
 	if (rc != 0)
 		return es_fail(rc, "the bytes were refused: %s", strerror(rc));

@@ -173,8 +173,10 @@ int rnic_sock_prepare(int fd, const struct rnic_iwarp_mode *mode)
 		rc = es_fail(EBUSY, "descriptor %d is an extended socket already, or its number is beyond 65535", fd);
 	if (rc == 0) {
 		rc = replace(es, flags);
-		if (rc != 0 && es_leave(fd) != NULL)
+		if (rc != 0 && es_leave(fd) != NULL) {
 			pthread_mutex_unlock(&es->lock);
+			es_call_end();
+		}
 	}
 	if (rc != 0) {
 		int err = errno;
@@ -188,6 +190,15 @@ int rnic_sock_prepare(int fd, const struct rnic_iwarp_mode *mode)
 
 static bool wants_bytes(const struct es *es) { return (es->mode.flags & RNIC_SOCK_MESSAGES) == 0; }
 
+/* The socket stays as it is, until it is closed. */
+static void starter_gone(void *arg)
+{
+	struct es *es = arg;
+
+	pthread_mutex_lock(&es->lock);
+	es_drop(es);
+}
+
 /*
  * Waits for the next event, which must be of this type; false and errno: it is another one. *said: what its private
  * data contains.
@@ -200,9 +211,7 @@ static bool event_is(struct es *es, enum rdma_cm_event_type type, enum esk_hello
 		struct pollfd p = { .fd = es->ch->fd, .events = POLLIN };
 		if (errno != EAGAIN)
 			return false;
-		pthread_mutex_unlock(&es->lock);
-		poll(&p, 1, 1000);
-		pthread_mutex_lock(&es->lock);
+		es_poll(es, &p, 1, 1000, es_cancel, starter_gone);
 		if (es->state == ES_OVER) {
 			es_fail(ECANCELED, "the socket has been closed");
 			return false;
@@ -368,7 +377,7 @@ int rnic_sock_close(int fd)
 	if (es->state == ES_OPEN) {
 		es_say_end(es, until);
 		rdma_disconnect(es->id); /* sends posted work first */
-		while (es->state == ES_OPEN && es_wait(es, until))
+		while (es->state == ES_OPEN && es_wait_through(es, until))
 			;
 	}
 	es_broken(es, ECANCELED);

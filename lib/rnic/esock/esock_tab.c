@@ -24,8 +24,13 @@ int es_fail(int err, const char *fmt, ...)
 	return -1;
 }
 
+__thread int es_cancel;
+
 static struct es *find(int fd, bool leaves)
 {
+	int cancel = PTHREAD_CANCEL_ENABLE, off;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&table_lock);
 	struct es *es = fd >= 0 && fd < FDS ? table[fd] : NULL;
 	if (es != NULL && leaves)
@@ -33,18 +38,20 @@ static struct es *find(int fd, bool leaves)
 	else if (es != NULL)
 		es->refs++;
 	pthread_mutex_unlock(&table_lock);
-	if (es != NULL)
+	if (es != NULL) {
 		pthread_mutex_lock(&es->lock);
-	else
-		es_fail(EBADF,
-			"descriptor %d is no extended socket: rnic_sock_prepare() makes one of a connected socket", fd);
-	return es;
+		es_cancel = cancel;
+		return es;
+	}
+	pthread_setcancelstate(cancel, &off);
+	es_fail(EBADF, "descriptor %d is no extended socket: rnic_sock_prepare() makes one of a connected socket", fd);
+	return NULL;
 }
 
 struct es *es_get(int fd) { return find(fd, false); }
 struct es *es_leave(int fd) { return find(fd, true); }
 
-void es_let(struct es *es)
+void es_drop(struct es *es)
 {
 	pthread_mutex_unlock(&es->lock);
 	pthread_mutex_lock(&table_lock);
@@ -52,6 +59,19 @@ void es_let(struct es *es)
 	pthread_mutex_unlock(&table_lock);
 	if (last)
 		es_free(es);
+}
+
+void es_call_end(void)
+{
+	int off;
+
+	pthread_setcancelstate(es_cancel, &off);
+}
+
+void es_let(struct es *es)
+{
+	es_drop(es);
+	es_call_end();
 }
 
 bool es_enter(struct es *es)

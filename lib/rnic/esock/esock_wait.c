@@ -186,23 +186,72 @@ void es_settle(struct es *es, bool idle)
 	es->ready = n > 0 ? ready : es->ready;
 }
 
-/* Another thread sleeps in poll(): what it takes may be for this thread. */
-static bool follow(struct es *es, uint64_t until)
+static int timed_wait(struct es *es, uint64_t until)
+{
+	struct timespec ts = { .tv_sec = (time_t)(until / RN_NS_PER_S), .tv_nsec = (long)(until % RN_NS_PER_S) };
+
+	return until == RN_NEVER ? pthread_cond_wait(&es->turn, &es->lock)
+				 : pthread_cond_timedwait(&es->turn, &es->lock, &ts);
+}
+
+static void follower_gone(void *es) { es_drop(es); }
+
+/* Another thread sleeps in poll(): what it takes may be for this thread. cancel: PTHREAD_CANCEL_*. */
+static bool follow(struct es *es, uint64_t until, int cancel)
 {
 	const uint64_t seen = es->taken;
-	int rc = 0;
+	const int before = es_cancel;
+	int rc, off;
 
-	if (until == RN_NEVER) {
-		pthread_cond_wait(&es->turn, &es->lock);
-	} else {
-		struct timespec ts = { .tv_sec = (time_t)(until / RN_NS_PER_S),
-				       .tv_nsec = (long)(until % RN_NS_PER_S) };
-		rc = pthread_cond_timedwait(&es->turn, &es->lock, &ts);
-	}
+	pthread_cleanup_push(follower_gone, es);
+	pthread_setcancelstate(cancel, &off);
+	rc = timed_wait(es, until);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &off);
+	pthread_cleanup_pop(0);
+	es_cancel = before;
 	return rc == 0 || es->taken != seen;
 }
 
-bool es_wait(struct es *es, uint64_t until)
+/* One of the threads that follow sleeps next. */
+static void sleeper_gone(void *arg)
+{
+	struct es *es = arg;
+
+	pthread_mutex_lock(&es->lock);
+	es->sleeps = false;
+	pthread_cond_broadcast(&es->turn);
+	es_drop(es);
+}
+
+void es_poll(struct es *es, struct pollfd *p, nfds_t n, int ms, int cancel, void (*gone)(void *es))
+{
+	const int before = es_cancel; /* a signal handler may make calls meanwhile */
+	int off;
+
+	pthread_mutex_unlock(&es->lock);
+	pthread_cleanup_push(gone, es);
+	pthread_setcancelstate(cancel, &off);
+	poll(p, n, ms);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &off);
+	pthread_cleanup_pop(0);
+	pthread_mutex_lock(&es->lock);
+	es_cancel = before;
+}
+
+/* True: another thread has written kick_fd. */
+static bool sleep_in_poll(struct es *es, int ms, int cancel)
+{
+	struct pollfd p[3] = { { .fd = es->cc->fd, .events = POLLIN },
+			       { .fd = es->ch->fd, .events = POLLIN },
+			       { .fd = es->kick_fd, .events = POLLIN } };
+
+	es->sleeps = true;
+	es_poll(es, p, 3, ms, cancel, sleeper_gone);
+	es->sleeps = false;
+	return p[2].revents != 0;
+}
+
+static bool wait_until(struct es *es, uint64_t until, int cancel)
 {
 	const uint64_t begun = es_now(), seen = es->taken;
 
@@ -213,25 +262,18 @@ bool es_wait(struct es *es, uint64_t until)
 	if (es_progress(es))
 		return true;
 	if (es->sleeps)
-		return follow(es, until);
+		return follow(es, until, cancel);
 	for (;;) {
 		const uint64_t now = es_now();
 		const uint64_t ms = until == RN_NEVER ? UINT64_MAX : until > now ? (until - now) / RN_NS_PER_MS + 1 : 0;
-		struct pollfd p[3] = { { .fd = es->cc->fd, .events = POLLIN },
-				       { .fd = es->ch->fd, .events = POLLIN },
-				       { .fd = es->kick_fd, .events = POLLIN } };
 		uint64_t kicks;
 
 		if (ms == 0) {
 			pthread_cond_broadcast(&es->turn);
 			return false;
 		}
-		es->sleeps = true;
-		pthread_mutex_unlock(&es->lock);
-		poll(p, 3, (int)rn_min_u64(ms, 1000));
-		pthread_mutex_lock(&es->lock);
-		es->sleeps = false;
-		if (p[2].revents != 0 && read(es->kick_fd, &kicks, sizeof(kicks)) < 0)
+		if (sleep_in_poll(es, (int)rn_min_u64(ms, 1000), cancel) &&
+		    read(es->kick_fd, &kicks, sizeof(kicks)) < 0)
 			continue;
 		if (es_progress(es) || es->taken != seen) { /* another thread may have taken it, */
 			pthread_cond_broadcast(&es->turn);  /* and wait at `turn`: one of those sleeps next */
@@ -242,3 +284,6 @@ bool es_wait(struct es *es, uint64_t until)
 			return true;
 	}
 }
+
+bool es_wait(struct es *es, uint64_t until) { return wait_until(es, until, es_cancel); }
+bool es_wait_through(struct es *es, uint64_t until) { return wait_until(es, until, PTHREAD_CANCEL_DISABLE); }
