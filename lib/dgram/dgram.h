@@ -100,8 +100,10 @@ struct dgram_msgs {
 /*
  * Control thread, after qp_init and before a worker knows the QP: its messages may have many segments. The units are as
  * udpl_unit() says of DGRAM_INNER_MAX, unit not less than group_unit; qp_attr.max_msg is dgram_max(group_unit) at most.
+ * msn: a random number; the QP's messages are numbered on from it. Receivers remember the numbers of an earlier QP
+ * with the same QPN, and would take the new QP's messages for those.
  */
-void dgram_msgs_init(struct dgram_msgs *g, struct qp *qp, uint32_t unit, uint32_t group_unit);
+void dgram_msgs_init(struct dgram_msgs *g, struct qp *qp, uint32_t unit, uint32_t group_unit, uint32_t msn);
 /*
  * Control thread, after dgram_msgs_init and before a worker knows the QP: each record that ends incomplete is reported
  * by one completion, and by a map in this ring. The ring's slots have QP_MAP_SIZE bytes.

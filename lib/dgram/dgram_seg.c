@@ -9,13 +9,14 @@
 
 #include "base/rn_be.h"
 
-void dgram_msgs_init(struct dgram_msgs *g, struct qp *qp, uint32_t unit, uint32_t group_unit)
+void dgram_msgs_init(struct dgram_msgs *g, struct qp *qp, uint32_t unit, uint32_t group_unit, uint32_t msn)
 {
 	memset(g, 0, sizeof(*g));
 	g->qp = qp;
 	g->unit = unit;
 	g->group_unit = group_unit;
 	qp->beside = g;
+	qp->msn = msn;
 }
 
 /* ---- receives whose message has ended incomplete ---- */

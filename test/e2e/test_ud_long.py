@@ -28,15 +28,18 @@ def end_source(source):
     return int(source.ok(PATIENCE).split("sent ")[1])
 
 
-def captured(d, fragments=None):
-    """Ends the daemon; returns what A sent, by message number and offset in the message."""
+def captured(d, count, fragments=None):
+    """Ends the daemon; returns A's first messages, which are numbered one after the other: their segments by offset."""
     got = defaultdict(dict)
     nothing_is_left(d)
     d.end()
     for g in wire_ud.datagrams(d.dir + "/a.pcapng", fragments=fragments):
         if g.src == A and g.kind in (1, 4):
             got[g.msn][g.offset] = g
-    return got
+    msns = list(got)[:count]
+    assert len(msns) == count, msns
+    assert all((msn - msns[0]) % 2 ** 32 == i for i, msn in enumerate(msns)), msns
+    return [got[msn] for msn in msns]
 
 
 def counters(d):
@@ -70,15 +73,13 @@ def an_independent_reader_puts_the_messages_together():
         sink, source = ends(d, len(lens), lens)
         sink.ok(PATIENCE)
         end_source(source)
-        got = captured(d)
-        for msn in range(1, len(lens) + 1):
-            parts = got[msn]
+        for i, parts in enumerate(captured(d, len(lens))):
             body = b"".join(parts[at].body for at in sorted(parts))
-            assert len(body) == lens[msn - 1], (msn, len(body))
-            assert all(g.total == len(body) and g.unit == UNIT for g in parts.values() if g.kind == 4), msn
-            assert (len(parts) > 1) == (len(body) > UNIT) == (parts[0].kind == 4), msn
+            assert len(body) == lens[i], (i, len(body))
+            assert all(g.total == len(body) and g.unit == UNIT for g in parts.values() if g.kind == 4), i
+            assert (len(parts) > 1) == (len(body) > UNIT) == (parts[0].kind == 4), i
             m = int.from_bytes(body[:4], "little")
-            assert all(body[i] == (m * 31 + i * 7 + (i >> 8) * 13) & 255 for i in range(4, len(body))), msn
+            assert all(body[k] == (m * 31 + k * 7 + (k >> 8) * 13) & 255 for k in range(4, len(body))), i
 
 
 @case
@@ -88,16 +89,15 @@ def segments_of_64k_leave_as_fragments_that_an_independent_reader_joins():
         sink, source = ends(d, len(lens), lens)
         sink.ok(PATIENCE)
         end_source(source)
-        got = captured(d, frames)
+        got = captured(d, len(lens), frames)
         assert max(frames) <= 1500 and len(frames) > sum(lens) // 1480, len(frames)
-        for msn, length in enumerate(lens, 1):
-            parts = got[msn]
+        for parts, length in zip(got, lens):
             body = b"".join(parts[at].body for at in sorted(parts))
             m = int.from_bytes(body[:4], "little")
             assert body == bytes(m >> 8 * i & 255 if i < 4 else (m * 31 + i * 7 + (i >> 8) * 13) & 255
-                                 for i in range(length)), msn
-            assert sorted(parts) == list(range(0, length, large)), (msn, sorted(parts))
-            assert all(g.unit == large and g.total == length for g in parts.values() if g.kind == 4), msn
+                                 for i in range(length)), length
+            assert sorted(parts) == list(range(0, length, large)), (length, sorted(parts))
+            assert all(g.unit == large and g.total == length for g in parts.values() if g.kind == 4), length
 
 
 @case

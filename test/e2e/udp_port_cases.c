@@ -16,6 +16,7 @@
 #define PORT        7100u
 #define LEN         100u
 #define SLOT        512u
+#define LONG        4000u /* bytes of a message of several segments */
 
 /* Whether the device refuses a queue pair with this UDP port, with this errno. */
 static bool refused(struct end *at, uint16_t port, int err)
@@ -112,6 +113,47 @@ static bool a_port_has_one_queue_pair_of_a_device(void)
 	return true;
 }
 
+/* Sends a message of several segments with this first byte over a queue pair with PORT, which is destroyed then. */
+static bool tell_long(const union ibv_gid *to, uint32_t qpn, uint8_t first)
+{
+	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1, .grh = { .dgid = *to, .hop_limit = 1 } };
+	struct ibv_qp *qp = make(&cli, PORT);
+	struct ibv_ah *ah = ibv_create_ah(cli.pd, &attr);
+	struct ibv_sge sge = { (uintptr_t)cli.buf, LONG, cli.mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .wr.ud = { ah, qpn, QKEY } },
+			   *bad;
+	struct ibv_wc wc;
+
+	cli.buf[0] = first;
+	CHECK(ah != NULL && ibv_post_send(qp, &wr, &bad) == 0);
+	CHECK(poll_n(&cli, &wc, 1) && wc.status == IBV_WC_SUCCESS);
+	CHECK(ibv_destroy_ah(ah) == 0 && ibv_destroy_qp(qp) == 0);
+	return true;
+}
+
+/* The numbers of the messages of a queue pair's predecessor at the same port are remembered for a second. */
+static bool the_next_queue_pair_of_a_port_is_heard_at_once(void)
+{
+	struct ibv_qp *to = make(&srv, 0);
+	struct ibv_sge sge = { (uintptr_t)srv.buf, 40 + LONG, srv.mr->lkey };
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_wc wc;
+	union ibv_gid gid;
+
+	CHECK(ibv_query_gid(srv.verbs, 1, 0, &gid) == 0);
+	for (uint8_t i = 0; i < 3; i++) {
+		CHECK(ibv_post_recv(to, &wr, &bad) == 0);
+		if (i == 0) { /* takes the receive that make() has posted */
+			CHECK(say(&srv, to, &gid, to->qp_num) && heard(&srv, to->qp_num));
+		}
+		CHECK(tell_long(&gid, to->qp_num, (uint8_t)(i + 1)));
+		CHECK(poll_n(&srv, &wc, 1) && wc.status == IBV_WC_SUCCESS && wc.byte_len == 40 + LONG);
+		CHECK(srv.buf[40] == i + 1);
+	}
+	CHECK(ibv_destroy_qp(to) == 0);
+	return true;
+}
+
 static bool a_child_does_not_keep_its_parents_port(void)
 {
 	struct ibv_qp *qp = make(&srv, PORT);
@@ -149,7 +191,7 @@ int main(int argc, char **argv)
 	static const struct rig_case cases[] = {
 		CASE(queue_pairs_of_one_process_meet),       CASE(queue_pairs_of_one_process_with_ports_meet),
 		CASE(a_port_has_one_queue_pair_of_a_device), CASE(a_child_does_not_keep_its_parents_port),
-		CASE(groups_are_heard_and_spoken_to),
+		CASE(groups_are_heard_and_spoken_to),        CASE(the_next_queue_pair_of_a_port_is_heard_at_once),
 	};
 
 	return rig_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

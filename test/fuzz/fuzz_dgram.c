@@ -75,7 +75,7 @@ static void open_target(struct play *y)
 	rc_destroy(&n->ctx.rc, &q->qp);
 	must(qp_init(&q->qp, &a) == QP_OK);
 	qp_set(&q->qp, &(struct qp_tune){ .qkey = QKEY, .access = QP_ACC_REMOTE });
-	dgram_msgs_init(&msgs, &q->qp, UDPL_UNIT, UDPL_UNIT);
+	dgram_msgs_init(&msgs, &q->qp, UDPL_UNIT, UDPL_UNIT, 0);
 	n->dgram.timeout = 100;
 	n->dgram.linger = 1000;
 	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)

@@ -15,7 +15,7 @@ struct dgram_msgs msgs[2];
 struct gram wire[WIRE];
 uint32_t n_wire, piece_len;
 
-static void gram_qp(struct rig_node *n, uint32_t max_msg)
+static void gram_qp(struct rig_node *n, uint32_t max_msg, uint32_t msn)
 {
 	struct rig_qp *q = &n->q[0];
 	struct qp_attr a = rig_attr(n, 0);
@@ -23,11 +23,10 @@ static void gram_qp(struct rig_node *n, uint32_t max_msg)
 	a.type = QP_UD;
 	a.access = QP_ACC_REMOTE;
 	a.max_msg = max_msg;
-	rc_destroy(&n->ctx.rc, &q->qp);
 	assert_int_equal(qp_init(&q->qp, &a), QP_OK);
 	qp_set(&q->qp, &(struct qp_tune){ .qkey = QKEY, .access = QP_ACC_REMOTE });
 	if (max_msg > UNIT)
-		dgram_msgs_init(&msgs[n->id], &q->qp, UNIT, UNIT);
+		dgram_msgs_init(&msgs[n->id], &q->qp, UNIT, UNIT, msn);
 	n->dgram.timeout = TIMEOUT;
 	n->dgram.linger = RN_NS_PER_S;
 	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
@@ -41,10 +40,18 @@ struct rig *gram_pair(uint32_t cqe, uint32_t max_msg_of_b)
 	rig_defaults(&cfg);
 	cfg.cqe = cqe;
 	struct rig *r = rig_new(&cfg);
-	gram_qp(A, dgram_max(UNIT));
-	gram_qp(B, max_msg_of_b);
+	rc_destroy(&A->ctx.rc, &A->q[0].qp);
+	rc_destroy(&B->ctx.rc, &B->q[0].qp);
+	gram_qp(A, dgram_max(UNIT), 0);
+	gram_qp(B, max_msg_of_b, 0);
 	n_wire = 0;
 	return r;
+}
+
+void gram_anew(struct rig *r, uint32_t msn)
+{
+	dgram_destroy(&A->dgram, &A->q[0].qp);
+	gram_qp(A, dgram_max(UNIT), msn);
 }
 
 /* As dgram_out(), but into several pieces of memory. */

@@ -32,6 +32,8 @@ extern const uint8_t *to_addr; /* destination address of received datagrams: add
 
 /* Makes queue pair 0 of each node one of datagrams, ready to send. cqe: entries of the CQ; 0: the rig's default. */
 struct rig *gram_pair(uint32_t cqe, uint32_t max_msg_of_b);
+/* Destroys queue pair 0 of A and makes it anew, with the same number. msn: as of dgram_msgs_init(). */
+void gram_anew(struct rig *r, uint32_t msn);
 /* Puts everything that a node has to send onto the wire. */
 void send_from(struct rig_node *n);
 void send_all(struct rig *r); /* the same for A */

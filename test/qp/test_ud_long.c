@@ -164,6 +164,38 @@ static void what_comes_twice_or_late_changes_nothing(void **state)
 	rig_free(r);
 }
 
+/* A queue pair with a UDP port of its own has the number of the one before it: only its MSNs tell the two apart. */
+static void a_queue_pair_that_is_made_anew_is_not_taken_for_the_one_before(void **state)
+{
+	struct rig *r = pair();
+	struct qp_cqe c;
+
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++)
+		recv_at(r, i, PLACE);
+	for (uint32_t m = 0; m < 2; m++)
+		post(r, m, 3 * UNIT);
+	send_all(r);
+	for (uint32_t i = 0; i < 5; i++) /* one segment is lost: the message stays open */
+		in(r, &wire[i]);
+	c = got(&B->rcq_client);
+	whole(r, &c, 0, 3 * UNIT);
+	gram_anew(r, UINT32_MAX - 1); /* the numbers go on with 0 */
+	n_wire = 0;
+	for (uint32_t m = 2; m < 4; m++)
+		post(r, m, 3 * UNIT);
+	send_all(r);
+	assert_int_equal(n_wire, 6);
+	for (uint32_t i = 0; i < 6; i++)
+		in(r, &wire[i]);
+	for (uint32_t m = 2; m < 4; m++) {
+		c = got(&B->rcq_client);
+		whole(r, &c, m, 3 * UNIT);
+	}
+	assert_int_equal(stats(r)->ud_again, 0);
+	rig_free(r);
+}
+
 static void a_segment_that_does_not_fit_its_message_is_dropped(void **state)
 {
 	/* which octet of the datagram is changed, and by what: unit, total, MO, L flag */
@@ -448,3 +480,4 @@ int main(void)
 
 	return cmocka_run_group_tests_name("qp_ud_long", tests, NULL, NULL);
 }
+		cmocka_unit_test(a_queue_pair_that_is_made_anew_is_not_taken_for_the_one_before),

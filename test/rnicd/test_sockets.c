@@ -375,7 +375,7 @@ static void end_make(struct rig *r, uint32_t i)
 	rc_destroy(&NODE(i)->ctx.rc, &NODE(i)->q[i / 2].qp);
 	assert_int_equal(qp_init(qp, &a), QP_OK);
 	qp_set(qp, &(struct qp_tune){ .qkey = QKEY, .access = QP_ACC_REMOTE });
-	dgram_msgs_init(&end_qp[i].msgs, qp, UDPL_UNIT, UDPL_UNIT);
+	dgram_msgs_init(&end_qp[i].msgs, qp, UDPL_UNIT, UDPL_UNIT, 0);
 	ks_ud_add(&end_qp[i].u, 0);
 	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
 		assert_int_equal(dgram_modify(&ks.dgram, qp, (enum qp_state)s), QP_OK);

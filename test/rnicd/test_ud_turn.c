@@ -36,7 +36,7 @@ static void queue_pair(uint32_t unit)
 	a.max_msg = dgram_max(UNIT);
 	assert_int_equal(qp_init(&q.u.qp, &a), QP_OK);
 	qp_set(&q.u.qp, &(struct qp_tune){ .qkey = QKEY, .access = QP_ACC_REMOTE });
-	dgram_msgs_init(&q.msgs, &q.u.qp, unit, UNIT);
+	dgram_msgs_init(&q.msgs, &q.u.qp, unit, UNIT, 0);
 	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
 		assert_int_equal(dgram_modify(&worker.dgram, &q.u.qp, (enum qp_state)s), QP_OK);
 }

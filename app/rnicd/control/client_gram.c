@@ -5,6 +5,7 @@
 
 #include "border/policy.h"
 #include "control/client.h"
+#include "control/dev.h"
 #include "control/rd_memory.h"
 #include "control/udp_port.h"
 
@@ -78,7 +79,8 @@ static bool begin_long(struct client_qp *q, const struct ipc_create_qp *r)
 					 .nslots = r->maps,
 					 .slot_size = QP_MAP_SIZE };
 
-	dgram_msgs_init(g, q->qp, ud_segment(rnicd.port[q->pd->dev]), ud_unit(rnicd.port[q->pd->dev]));
+	dgram_msgs_init(g, q->qp, ud_segment(rnicd.port[q->pd->dev]), ud_unit(rnicd.port[q->pd->dev]),
+			(uint32_t)dev_random());
 	if (r->udp_port != 0 && !udp_port_take(q->c->user, q->pd->dev, (uint16_t)r->udp_port))
 		return false;
 	q->udp_port = (uint16_t)r->udp_port;
