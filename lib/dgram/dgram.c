@@ -328,7 +328,7 @@ static void complete(struct dgram_ctx *d, struct qp *qp, const struct qp_send *s
 		d->qp->stats.ud_refused += status != QP_WC_SUCCESS;
 	} else {
 		qp_send_cqe(d->qp, qp, &wr, status);
-		if (rn_unlikely(status != QP_WC_SUCCESS))
+		if (rn_unlikely(status != QP_WC_SUCCESS || qp->state == QP_S_ERR)) /* ERR: the CQ is full */
 			dgram_fail(d, qp);
 	}
 	if (rn_unlikely(qp->state == QP_S_SQD))
@@ -504,15 +504,11 @@ static bool is_send(const struct qp *qp, const struct udpl_hdr *h, const struct 
 	       d->last == (d->mo + d->payload_len == h->total);
 }
 
-void dgram_in(struct dgram_ctx *dg, struct qp *qp, const struct dgram_rx *rx)
+static void take_in(struct dgram_ctx *dg, struct qp *qp, const struct dgram_rx *rx)
 {
 	struct qp_ctx *ctx = dg->qp;
 	struct ddp_hdr d;
 
-	if (!receives(qp)) {
-		ctx->stats.ud_no_qp++;
-		return;
-	}
 	if (!rx->summed && !udpl_crc_good(rx->p, rx->len)) {
 		ctx->stats.ud_crc++;
 		return;
@@ -537,4 +533,15 @@ void dgram_in(struct dgram_ctx *dg, struct qp *qp, const struct dgram_rx *rx)
 		deliver(dg, qp, rx, &d);
 	else
 		dgram_seg_in(dg, qp, rx, &d);
+}
+
+void dgram_in(struct dgram_ctx *d, struct qp *qp, const struct dgram_rx *rx)
+{
+	if (!receives(qp)) {
+		d->qp->stats.ud_no_qp++;
+		return;
+	}
+	take_in(d, qp, rx);
+	if (rn_unlikely(qp->state == QP_S_ERR)) /* a full CQ has ended the QP, or this is done already */
+		dgram_fail(d, qp);
 }

@@ -132,7 +132,10 @@ bool dgram_timer(struct dgram_ctx *d)
 
 	if (rn_likely(m == NULL) || d->qp->now < m->at + d->timeout)
 		return false;
-	(void)end_incomplete(d, msgs_of(m), m);
+	struct dgram_msgs *g = msgs_of(m);
+	(void)end_incomplete(d, g, m);
+	if (rn_unlikely(g->qp->state == QP_S_ERR)) /* a full CQ has ended the QP */
+		dgram_fail(d, g->qp);
 	return true;
 }
 

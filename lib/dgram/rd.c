@@ -204,7 +204,7 @@ void rd_route(struct rd_ctx *d, struct qp *qp)
 		qp_event(d->qp, qp, QP_EVENT_FATAL, 0);
 		rd_qp_error(d, qp);
 	}
-	if (stops(qp))
+	if (stops(qp) || rn_unlikely(qp->state == QP_S_ERR)) /* ERR: a full CQ has ended the QP */
 		rd_qp_error(d, qp);
 }
 

@@ -365,6 +365,36 @@ static void what_is_midway_is_flushed(void **state)
 	rig_free(r);
 }
 
+/* Whether all that was posted to either queue has been taken. */
+static bool flushed(const struct qp *qp)
+{
+	return qp->state == QP_S_ERR && spsc_cons_avail((struct spsc_cons *)&qp->sq, 1) == 0 &&
+	       spsc_cons_avail((struct spsc_cons *)&qp->rq, 1) == 0;
+}
+
+/* A full CQ takes the queue pair to ERR. Nothing that is posted stays in its queues then, and no message stays open. */
+static void a_full_completion_queue_leaves_nothing_behind(void **state)
+{
+	struct rig *r = gram_pair(4, dgram_max(UNIT));
+
+	(void)state;
+	for (uint32_t i = 0; i < 8; i++)
+		recv_at(r, i, PLACE);
+	post(r, 0, 2 * UNIT);
+	for (uint32_t m = 1; m < 8; m++)
+		post(r, m, UNIT);
+	send_all(r);
+	assert_true(flushed(&A->q[0].qp));
+	in(r, &wire[0]); /* stays open */
+	for (uint32_t i = 2; i < n_wire; i++)
+		in(r, &wire[i]);
+	for (uint32_t i = 2; i < 6 && B->q[0].qp.state != QP_S_ERR; i++)
+		in(r, &wire[i]);
+	assert_true(flushed(&B->q[0].qp));
+	assert_true(msgs[1].track.n_open == 0 && rn_list_empty(&B->dgram.open));
+	rig_free(r);
+}
+
 static void memory_that_goes_in_the_middle_fails_its_receive(void **state)
 {
 	struct rig *r = pair();
@@ -469,15 +499,16 @@ int main(void)
 		cmocka_unit_test(every_length_in_any_order),
 		cmocka_unit_test(a_lost_segment_costs_its_message_and_no_receive),
 		cmocka_unit_test(what_comes_twice_or_late_changes_nothing),
+		cmocka_unit_test(a_queue_pair_that_is_made_anew_is_not_taken_for_the_one_before),
 		cmocka_unit_test(a_segment_that_does_not_fit_its_message_is_dropped),
 		cmocka_unit_test(a_queue_pair_of_single_datagrams_takes_no_segment),
 		cmocka_unit_test(a_message_that_finds_no_good_receive_begins_once),
 		cmocka_unit_test(tables_are_bounded),
 		cmocka_unit_test(what_is_midway_is_flushed),
+		cmocka_unit_test(a_full_completion_queue_leaves_nothing_behind),
 		cmocka_unit_test(memory_that_goes_in_the_middle_fails_its_receive),
 		cmocka_unit_test(no_seed_delivers_a_byte_that_was_not_sent),
 	};
 
 	return cmocka_run_group_tests_name("qp_ud_long", tests, NULL, NULL);
 }
-		cmocka_unit_test(a_queue_pair_that_is_made_anew_is_not_taken_for_the_one_before),
