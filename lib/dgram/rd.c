@@ -206,11 +206,13 @@ void rd_route(struct rd_ctx *d, struct qp *qp)
 	}
 	if (stops(qp) || rn_unlikely(qp->state == QP_S_ERR)) /* ERR: a full CQ has ended the QP */
 		rd_qp_error(d, qp);
+	if (rn_unlikely(qp->state == QP_S_SQD))
+		qp_look_drained(d->qp, qp);
 }
 
-void rd_fence_over(struct rd_ctx *d, struct qp *qp)
+void rd_settle(struct rd_ctx *d, struct qp *qp)
 {
-	if (rn_unlikely(rd_side_of(qp)->fenced) && qp->reads_open == 0)
+	if ((rn_unlikely(rd_side_of(qp)->fenced) && qp->reads_open == 0) || rn_unlikely(qp->state == QP_S_SQD))
 		rd_route(d, qp);
 }
 
@@ -231,7 +233,7 @@ static void look_first(struct rd_ctx *d, const struct qp *only)
 	rn_list_push_back(&d->waits, &k->of_waits);
 	if ((only != NULL ? qp == only : qp->srq != NULL) && qp_rq_any(qp) && rd_take_held(d, p))
 		rd_put(d, p);
-	rd_fence_over(d, qp);
+	rd_settle(d, qp);
 }
 
 void rd_doorbell(struct rd_ctx *d, struct qp *qp)
@@ -274,7 +276,7 @@ bool rd_look(struct rd_ctx *d)
 			rd_impossible(d, p, NULL, 0);
 		else if (rd_take_held(d, p))
 			rd_put(d, p);
-		rd_fence_over(d, of);
+		rd_settle(d, of);
 		return true;
 	}
 	struct qp *qp = rd_any_again(d);
@@ -301,6 +303,23 @@ static void abandon(struct rd_ctx *d, struct qp *qp)
 		rd_end(d, p, RD_END_ABANDON, true);
 }
 
+/* Counts the pairs whose work requests SQD waits for: none begins from now on. */
+static void begin_sqd(struct rd_ctx *d, struct qp *qp)
+{
+	struct rd_side *side = rd_side_of(qp);
+
+	side->draining = 0;
+	for (struct rd_pair *p = rd_at(d, side->pairs.first); p != NULL; p = rd_at(d, p->in[RD_IN_QP].next)) {
+		struct rd_work *k = rd_work_of(p);
+
+		if (k == NULL)
+			continue;
+		k->drains = k->work.wr_head != k->work.wr_tail;
+		side->draining += k->drains;
+	}
+	qp->midway = side->draining > 0;
+}
+
 /* Pairs with work that was taken, and could not begin in SQD, send it now. */
 static void put_pairs(struct rd_ctx *d, const struct qp *qp)
 {
@@ -316,6 +335,8 @@ enum qp_verdict rd_modify(struct rd_ctx *d, struct qp *qp, enum qp_state to)
 	}
 	if (to == QP_S_ERR)
 		rd_qp_error(d, qp);
+	if (to == QP_S_SQD)
+		begin_sqd(d, qp);
 	enum qp_verdict v = qp_step(d->qp, qp, to);
 	if (v == QP_OK && to == QP_S_RTS)
 		put_pairs(d, qp);

@@ -189,6 +189,7 @@ struct rd_work {
 	bool inside;              /* the last segment that was sent did not end its message */
 	bool sender;              /* the pair has taken work requests */
 	bool waits;               /* segment wait_number waits for a receive until wait_end */
+	bool drains;              /* the QP is in SQD, and counts the pair in rd_side.draining */
 	bool chained;             /* peer_loose: the engine has a current chain, whose next segment is `at` */
 	uint64_t map;             /* peer_loose; bit i: segment next + i has had its turn */
 	uint32_t at, wait_number; /* numbers of the peer's segments */
@@ -290,6 +291,7 @@ struct rd_side {
 	bool fenced;           /* the next work request waits for earlier Reads and Atomics of the QP to complete */
 	struct rn_slist spare; /* the free elements of `send` */
 	uint32_t waiting;      /* pairs that wait for a receive */
+	uint32_t draining;     /* pairs with work requests that had begun before SQD and have not completed */
 	struct qp *qp;
 	struct rn_link of_again; /* the worker's list of queues for which rd_look() shall call rd_route() again */
 	struct rd_send send[RD_SENDS];

@@ -126,6 +126,7 @@ static bool take_acks(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *
 		rd_fail(d, p, NULL, 0);
 		return false;
 	}
+	rd_look_drained(p);
 	return true;
 }
 
@@ -369,6 +370,6 @@ uint32_t rd_in(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, uint8_t 
 	case RD_TAKEN: len = in_taken(d, qp, rx, answer); break;
 	case RD_REFUSED: in_refused(d, qp, rx); break;
 	}
-	rd_fence_over(d, qp);
+	rd_settle(d, qp);
 	return len;
 }

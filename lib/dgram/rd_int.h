@@ -58,10 +58,24 @@ void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell);
 struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, uint32_t peer_qpn);
 /* The QP goes to ERR: all work of all pairs completes, and the peers are told. May be called again. */
 void rd_qp_error(struct rd_ctx *d, struct qp *qp);
-/* Gives the posted work requests to their pairs. A work request for whose destination no pair is free fails alone. */
+/*
+ * Gives the posted work requests to their pairs. A work request for whose destination no pair is free fails alone. In
+ * SQD: raises QP_EVENT_SQ_DRAINED if the event is due.
+ */
 void rd_route(struct rd_ctx *d, struct qp *qp);
-/* Calls rd_route() if the QP's next work request waits for Reads and Atomics, and all of these have completed. */
-void rd_fence_over(struct rd_ctx *d, struct qp *qp);
+/*
+ * After work requests may have completed: calls rd_route() if the QP's next work request waits for Reads and Atomics,
+ * and all of these have completed, or if the QP is in SQD.
+ */
+void rd_settle(struct rd_ctx *d, struct qp *qp);
+/* SQD waits no longer for work requests of this pair, whose `drains` is set. */
+void rd_drained(struct rd_pair *p);
+/* After work requests of the pair may have completed: whether all that had begun have completed is noted for SQD. */
+static inline void rd_look_drained(struct rd_pair *p)
+{
+	if (rn_unlikely(p->k->drains) && p->k->work.wr_head == p->k->work.wr_tail)
+		rd_drained(p);
+}
 /* Ends the pair because of the engine's error p->k->m.err. seg: the segment at fault, or NULL. */
 void rd_fail(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len);
 /* Builds the Terminate for the peer, of the error and the segment that led to it. Returns the Terminate's length. */

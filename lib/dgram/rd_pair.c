@@ -252,7 +252,7 @@ bool rd_wake(struct rd_ctx *d, struct rd_pair *p)
 	k->gap = p->next;
 	k->had = k->map = 0;
 	k->n_had = k->n_chains = k->holds = k->term_len = 0;
-	k->inside = k->sender = k->waits = k->chained = k->gives = k->back = false;
+	k->inside = k->sender = k->waits = k->drains = k->chained = k->gives = k->back = false;
 	k->promised = k->more = 0;
 	k->void_at = p->sent;
 	k->m = (struct qp_msgs){ .keeps = true, .unordered = p->loose };
@@ -405,6 +405,14 @@ void rd_wait_over(struct rd_ctx *d, struct rd_pair *p)
 		qp_recv_over(d->qp, qp, NULL);
 }
 
+void rd_drained(struct rd_pair *p)
+{
+	struct rd_side *side = rd_side_of(p->qp);
+
+	p->k->drains = false;
+	p->qp->midway = --side->draining > 0;
+}
+
 /* Whether a work request on the way has a status already. */
 static bool blamed(const struct rd_work *k)
 {
@@ -456,6 +464,8 @@ static void end_work(struct rd_ctx *d, struct rd_pair *p, enum rd_end how)
 			qp_flush_send(d->qp, p->qp, &x->s);
 		rn_slist_push_back(&side->spare, &x->link);
 	}
+	if (k->drains)
+		rd_drained(p);
 }
 
 /*

@@ -187,6 +187,7 @@ enum rd_turn rd_take_turn(struct rd_ctx *d, struct rd_pair *p, const struct rd_s
 	}
 	if (r != QP_PUSH_FAILED) {
 		note_turn(d, p, s->number);
+		rd_look_drained(p);
 		if (!p->peer_loose || chain_went_on(p, s))
 			return RD_TURN_NEXT;
 	}

@@ -315,12 +315,16 @@ struct qp {
 	uint64_t silence_ns;      /* as in qp_tune */
 	uint64_t rnr_ns; /* lib/rc: how long a message that finds no receive waits: 0 not at all, RN_NEVER for good */
 	/* used by datagram QPs */
-	uint32_t max_msg;          /* as in qp_attr */
-	uint32_t qkey;             /* Q_Key that datagrams for the QP must have */
-	uint8_t rnr_told;          /* as in qp_tune */
-	uint64_t rnr_unit_ns;      /* as in qp_tune */
-	uint32_t msn;              /* messages sent */
-	bool midway;               /* some segments of a message are sent and some are not */
+	uint32_t max_msg;     /* as in qp_attr */
+	uint32_t qkey;        /* Q_Key that datagrams for the QP must have */
+	uint8_t rnr_told;     /* as in qp_tune */
+	uint64_t rnr_unit_ns; /* as in qp_tune */
+	uint32_t msn;         /* number of the message sent last */
+	/*
+	 * QP_UD: some segments of a message are sent and some are not. QP_RD, in SQD: work requests that have begun
+	 * have not completed.
+	 */
+	bool midway;
 	void *beside;              /* what the carrier keeps beside the QP; NULL: nothing */
 	bool ready;                /* on the worker's list of QPs with something to send */
 	struct rn_slink link;      /* in that list */

@@ -202,6 +202,9 @@ static uint64_t turn(uint32_t i)
 		due = RN_NEVER;
 	}
 	rc_flush(&n->n->ctx.rc);
+	const struct qp_ctx *c = &n->n->ctx.rc.qp;
+	for (uint32_t k = 0; k < c->n_fx; k++)
+		n->drained += c->fx[k].type == QP_FX_QP_EVENT && c->fx[k].code == QP_EVENT_SQ_DRAINED;
 	qp_drained(&n->n->ctx.rc.qp);
 	return rn_min_u64(rn_min_u64(due, rd_timer(&n->d)), udpr_tx_timer(&n->tx, sim.now));
 }

@@ -65,6 +65,7 @@ struct rd_node {
 		uint8_t status;
 	} ops[OPS];
 	uint32_t given, recvs;
+	uint32_t drained;   /* how often a queue pair was told QP_EVENT_SQ_DRAINED */
 	struct qp_srq *srq; /* the shared receive queue of the node's queue pairs, if they share one */
 	struct spsc_prod srq_ring;
 	uint32_t overtaken;      /* completions that came before those of older work requests of the same queue pair */

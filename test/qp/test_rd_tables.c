@@ -154,6 +154,42 @@ static void pairs_go_on_when_their_queue_pair_leaves_sqd(void **state)
 	rd_sim_down();
 }
 
+/* SQD waits for what has begun at all pairs: a Send without a receive, a Read, and a Write whose pair then fails. */
+static void sqd_is_told_when_the_begun_work_of_all_pairs_is_over(void **state)
+{
+	static const struct rd_wr begun[] = {
+		{ .op = QP_WR_SEND, .len = 3000, .qkey = RD_QKEY },
+		{ .op = QP_WR_READ, .to = 1, .len = 3000, .qkey = RD_QKEY },
+		{ .op = QP_WR_WRITE, .to = 1, .len = 10, .qkey = RD_QKEY, .wrong = true }
+	};
+	uint32_t id[3];
+
+	(void)state;
+	for (uint32_t n = 0; n <= RN_ARRAY_LEN(begun); n++) {
+		rd_sim_up(1, PAIRS);
+		sim.faults = true; /* work requests may fail */
+		struct rd_ctx *d = &sim.node[0].d;
+		struct qp *qp = &sim.node[0].n->q[0].qp;
+		for (uint32_t k = 0; k < n; k++)
+			id[k] = rd_post(0, &begun[k]);
+		rd_run(10 * RN_NS_PER_US); /* they are sent, and have not arrived */
+		const uint32_t later = rd_post(0, &begun[0]);
+		qp_set(qp, &(struct qp_tune){ .qkey = RD_QKEY, .access = QP_ACC_REMOTE, .tell_drained = true });
+		assert_int_equal(rd_modify(d, qp, QP_S_SQD), QP_OK);
+		rd_run(RN_NS_PER_S / 10);
+		assert_int_equal(sim.node[0].drained, n == 0);
+		if (n > 0) { /* the Send alone has not completed */
+			assert_false(sim.node[0].ops[id[0]].over);
+			rd_post_recv(1, 0);
+			rd_run(RN_NS_PER_S / 10);
+			assert_int_equal(rd_status(0, id[0]), QP_WC_SUCCESS);
+			assert_int_equal(sim.node[0].drained, 1);
+		}
+		assert_false(sim.node[0].ops[later].over);
+		rd_sim_down();
+	}
+}
+
 static void untouched(const void *from, const void *to)
 {
 	for (const uint8_t *b = from; b < (const uint8_t *)to; b++)
@@ -189,6 +225,7 @@ int main(void)
 		cmocka_unit_test(a_place_that_is_remembered_may_have_another_pair),
 		cmocka_unit_test(a_tenant_takes_no_more_than_its_share_of_pairs),
 		cmocka_unit_test(pairs_go_on_when_their_queue_pair_leaves_sqd),
+		cmocka_unit_test(sqd_is_told_when_the_begun_work_of_all_pairs_is_over),
 		cmocka_unit_test(tables_cost_memory_as_far_as_they_are_used),
 	};
 
