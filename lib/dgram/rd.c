@@ -374,10 +374,29 @@ uint64_t rd_timer(const struct rd_ctx *d)
 	return now ? 0 : rn_min_u64(d->probe_at, d->wait_due);
 }
 
+/* For how long the worker stood still since the last call, ns. */
+static uint64_t stood_still(struct rd_ctx *d)
+{
+	const uint64_t stood = d->stood != NULL ? *d->stood : 0, ns = stood - d->stood_seen;
+
+	d->stood_seen = stood;
+	return ns;
+}
+
 void rd_arm_probe(struct rd_ctx *d)
 {
-	if (d->probe_at == RN_NEVER)
-		d->probe_at = d->qp->now + RD_PROBE_NS;
+	if (d->probe_at != RN_NEVER)
+		return;
+	d->probe_at = d->qp->now + RD_PROBE_NS;
+	(void)stood_still(d);
+}
+
+/* Packets are on the way for longer by the time in which the worker stood still; no time lies ahead of now. */
+static void allow(struct rd_work *k, uint64_t stood, uint64_t now)
+{
+	k->used = rn_min_u64(k->used + stood, now);
+	k->mark_at = rn_min_u64(k->mark_at + stood, now);
+	k->gap_at = rn_min_u64(k->gap_at + stood, now);
 }
 
 static void note_sure(struct rd_work *k, uint64_t now)
@@ -405,8 +424,10 @@ static void probe(struct rd_ctx *d)
 {
 	if (d->probe_at > d->qp->now)
 		return;
+	const uint64_t stood = stood_still(d);
 	d->probed = d->qp->now;
 	rn_list_each(struct rd_work, k, &d->busy, of_busy) {
+		allow(k, stood, d->qp->now);
 		note_sure(k, d->qp->now);
 		note_gap(d, k);
 		if (!rd_gives_back(d, k->pair) &&

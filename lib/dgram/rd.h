@@ -338,6 +338,9 @@ struct rd_ctx {
 	uint32_t run;         /* the run number that was given last */
 	uint64_t probed;      /* when rd_tick() last looked at all busy pairs */
 	uint64_t probe_at;    /* when the next such look is due; RN_NEVER: nothing is under way */
+	/* The caller's; as udpr_cfg.stood of the flows, which hold packets for longer if the worker stands still. */
+	const uint64_t *stood;
+	uint64_t stood_seen; /* *stood, as far as the times of busy pairs allow for it */
 	struct rn_pool free, works, holds, chains, wides;
 	uint32_t n_works, works_used, senders;
 	uint32_t n_wides, wides_free;

@@ -195,6 +195,11 @@ struct udpr_cfg {
 	uint64_t target;    /* delay above the least round trip that is no congestion for the largest window; ns */
 	uint64_t patience;  /* a peer that answers nothing for this long while packets wait is taken as gone; ns */
 	uint64_t ack_delay; /* how long receivers delay an ACK, as in udpr_rx_due(); ns */
+	/*
+	 * For how long the caller did not run although it wanted to; grows; ns. NULL: nothing is known. No peer can be
+	 * heard meanwhile, so this time is no part of `patience`.
+	 */
+	const uint64_t *stood;
 };
 
 enum udpr_state {
@@ -234,21 +239,21 @@ struct udpr_list {
 struct udpr_tx {
 	const struct udpr_cfg *cfg;
 	struct udpr_pkt *ring;
-	uint64_t heard;          /* when the last answer came, or the wait for one began */
-	uint64_t last_sent;      /* when a packet was last sent */
-	uint64_t pace;           /* no new packet is sent before this time */
-	uint64_t round;          /* when the measuring of `low` began */
-	uint64_t cut;            /* when delay or loss last made the window smaller */
-	uint64_t slow;           /* when the next slowdown is due, or the present one ends; 0: not decided */
-	uint64_t base_from;      /* since when `base` is measured; 0: it is not */
-	uint64_t rack_sent;      /* the latest time of sending of all packets that have come (RACK.xmit_ts) */
-	uint64_t reo_due;        /* when the next packet counts as lost by RACK's rule; RN_NEVER: none waits for that */
-	uint32_t mask;           /* the ring's length - 1 */
-	uint32_t una;            /* the lowest number that udpr_tx_done() has not returned */
-	uint32_t nxt;            /* the next new number to be sent */
-	uint32_t end;            /* one more than the last number that was given */
-	uint32_t rack_num;       /* the number of the packet of rack_sent */
-	uint32_t window;         /* the receiver takes this many numbers, from the lowest missing one on */
+	uint64_t heard;     /* when the last answer came, or the wait for one began; less cfg->stood at that time */
+	uint64_t last_sent; /* when a packet was last sent */
+	uint64_t pace;      /* no new packet is sent before this time */
+	uint64_t round;     /* when the measuring of `low` began */
+	uint64_t cut;       /* when delay or loss last made the window smaller */
+	uint64_t slow;      /* when the next slowdown is due, or the present one ends; 0: not decided */
+	uint64_t base_from; /* since when `base` is measured; 0: it is not */
+	uint64_t rack_sent; /* the latest time of sending of all packets that have come (RACK.xmit_ts) */
+	uint64_t reo_due;   /* when the next packet counts as lost by RACK's rule; RN_NEVER: none waits for that */
+	uint32_t mask;      /* the ring's length - 1 */
+	uint32_t una;       /* the lowest number that udpr_tx_done() has not returned */
+	uint32_t nxt;       /* the next new number to be sent */
+	uint32_t end;       /* one more than the last number that was given */
+	uint32_t rack_num;  /* the number of the packet of rack_sent */
+	uint32_t window;    /* the receiver takes this many numbers, from the lowest missing one on */
 	struct udpr_list flight; /* packets that are UDPR_PKT_FLIGHT, in the order of their last sending */
 	struct udpr_list gone;   /* UDPR_PKT_GONE, in the order in which they were found lost */
 	struct udpr_list had;    /* UDPR_PKT_HAD */

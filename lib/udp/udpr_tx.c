@@ -87,6 +87,8 @@ void udpr_tx_ring(struct udpr_tx *t, struct udpr_pkt *ring, uint32_t len)
 	t->mask = len - 1;
 }
 
+static uint64_t stood(const struct udpr_tx *t) { return t->cfg->stood != NULL ? *t->cfg->stood : 0; }
+
 static bool alive(const struct udpr_tx *t) { return t->state != UDPR_CLOSED && t->state != UDPR_LOST; }
 
 bool udpr_tx_send(struct udpr_tx *t, uint64_t user, uint64_t now)
@@ -98,7 +100,7 @@ bool udpr_tx_send(struct udpr_tx *t, uint64_t user, uint64_t now)
 			set_state(t, UDPR_CLOSED);
 			return false;
 		}
-		t->heard = now;
+		t->heard = now - stood(t);
 	}
 	*pkt(t, t->end++) = (struct udpr_pkt){ .user = user };
 	return true;
@@ -327,7 +329,7 @@ static enum udpr_verdict take_ack(struct udpr_tx *t, const struct udpr_hdr *h, u
 		news += take_range(t, h->sack[i].from, h->sack[i].to, now);
 	if (news == 0)
 		return UDPR_OK;
-	t->heard = now;
+	t->heard = now - stood(t);
 	t->probes = 0;
 	t->probe = false;
 	/* If a packet came twice, the echo may be of the copy that was long on the way. */
@@ -350,7 +352,7 @@ enum udpr_verdict udpr_tx_in(struct udpr_tx *t, const struct udpr_hdr *h, uint64
 		t->token = h->token;
 		t->probes = 0;
 		t->probe = false;
-		t->heard = now;
+		t->heard = now - stood(t);
 		(void)measure(t, h, now);
 		set_state(t, UDPR_OPENING);
 		return UDPR_OK;
@@ -374,6 +376,8 @@ static uint64_t probe_due(const struct udpr_tx *t)
 	return t->last_sent + rn_min_u64(pto << rn_min_u32(t->probes, BACKOFF_MAX), udpr_cc_longest(t));
 }
 
+static uint64_t patience_ends(const struct udpr_tx *t) { return t->heard + t->cfg->patience + stood(t); }
+
 uint64_t udpr_tx_timer(const struct udpr_tx *t, uint64_t now)
 {
 	uint64_t due;
@@ -382,7 +386,7 @@ uint64_t udpr_tx_timer(const struct udpr_tx *t, uint64_t now)
 		return RN_NEVER;
 	if (t->probe)
 		return now;
-	due = rn_min_u64(rn_min_u64(t->heard + t->cfg->patience, probe_due(t)), t->reo_due);
+	due = rn_min_u64(rn_min_u64(patience_ends(t), probe_due(t)), t->reo_due);
 	if (t->state != UDPR_ASKING && (t->gone.n > 0 || may_be_new(t)) && udpr_cc_room(t, rn_max_u64(now, t->pace)))
 		due = rn_min_u64(due, rn_max_u64(now, t->pace));
 	return due;
@@ -393,7 +397,7 @@ void udpr_tx_tick(struct udpr_tx *t, uint64_t now)
 {
 	if (!alive(t) || !udpr_tx_busy(t))
 		return;
-	if (now >= t->heard + t->cfg->patience) {
+	if (now >= patience_ends(t)) {
 		lose_flow(t);
 		return;
 	}

@@ -7,6 +7,7 @@ end in the middle and start again.
 """
 import os
 import signal
+import time
 
 import wire
 import wire_ud
@@ -382,6 +383,27 @@ def queue_pairs_that_end_give_back_their_places_on_two_workers():
         for _ in range(20):  # altogether more queue pairs than the daemon has places for flows
             verified(d, 5000, 5)
         nothing_is_left(d)
+
+
+@case
+def a_daemon_that_stands_still_fails_nothing():
+    """The daemon stands still for longer than a silent peer is waited for, 5 s, and for longer than a packet is on the
+    way, 8 s. What the peer has sent meanwhile has only not been read."""
+    with Daemon(pair_conf(both="loss = 1%")) as d:
+        store, client = Store(d, B, 20000), Client(d, A, 20000)
+        client.to(store)
+        assert client.go(1) == (1, SUCCESS)
+        for n, seconds in enumerate((6, 9)):
+            had = counters(d)["rd_segs_out"]
+            client.say("go 1500")
+            until(lambda k=had: counters(d)["rd_segs_out"] > k + 100, client.p.tail)
+            d.p.send_signal(signal.SIGSTOP)
+            time.sleep(seconds)
+            d.p.send_signal(signal.SIGCONT)
+            answer = client.answer()
+            assert answer == (1500 * n + 1501, SUCCESS) and counters(d)["rd_lost"] == 0, (answer, counters(d))
+        client.end()
+        store.end()
 
 
 @case

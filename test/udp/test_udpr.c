@@ -255,6 +255,34 @@ static void a_silent_peer_fails_every_packet_after_patience(void **state)
 	assert_false(udpr_tx_busy(&tx) || udpr_tx_send(&tx, 0, start));
 }
 
+/* A worker that stands still hears nobody: only the time in which it runs counts. */
+static void a_peer_is_not_taken_as_gone_because_the_caller_stood_still(void **state)
+{
+	uint64_t stood = 0;
+	const struct udpr_cfg with = {
+		.target = cfg.target, .patience = cfg.patience, .ack_delay = cfg.ack_delay, .stood = &stood
+	};
+
+	(void)state;
+	open_flow(30);
+	tx.cfg = &with;
+	stood = 6 * cfg.patience;
+	const uint64_t end = start + rtt + stood + cfg.patience;
+	udpr_tx_tick(&tx, start + rtt + stood);
+	udpr_tx_tick(&tx, end - 1);
+	assert_int_equal(tx.state, UDPR_OPENING);
+	ack(1, 0, 0, end - 1); /* the wait begins anew */
+	assert_int_equal(told(true), 1);
+	stood += 6 * cfg.patience;
+	const uint64_t last = end - 1 + 6 * cfg.patience + cfg.patience;
+	udpr_tx_tick(&tx, last - 1);
+	assert_int_equal(tx.state, UDPR_OPEN);
+	assert_true(udpr_tx_timer(&tx, last - 1) <= last);
+	udpr_tx_tick(&tx, last);
+	assert_int_equal(tx.state, UDPR_LOST);
+	assert_int_equal(told(false), 29);
+}
+
 static void a_restarted_receiver_ends_the_flow_at_once(void **state)
 {
 	struct udpr_hdr h = { .kind = UDPR_DATA }, out;
@@ -395,6 +423,7 @@ int main(void)
 		cmocka_unit_test(a_lost_tail_is_probed_before_all_is_sent_again),
 		cmocka_unit_test(an_ack_of_what_was_never_sent_changes_nothing),
 		cmocka_unit_test(a_silent_peer_fails_every_packet_after_patience),
+		cmocka_unit_test(a_peer_is_not_taken_as_gone_because_the_caller_stood_still),
 		cmocka_unit_test(a_restarted_receiver_ends_the_flow_at_once),
 		cmocka_unit_test(a_flow_ends_at_its_sender_before_a_receiver_forgets_it),
 		cmocka_unit_test(nothing_is_forgotten_while_a_packet_or_an_ack_is_owed),

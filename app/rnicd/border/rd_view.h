@@ -137,6 +137,7 @@ struct rd_port {
 	uint32_t port;   /* index of the device */
 	uint16_t number; /* the worker's number, as packets to other devices tell it */
 	struct rd_ctx d;
+	struct udpr_cfg flow_cfg; /* of all flows to peers */
 	struct rn_wheel wheel;
 	struct rn_pool free;     /* struct rd_peer, by link */
 	struct rn_slist touched; /* struct rd_peer, by link: peers that rd_port_turn() must look at */

@@ -19,9 +19,7 @@
 #define LONG_AGO     (10 * RN_NS_PER_S) /* longer than any packet is on the way */
 #define RESERVE      64u                /* packets and rings that are left for answers */
 
-static const struct udpr_cfg flow_cfg = { .target = 100 * RN_NS_PER_US,
-					  .patience = 5 * RN_NS_PER_S,
-					  .ack_delay = ACK_DELAY };
+#define PATIENCE (5 * RN_NS_PER_S)
 
 /* ---- frames ---- */
 
@@ -67,7 +65,7 @@ static void flow_give(struct rd_port *r, struct rd_peer *p, struct rd_packet *pa
 	while (flow == 0);
 	p->tx.src_worker = r->number;
 	p->tx.dst_worker = p->number;
-	udpr_tx_open(&p->tx, &flow_cfg, p->ring->pkt, RD_RING, flow);
+	udpr_tx_open(&p->tx, &r->flow_cfg, p->ring->pkt, RD_RING, flow);
 	if (!udpr_tx_send(&p->tx, (uintptr_t)packet, now))
 		rd_packet_back(r, p, packet);
 }
@@ -505,6 +503,10 @@ void rd_port_join(struct rnicd_worker *w, struct rd_port *r)
 	if (w->rd[r->port] != NULL)
 		return;
 	r->d.qp = &w->tcp.rc.qp;
+	r->d.stood = &w->tcp.turns.lost;
+	r->flow_cfg = (struct udpr_cfg){
+		.target = 100 * RN_NS_PER_US, .patience = PATIENCE, .ack_delay = ACK_DELAY, .stood = &w->tcp.turns.lost
+	};
 	rn_wheel_init(&r->wheel, w->now);
 	w->rd[r->port] = r;
 	w->rd_any = true;
