@@ -250,6 +250,78 @@ static void a_queue_pair_of_reliable_datagrams(void **state)
 	assert_int_equal(ibv_destroy_qp(q), 0);
 }
 
+/* A long work request to a peer that is not ready must not take the room of those to other peers. */
+static void work_requests_that_complete_in_any_order_make_room(void **state)
+{
+	uint8_t text[200] = { 0 };
+	struct ibv_sge sge = { .addr = (uintptr_t)text, .length = sizeof(text) };
+	struct ibv_qp_init_attr_ex a = { .send_cq = cq,
+					 .recv_cq = cq,
+					 .qp_type = IBV_QPT_UD,
+					 .pd = pd,
+					 .cap = { 3, 1, 1, 1, sizeof(text) },
+					 .comp_mask = IBV_QP_INIT_ATTR_PD };
+	struct rnicdv_qp_attr dv = { .type = RNICDV_QPT_RD };
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_INLINE,
+				  .wr.ud = { ah, 5, 6 } },
+			   *bad;
+
+	(void)state;
+	struct ibv_qp *q = rnicdv_create_qp(ctx, &a, &dv);
+	assert_non_null(q);
+	struct fake_qp *f = &client()->qp[q->handle];
+	f->shm->state = IBV_QPS_RTS;
+	assert_int_equal(ibv_post_send(q, &wr, &bad), 0);
+	const uint32_t large = ((const struct qp_wqe *)spsc_cons_slot(&f->sq, 0))->slots;
+	sge.length = 8;
+	for (uint32_t i = 0; i < 100; i++) {
+		assert_int_equal(ibv_post_send(q, &wr, &bad), 0);
+		assert_int_equal(ibv_post_send(q, &wr, &bad), 0);
+		assert_true(spsc_cons_avail(&f->sq, large + 4) >= large + 4);
+		spsc_cons_release(&f->sq, 4); /* two of the short ones are done; the long one is not */
+	}
+	spsc_cons_release(&f->sq, large);
+	for (uint32_t i = 0; i < a.cap.max_send_wr; i++)
+		assert_int_equal(ibv_post_send(q, &wr, &bad), 0);
+	assert_int_equal(ibv_destroy_qp(q), 0);
+}
+
+/* Work requests of one size are counted exactly, wherever the room comes from. */
+static void no_more_work_requests_of_one_size_than_asked_for(void **state)
+{
+	struct ibv_sge sge = { .addr = 4096, .length = 8, .lkey = 7 };
+	struct ibv_qp_init_attr_ex a = { .send_cq = cq,
+					 .recv_cq = cq,
+					 .qp_type = IBV_QPT_UD,
+					 .pd = pd,
+					 .cap = { 3, 1, 1, 1, 200 },
+					 .comp_mask = IBV_QP_INIT_ATTR_PD };
+	struct rnicdv_qp_attr dv = { .type = RNICDV_QPT_RD };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .wr.ud = { ah, 5, 6 } }, *bad;
+
+	(void)state;
+	struct ibv_qp *q = rnicdv_create_qp(ctx, &a, &dv);
+	assert_non_null(q);
+	struct fake_qp *f = &client()->qp[q->handle];
+	f->shm->state = IBV_QPS_RTS;
+	for (uint32_t round = 0; round < 20; round++) {
+		for (uint32_t i = 0; i < a.cap.max_send_wr; i++)
+			assert_int_equal(ibv_post_send(q, &wr, &bad), 0);
+		assert_int_equal(ibv_post_send(q, &wr, &bad), ENOMEM);
+		const uint32_t slots = 2 * (round % a.cap.max_send_wr + 1);
+		assert_true(spsc_cons_avail(&f->sq, slots) >= slots);
+		spsc_cons_release(&f->sq, slots);
+		for (uint32_t i = 0; i < slots / 2; i++)
+			assert_int_equal(ibv_post_send(q, &wr, &bad), 0);
+		assert_int_equal(ibv_post_send(q, &wr, &bad), ENOMEM);
+		spsc_cons_release(&f->sq, spsc_cons_avail(&f->sq, f->sq.mask + 1));
+	}
+	assert_int_equal(ibv_destroy_qp(q), 0);
+}
+
 static void its_states_need_a_q_key(void **state)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .qkey = 0x1234, .port_num = 1 };
@@ -477,6 +549,8 @@ int main(void)
 		WITH_QP(a_queue_pair_of_datagrams),
 		WITH_QP(a_queue_pair_of_long_datagrams),
 		WITH_QP(a_queue_pair_of_reliable_datagrams),
+		WITH_QP(work_requests_that_complete_in_any_order_make_room),
+		WITH_QP(no_more_work_requests_of_one_size_than_asked_for),
 		WITH_QP(its_states_need_a_q_key),
 		WITH_QP(what_is_posted),
 		WITH_QP(what_is_posted_by_functions),

@@ -75,6 +75,8 @@ struct rnic_sq {
 	uint32_t polled;          /* of a watched queue: work requests that the program knows to be done; atomic */
 	uint32_t ends_mask;
 	uint32_t *ends; /* for each work request by number: the ring's index behind its last slot */
+	/* `many`: the slots of the largest work request so far, among those before number `sized`, which end at sized_end */
+	uint32_t most, sized, sized_end;
 	/* while ibv_wr_start() is open */
 	uint32_t staged; /* slots written and not yet published */
 	uint32_t staged_wrs;

@@ -82,12 +82,37 @@ static bool sq_held(const struct rnic_sq *sq)
 	return sq->watch != NULL && !sq->many && sq->retired == __atomic_load_n(&sq->polled, __ATOMIC_RELAXED);
 }
 
-bool rnic_sq_retire(struct rnic_sq *sq, uint32_t wrs)
+static void retire_in_order(struct rnic_sq *sq)
 {
-	spsc_prod_refresh(&sq->ring);
 	while (sq->retired != sq->posted && (int32_t)(sq->ring.seen - sq->ends[sq->retired & sq->ends_mask]) >= 0 &&
 	       !sq_held(sq))
 		sq->retired++;
+}
+
+/*
+ * Work requests to several peers complete in any order, and what is known is only how many slots they have given back.
+ * So the rest counts as the fewest work requests that can have the slots which are still taken.
+ */
+static void retire_in_any_order(struct rnic_sq *sq)
+{
+	const uint32_t taken = sq->ring.own - sq->ring.seen;
+
+	for (; sq->sized != sq->posted; sq->sized++) {
+		const uint32_t end = sq->ends[sq->sized & sq->ends_mask];
+
+		sq->most = rn_max_u32(sq->most, end - sq->sized_end);
+		sq->sized_end = end;
+	}
+	sq->retired = taken > 0 ? sq->posted - (taken + sq->most - 1) / sq->most : sq->posted;
+}
+
+bool rnic_sq_retire(struct rnic_sq *sq, uint32_t wrs)
+{
+	spsc_prod_refresh(&sq->ring);
+	if (sq->many)
+		retire_in_any_order(sq);
+	else
+		retire_in_order(sq);
 	const bool room = sq->posted + wrs - sq->retired < sq->max_wr;
 	if (rn_unlikely(sq->watch != NULL) && !room && wrs == 0)
 		rnic_watch_full(sq);

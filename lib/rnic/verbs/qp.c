@@ -67,6 +67,7 @@ static int qp_rings_make(struct rnic_qp *qp, uint32_t sq_slots, uint32_t rq_slot
 	at.nslots = sq_slots;
 	if (spsc_prod_attach(&qp->sq.ring, &at) != SPSC_OK)
 		return EINVAL;
+	qp->sq.sized_end = qp->sq.ring.own;
 	if (rq_slots == 0)
 		return 0;
 	at.off = arg->rq_off;
