@@ -58,7 +58,7 @@ struct filled {
 	uint32_t n;          /* segments */
 	bool parts;          /* the octets of struct rd_part are before each segment */
 	struct rd_part part; /* of the last segment */
-	enum qp_pull v;      /* FAILED: the work request that is next has failed, and so has the pair */
+	enum qp_pull v;      /* FAILED: the message that is next has failed, and so has the pair */
 	bool room;           /* rd_send elements were all in use, so a work request may wait in the queue for one */
 };
 
@@ -183,10 +183,24 @@ bool rd_more(struct rd_ctx *d, struct rd_pair *p)
 	return false;
 }
 
-/* Ends the pair whose work request has failed, or gives work requests to pairs if there is room for them now. */
+/* Ends the pair because the source of a Read has gone before the answer was sent. The Terminate names the request. */
+static void fail_answer(struct rd_ctx *d, struct rd_pair *p)
+{
+	const struct qp_resp *of = qp_resp_oldest(&p->k->m);
+	const struct ddp_hdr h = ddp_untagged(RDMAP_READ_REQ, true, 0, of->msn, 0);
+	uint8_t seg[DDP_UNTAGGED_HDR_LEN + RDMAP_READ_REQ_LEN];
+
+	rdmap_read_req_build(seg + ddp_build(seg, &h), &of->r);
+	p->k->m.err.hdrct = IW_HDRCT_LEN | IW_HDRCT_DDP | IW_HDRCT_RDMAP;
+	rd_fail(d, p, seg, sizeof(seg));
+}
+
+/* Ends the pair of which a message has failed, or gives work requests to pairs if there is room for them now. */
 static void after_fill(struct rd_ctx *d, struct rd_pair *p, const struct filled *f)
 {
-	if (f->v == QP_PULL_FAILED)
+	if (f->v == QP_PULL_FAILED && p->k->m.src == QP_SRC_RESP)
+		fail_answer(d, p);
+	else if (f->v == QP_PULL_FAILED)
 		rd_fail(d, p, NULL, 0);
 	else if (f->room)
 		rd_route(d, p->qp);

@@ -241,6 +241,39 @@ static void a_refusal_of_no_run_ends_nothing(void **state)
 	rd_sim_down();
 }
 
+/* The source of a Read goes while the Read is being answered: this Read has the error, and not the oldest request. */
+static void a_read_whose_source_goes_is_the_one_that_fails(void **state)
+{
+	const struct rd_wr send = { .op = QP_WR_SEND, .len = 100, .qkey = RD_QKEY };
+	const struct rd_wr read = { .op = QP_WR_READ, .len = OP_MAX, .qkey = RD_QKEY };
+	uint32_t id[5];
+
+	(void)state;
+	for (rd_sim_loose = 0; rd_sim_loose < 2; rd_sim_loose++) {
+		uint32_t n[QP_WC_GENERAL_ERR + 1] = { 0 };
+
+		rd_sim_up(1, PAIRS);
+		sim.faults = true; /* work requests may fail */
+		if (rd_sim_loose == 0)
+			rd_post_recv(1, 0);
+		const uint32_t first = rd_post(0, &send); /* unordered: it waits for a receive, and is the oldest */
+		for (uint32_t i = 0; i < RN_ARRAY_LEN(id); i++)
+			id[i] = rd_post(0, &read);
+		for (uint32_t i = 0; i < 1000 && sim.node[1].d.stats.segs_out < 10; i++)
+			rd_run(RN_NS_PER_US);
+		assert_int_equal(qp_mr_dereg(&sim.node[1].n->dev, sim.node[1].n->rkey), QP_MR_OK);
+		rd_run(RN_NS_PER_S);
+		rd_all_over();
+		for (uint32_t i = 0; i < RN_ARRAY_LEN(id); i++)
+			n[rd_status(0, id[i])]++;
+		assert_int_equal(n[QP_WC_REM_ACCESS_ERR], 1);
+		assert_int_equal(n[QP_WC_SUCCESS] + n[QP_WC_WR_FLUSH_ERR], RN_ARRAY_LEN(id) - 1);
+		assert_int_equal(rd_status(0, first), rd_sim_loose ? QP_WC_WR_FLUSH_ERR : QP_WC_SUCCESS);
+		rd_sim_down();
+	}
+	rd_sim_loose = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -251,6 +284,7 @@ int main(void)
 		cmocka_unit_test(a_pair_keeps_no_more_than_its_own_segments),
 		cmocka_unit_test(a_segment_that_ends_its_queue_pair_is_not_carried_out),
 		cmocka_unit_test(a_refusal_of_no_run_ends_nothing),
+		cmocka_unit_test(a_read_whose_source_goes_is_the_one_that_fails),
 	};
 
 	return cmocka_run_group_tests_name("qp_rd_hostile", tests, NULL, NULL);
