@@ -25,6 +25,7 @@ static struct rnicd_port_cfg port_cfg;
 static struct rnicd_worker worker;
 static struct rig *rig;
 static struct ud_long_qp q;
+static uint32_t len; /* of Sends */
 
 /* A queue pair whose segments have this many octets, and to groups UNIT. */
 static void queue_pair(uint32_t unit)
@@ -49,6 +50,7 @@ static int setup(void **state)
 	memset(&worker, 0, sizeof(worker));
 	memset(&port, 0, sizeof(port));
 	memset(&q, 0, sizeof(q));
+	len = LEN;
 	port_cfg = (struct rnicd_port_cfg){ .ip = pkt_addr_ip4(0x0a000002), .prefix_len = 24, .vlan = PKT_NO_VLAN };
 	port_cfg.ud_port = UD_PORT;
 	port.cfg = &port_cfg;
@@ -90,7 +92,7 @@ static void post(uint8_t op, uint32_t rkey)
 		e.w.dgram_write.raddr = RIG_IOVA(0);
 		e.sge[0] = (struct qp_sge){ .addr = RIG_IOVA(0) + LEN, .len = LEN, .lkey = rig->n[0].lkey };
 	} else {
-		e.w.dgram.sge[0] = rig_sge(&rig->n[0], 0, LEN);
+		e.w.dgram.sge[0] = rig_sge(&rig->n[0], 0, len);
 	}
 	memcpy(e.w.dgram.addr, port_cfg.ip.b, sizeof(e.w.dgram.addr));
 	spsc_prod_copy(&rig->n[0].q[0].sq, 0, &e, e.w.slots * QP_SLOT_SIZE);
@@ -144,10 +146,41 @@ static void long_work(void **state)
 	work_goes_on_after_answers_whose_memory_has_gone(4 * UNIT);
 }
 
+/* The rest of a message may be among the frames that the worker has not read yet. */
+static void a_message_has_time_until_the_frames_are_read(void **state)
+{
+	const struct qp_sge sge = rig_sge(&rig->n[0], 1024, DGRAM_GRH_LEN + UNIT);
+
+	(void)state;
+	queue_pair(UNIT);
+	q.msgs.unit = UDPL_UNIT;
+	len = UNIT;
+	worker.now = worker.dgram.qp->now = RN_NS_PER_S;
+	assert_true(rig_post_recv(&rig->n[0], 0, 7, &sge, 1));
+	post(QP_WR_SEND, 0);
+	assert_int_equal(ud_transmit(&worker), 2);
+	assert_int_equal(receive(), UDPL_SEGMENT);
+	worker.now = worker.dgram.qp->now = 3 * RN_NS_PER_S;
+	worker.tcp.turns.behind = true;
+	assert_int_equal(ud_timers(&worker), 0);
+	assert_int_equal(receive(), UDPL_SEGMENT);
+	assert_true(q.msgs.track.n_open == 0 && worker.dgram.qp->stats.ud_incomplete == 0);
+	post(QP_WR_SEND, 0);
+	assert_true(rig_post_recv(&rig->n[0], 0, 8, &sge, 1));
+	assert_int_equal(ud_transmit(&worker), 2);
+	assert_int_equal(receive(), UDPL_SEGMENT);
+	worker.now = worker.dgram.qp->now = 5 * RN_NS_PER_S;
+	worker.tcp.turns.behind = false;
+	assert_int_equal(ud_timers(&worker), 1);
+	assert_int_equal(worker.dgram.qp->stats.ud_incomplete, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		{ "work_goes_on_after_answers_whose_memory_has_gone", short_work, setup, teardown, NULL },
+		{ "a_message_has_time_until_the_frames_are_read", a_message_has_time_until_the_frames_are_read, setup,
+		  teardown, NULL },
 		{ "and_where_segments_may_be_longer_than_a_packet", long_work, setup, teardown, NULL },
 	};
 

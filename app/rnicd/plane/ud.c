@@ -199,6 +199,8 @@ uint32_t ud_timers(struct rnicd_worker *w)
 {
 	uint32_t n = 0;
 
+	if (rn_unlikely(w->tcp.turns.behind)) /* the next segment of a message may be among the frames not read yet */
+		return 0;
 	while (worker_space(w) && dgram_timer(&w->dgram))
 		n++;
 	return n;
