@@ -93,6 +93,32 @@ static void flooded_port_has_a_small_share(void **state)
 	assert_int_equal(worker_rx(&worker), WORKER_BURST);
 }
 
+/* RFC 1122, 3.2.1.3: nobody may speak as a group. An answer would go to all of its members. */
+static void nobody_speaks_as_a_group(void **state)
+{
+	enum { IP = 14, CSUM = 10, SRC = 12 };
+
+	(void)state;
+	assert_int_equal(worker_rx(&worker), 0);
+	for (uint32_t group = 0; group < 2; group++) {
+		struct rte_mbuf *m = frame_for_test(port.pool, 1, 0);
+		assert_non_null(m);
+		uint8_t *ip = rte_pktmbuf_mtod_offset(m, uint8_t *, IP);
+		const uint16_t was = rn_load_be16(ip + SRC), is = (uint16_t)(group ? 0xef00 | (was & 0xff) : was);
+		rn_store_be16(ip + SRC, is);
+		for (uint32_t at = CSUM; at <= 20 + 16; at += 20 + 16 - CSUM) { /* of IP, of TCP: RFC 1624 */
+			uint32_t sum = (uint16_t)~rn_load_be16(ip + at) + (uint16_t)~was + is;
+			sum = (sum & 0xffff) + (sum >> 16);
+			rn_store_be16(ip + at, (uint16_t) ~((sum & 0xffff) + (sum >> 16)));
+		}
+		assert_int_equal(rte_ring_enqueue(wire, m), 0);
+		while (worker_rx(&worker) != 0)
+			;
+		assert_int_equal(port.stats[0].rx_not_ours, group);
+		assert_int_equal(port.stats[0].rx_no_flow, 1); /* of the host */
+	}
+}
+
 static uint32_t answered(uint32_t n)
 {
 	uint32_t sent = 0;
@@ -458,6 +484,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(flooded_port_has_a_small_share, setup, teardown),
+		cmocka_unit_test_setup_teardown(nobody_speaks_as_a_group, setup, teardown),
 		cmocka_unit_test_setup_teardown(strangers_are_answered_so_many_a_second, setup, teardown),
 		cmocka_unit_test_setup_teardown(time_without_the_cpu_is_told_and_a_long_turn_is_not, setup, teardown),
 		cmocka_unit_test_setup_teardown(behind_is_who_has_a_backlog_and_not_who_is_flooded, setup, teardown),

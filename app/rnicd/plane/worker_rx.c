@@ -243,7 +243,10 @@ static bool group_is_ours(const struct rnicd_worker *w, const struct rnicd_port 
 	       (r->p.kind == PKT_KIND_UDP && ud_group_find(w, port->index, &r->p.dst) != NULL);
 }
 
-/* Whether the frame is for this port, by VLAN, MAC and IP address. */
+/*
+ * Whether the frame is for this port, by VLAN, MAC and IP address. A packet whose source is a group is nobody's: RFC
+ * 1122, 3.2.1.3.
+ */
 static inline bool is_ours(const struct rnicd_worker *w, const struct rnicd_port *port, const struct rx *r)
 {
 	/* A frame with a priority tag (VLAN 0) belongs to no VLAN: IEEE 802.1Q, 6.9. */
@@ -251,7 +254,8 @@ static inline bool is_ours(const struct rnicd_worker *w, const struct rnicd_port
 	uint16_t ours = port->cfg->vlan == PKT_NO_VLAN ? 0 : PKT_VID(port->cfg->vlan);
 
 	return port_mac_is_ours(port, rte_pktmbuf_mtod(r->m, const uint8_t *)) && vid == ours &&
-	       (r->p.ip_version == 0 || pkt_addr_eq(&r->p.dst, &port->cfg->ip) || group_is_ours(w, port, r));
+	       (r->p.ip_version == 0 || (!pkt_addr_is_any_group(&r->p.src) &&
+					 (pkt_addr_eq(&r->p.dst, &port->cfg->ip) || group_is_ours(w, port, r))));
 }
 
 /*
