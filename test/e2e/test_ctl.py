@@ -187,6 +187,25 @@ def long_lists_are_whole():
 
 
 @case
+def all_connections_are_listed_however_many_there_are():
+    """301 connections have 602 ends. A worker is asked for 512 at a time."""
+    with Daemon(pair_conf()) as d:
+        server = d.run(TESTPMD, "-s", "-a", ADDR)
+        server.wait_line("listening")
+        client = d.run(TESTPMD, "--mode", "idle", "--qps", "300", "--seconds", "600", ADDR)
+
+        def ids():
+            return [c["id"] for c in json.loads(ok("--json", "conns", sock=d.sock))]
+
+        until(lambda: len(ids()) == 602, lambda: f"{len(ids())} connections: {client.tail()}")
+        assert len(set(ids())) == 602, ids()
+        first = ok("conns", min(ids(), key=int), sock=d.sock)  # the oldest, which is the last of the list
+        assert "ESTABLISHED" in first, first
+        client.stop()
+        server.stop()
+
+
+@case
 def counters_that_are_zero_are_left_out_unless_asked_for():
     with Busy() as d:
         some, every = ok("counters", sock=d.sock), ok("counters", "--all", sock=d.sock)

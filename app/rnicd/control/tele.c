@@ -188,23 +188,24 @@ static void tell_conn(struct rte_tel_data *d, const struct tele_conn *t)
 
 static int on_conns(const char *cmd, const char *params, struct rte_tel_data *d)
 {
+	const bool list = tele_list_wanted(params);
 	struct tele_page page = tele_page_of(params);
-	uint32_t n, rc = 1;
-	struct tele_conn *t = tele_conns(&n);
+	const uint32_t number = list ? 0 : tele_number(params);
+	uint32_t n = 0, rc = list ? 0 : 1;
+	struct tele_conn *t = list || number != 0 ? tele_conns(number, page.skip, &n) : NULL;
 
 	(void)cmd;
 	if (t == NULL)
-		return -ENOMEM;
-	if (tele_list_wanted(params)) {
-		rc = 0;
+		return list || number != 0 ? -ENOMEM : -ENOENT;
+	page.skip = 0; /* what the list has before this page has not been collected */
+	if (list)
 		rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
-	}
 	for (uint32_t i = 0; i < n; i++) {
-		if (tele_list_wanted(params)) {
+		if (list) {
 			tele_add_line(d, &page, "%u %s %s cwnd %u srtt %lluus retransmits %u", t[i].number, t[i].name,
 				      tcpl_state_name(t[i].look.tcp.state), t[i].look.tcp.cwnd,
 				      (unsigned long long)(t[i].look.tcp.srtt_ns / 1000), t[i].look.stats.rexmits);
-		} else if (tele_number(params) == t[i].number) {
+		} else {
 			tell_conn(d, &t[i]);
 			rc = 0;
 		}

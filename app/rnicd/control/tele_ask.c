@@ -13,7 +13,7 @@
 #include "control/loop.h"
 
 #define PATIENCE_S 10 /* a worker that does not answer within these seconds hangs; on a busy machine 2 s are too few */
-#define CONNS_MAX  512u /* entries that an answer of DPDK's telemetry can hold */
+#define CONNS_MAX  512u /* connections of one command; as many entries has an answer of DPDK's telemetry at most */
 
 /* A command with memory for the answers, for which telemetry's thread waits. This thread frees it, or the control
  * thread if telemetry's thread has stopped waiting. */
@@ -102,8 +102,11 @@ static bool ask_all(struct ask *a)
 
 /* ---- connections ---- */
 
-/* Names the connections that the workers are to look at. */
-static void collect(struct ask *a)
+/*
+ * Names the connections that the workers are to look at: the one with this number, or (number 0) those of the list from
+ * number `skip` on. The command's length is bounded, since a worker carries it out in one turn.
+ */
+static void collect(struct ask *a, uint32_t number, uint32_t skip)
 {
 	struct cmd_look_conns *l = &a->cmd.look_conns;
 
@@ -112,8 +115,12 @@ static void collect(struct ask *a)
 		char from[46], to[46];
 		if (l->n == CONNS_MAX)
 			return;
-		if (k->conn == NULL)
+		if (k->conn == NULL || (number != 0 && k->number != number))
 			continue;
+		if (number == 0 && skip > 0) {
+			skip--;
+			continue;
+		}
 		addr_text(k->local.ip, from, sizeof(from));
 		addr_text(k->remote.ip, to, sizeof(to));
 		snprintf(a->conn.name[l->n], sizeof(a->conn.name[0]), "%.15s %s:%u %s:%u",
@@ -123,7 +130,7 @@ static void collect(struct ask *a)
 	}
 }
 
-struct tele_conn *tele_conns(uint32_t *n)
+struct tele_conn *tele_conns(uint32_t number, uint32_t skip, uint32_t *n)
 {
 	struct ask *a = ask_new(CMD_LOOK_CONNS);
 
@@ -131,7 +138,7 @@ struct tele_conn *tele_conns(uint32_t *n)
 	if (a == NULL)
 		return NULL;
 	loop_lock();
-	collect(a);
+	collect(a, number, skip);
 	if (!ask_all(a))
 		return NULL;
 	struct tele_conn *out = malloc((a->cmd.look_conns.n + 1) * sizeof(*out));

@@ -18,8 +18,12 @@ struct tele_conn {
 	struct look_conn look;
 };
 
-/* Connections that still exist: *n of them, freed by the caller; NULL: no memory, or no answer in time. */
-struct tele_conn *tele_conns(uint32_t *n);
+/*
+ * The connection with this number, if it still exists; number 0: as many of those that still exist as an answer of
+ * telemetry may have, without the first `skip` of the list. *n of them, freed by the caller; NULL: no memory, or no
+ * answer in time.
+ */
+struct tele_conn *tele_conns(uint32_t number, uint32_t skip, uint32_t *n);
 
 /* False: no memory, or no answer in time. */
 bool tele_workers(struct look_worker out[RNICD_MAX_WORKERS]);
