@@ -52,29 +52,72 @@ static int connect_to(const char *path)
 	return fd;
 }
 
+/* Replaces control characters, which could change what a terminal shows, in all strings of an answer by `?`. */
+static void make_printable(json_t *v)
+{
+	const char *key;
+	json_t *one;
+	size_t i;
+
+	json_array_foreach(v, i, one)
+		make_printable(one);
+	json_object_foreach(v, key, one)
+		make_printable(one);
+	if (!json_is_string(v))
+		return;
+	char *text = strdup(json_string_value(v));
+	for (char *c = text; c != NULL && *c != '\0'; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
+	if (text != NULL && strcmp(text, json_string_value(v)) != 0)
+		json_string_set(v, text);
+	free(text);
+}
+
 static json_t *receive(struct daemon *d)
 {
 	ssize_t n = recv(d->fd, d->answer, sizeof(d->answer), 0);
 	json_t *answer = n > 0 ? json_loadb(d->answer, (size_t)n, 0, NULL) : NULL;
 
 	d->lost = answer == NULL;
+	make_printable(answer);
 	return answer;
 }
 
-/* The process that listens at the other end; 0: not known. */
-static long peer_pid(int fd)
+/* A search for the daemon with process number `pid`, or for any daemon (pid 0): the first one found, and how many. */
+struct search {
+	long pid;
+	struct daemon *found;
+	unsigned count;
+	bool denied;
+};
+
+/* The process that listens at the other end; pid 0: not known. */
+static struct ucred peer_of(int fd)
 {
-	struct ucred who = { .pid = 0 };
+	struct ucred who = { .pid = 0, .uid = (uid_t)-1 };
 	socklen_t len = sizeof(who);
 
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 ? who.pid : 0;
+	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len);
+	return who;
 }
 
 /*
- * Returns NULL and errno if no process listens at this path, if the socket is no telemetry socket, or if the process
- * that listens is not `pid` (0: any process). A process other than `pid` may hang, so its greeting is not waited for.
+ * Whether a process that a search has found may be the daemon. Anyone can make a folder in /tmp/dpdk, so a process that
+ * is not the wanted one (pid 0: none is wanted) must be root's or of the same user as this one.
  */
-static struct daemon *attach(const char *path, long pid)
+static bool trusted(int fd, long pid)
+{
+	const struct ucred who = peer_of(fd);
+
+	return pid != 0 ? who.pid == pid : who.uid == 0 || who.uid == geteuid();
+}
+
+/*
+ * Returns NULL and errno if no process listens at this path, if the socket is no telemetry socket, or, in a search, if
+ * the process that listens is not trusted(). That process may hang, so its greeting is not waited for.
+ */
+static struct daemon *attach(const char *path, const struct search *s)
 {
 	struct daemon *d = malloc(sizeof(*d));
 	json_t *greeting;
@@ -88,7 +131,7 @@ static struct daemon *attach(const char *path, long pid)
 		free(d);
 		return NULL;
 	}
-	if (pid != 0 && peer_pid(d->fd) != pid) {
+	if (s != NULL && !trusted(d->fd, s->pid)) {
 		daemon_close(d);
 		errno = ESRCH;
 		return NULL;
@@ -111,22 +154,14 @@ static long listener_pid(const char *path)
 
 	if (fd < 0)
 		return 0;
-	long pid = peer_pid(fd);
+	long pid = peer_of(fd).pid;
 	close(fd);
 	return pid;
 }
 
-/* A search for the daemon with process number `pid`, or for any daemon (pid 0): the first one found, and how many. */
-struct search {
-	long pid;
-	struct daemon *found;
-	unsigned count;
-	bool denied;
-};
-
 static void look_at(struct search *s, const char *path)
 {
-	struct daemon *d = attach(path, s->pid);
+	struct daemon *d = attach(path, s);
 	json_t *ports;
 
 	if (d == NULL) {
@@ -206,7 +241,7 @@ static void look_everywhere(struct search *s, const char *control)
 
 static struct daemon *open_named(const char *path)
 {
-	struct daemon *d = attach(path, 0);
+	struct daemon *d = attach(path, NULL);
 
 	if (d == NULL)
 		fprintf(stderr, "rnicctl: no rnicd answers at the telemetry socket %s: %s\n", path, strerror(errno));

@@ -477,6 +477,52 @@ def another_user_can_neither_see_nor_change():
             assert p.returncode == 1 and "Permission denied" in p.stderr, p
 
 
+def pretend(path):
+    """A process of another user that answers at a telemetry socket as a daemon does, until its standard input ends."""
+    os.makedirs(os.path.dirname(path))
+    program = f"""
+import json, os, socket, sys, threading
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.bind({path!r})
+s.listen(8)
+print("ready", flush=True)
+def serve():
+    while True:
+        c, _ = s.accept()
+        answer = dict(version="x", pid=os.getpid(), max_output_len=16384)
+        try:
+            while True:
+                c.send(json.dumps(answer).encode())
+                q = c.recv(1000).decode()
+                answer = {{q.split(",")[0]: [] if "+" in q else ["\x1b]0;owned\x07"]}}
+        except OSError:
+            pass
+threading.Thread(target=serve, daemon=True).start()
+sys.stdin.read()
+"""
+    os.chown(os.path.dirname(path), 65534, 65534)
+    p = subprocess.Popen(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-B", "-c",
+                          program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert p.stdout.readline() == "ready\n"
+    return p
+
+
+@case
+def a_process_of_another_user_is_no_daemon():
+    """Anyone can make a folder where rnicctl searches. A socket that the user names is asked whoever listens there."""
+    with tempfile.TemporaryDirectory() as runtime:
+        os.chmod(runtime, 0o755)
+        path = os.path.join(runtime, "dpdk", "rnicd1", "dpdk_telemetry.v2")
+        p = pretend(path)
+        env = {**os.environ, "XDG_RUNTIME_DIR": runtime}
+        told = ctl("ports", env=env)
+        assert "owned" not in told.stdout + told.stderr and str(p.pid) not in told.stdout + told.stderr, told
+        named = ctl("--telemetry", path, "listeners")
+        assert "owned" in named.stdout and "\x1b" not in named.stdout and "\x07" not in named.stdout, named
+        p.stdin.close()
+        p.wait(HANG)
+
+
 @case
 def wrong_usage_says_so_in_one_line():
     for args in ((), ("nonsense",), ("status", "x"), ("ports", "a", "b"), ("explain", "x"),
