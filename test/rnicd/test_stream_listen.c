@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Half-open streams that end inside a burst of segments, while later segments of the burst still name them; half-open
- * connections whose listener ends; streams whose neighbour does not answer; and a stream over iWARP that waits for
- * memory.
+ * connections whose listener ends; floods of SYNs; streams whose neighbour does not answer; and a stream over iWARP that
+ * waits for memory.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -234,6 +234,44 @@ static void a_segment_of_an_evicted_stream_does_not_go_to_the_new_one(void **sta
 	assert_int_equal(free_streams(), 1);
 }
 
+/* Else a flood of SYNs with forged addresses takes the worker's time from established connections. */
+static void syns_get_so_many_half_open_streams_a_second(void **state)
+{
+	enum { SYNS = 5000, AT_ONCE = 1000, APART = 200 * RN_NS_PER_US };
+	uint16_t from = 1;
+
+	(void)state;
+	while (from <= SYNS) {
+		syn(from++);
+		one_burst(1);
+		rest_of_turn();
+	}
+	assert_int_equal(w.streams.passive, AT_ONCE);
+	assert_int_equal(port.stats[0].rx_unanswered, SYNS - AT_ONCE);
+	w.now += APART;
+	syn(from++);
+	syn(from++);
+	one_burst(2);
+	rest_of_turn();
+	assert_int_equal(w.streams.passive, AT_ONCE + 1);
+	/* an honest peer answers the SYN-ACK: its connection does not count any more */
+	segment(from - 2, ISS + 1, stream_of(from - 2)->qc.tcp.iss + 1, PKT_TCP_ACK);
+	syn(from);
+	one_burst(2);
+	assert_non_null(stream_of(from));
+}
+
+static void a_port_flooded_by_syns_has_a_small_share(void **state)
+{
+	static const uint32_t taken[] = { WORKER_BURST, WORKER_BURST / 2, WORKER_BURST_MIN, WORKER_BURST_MIN };
+
+	(void)state;
+	for (uint16_t i = 1; i <= 2 * WORKER_BURST; i++)
+		syn(i);
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(taken); i++)
+		one_burst(taken[i]);
+}
+
 /* With no free stream the SYN that evicts a stream is lost, and the peer repeats it. */
 static void an_evicted_stream_is_free_again_while_the_event_queue_is_full(void **state)
 {
@@ -435,6 +473,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_stream_that_waits_for_a_stage_keeps_what_comes, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_evicted_stream_is_free_again_while_the_event_queue_is_full, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(syns_get_so_many_half_open_streams_a_second, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_port_flooded_by_syns_has_a_small_share, setup, teardown),
 	};
 
 	if (!eal_for_test())

@@ -279,11 +279,7 @@ void conn_unlisten(struct rnicd_worker *w, uint32_t port, uint16_t lport)
 
 /* ---- segments ---- */
 
-/*
- * True: one more stranger may be answered now, or have a connection. *at: the time up to which the allowance is used
- * up.
- */
-static bool allowed(struct rnicd_worker *w, struct rnicd_port *port, uint64_t *at)
+bool conn_allowed(const struct rnicd_worker *w, struct rnicd_port *port, uint64_t *at)
 {
 	const uint64_t depth = ANSWERS_AT_ONCE * ANSWER_NS;
 
@@ -297,17 +293,21 @@ static bool allowed(struct rnicd_worker *w, struct rnicd_port *port, uint64_t *a
 	return false;
 }
 
-bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port) { return allowed(w, port, &w->answers_at); }
+void conn_proved(uint64_t *at) { *at -= rn_min_u64(*at, ANSWER_NS); }
+
+bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port)
+{
+	return conn_allowed(w, port, &w->answers_at);
+}
 
 bool conn_hello_allowed(struct rnicd_worker *w, struct rnicd_port *port, bool known)
 {
-	return allowed(w, port, &w->hellos_at[known]);
+	return conn_allowed(w, port, &w->hellos_at[known]);
 }
 
 void conn_requested(struct rnicd_worker *w, struct rc *qc)
 {
-	/* the connection has sent a Request: its allowance is given back */
-	w->strangers_at -= rn_min_u64(w->strangers_at, ANSWER_NS);
+	conn_proved(&w->strangers_at);
 	half_open_end(w, conn_of(qc));
 }
 
@@ -465,7 +465,7 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 		answer_cookie(w, l, &a, m, p, seg);
 		return false;
 	}
-	if (!cookie && !allowed(w, port, &w->strangers_at))
+	if (!cookie && !conn_allowed(w, port, &w->strangers_at))
 		return false; /* an honest peer's TCP repeats its SYN */
 	struct conn *oldest = in_the_way(w, l);
 	if (oldest != NULL) {

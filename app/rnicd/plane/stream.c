@@ -495,6 +495,8 @@ bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
 		w->tx[port].st->rx_unanswered++;
 		return true; /* the peer's TCP repeats its SYN */
 	}
+	if (!conn_allowed(w, rnicd.port[port], &w->streams.strangers_at))
+		return true; /* an honest peer's TCP repeats its SYN */
 	if (l->n_half >= rn_min_u32(l->backlog, HALF_MOST) + BACKLOG_MORE)
 		make_room(w, l);
 	struct stream *s = make(w, &a, STREAM_TCP_WAITS, &v);

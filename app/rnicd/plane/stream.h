@@ -111,7 +111,8 @@ struct stream_ctx {
 	struct flow_slot *listen_slots;
 	uint64_t passive; /* counts the connections of listeners, to number them */
 	struct stream_iwarp_ctx *iwarp;
-	struct stream *due; /* the stream whose program stream_settle() tells of bytes; NULL: none */
+	struct stream *due;    /* the stream whose program stream_settle() tells of bytes; NULL: none */
+	uint64_t strangers_at; /* rate limit of half-open connections: conn_allowed() */
 };
 
 /* Whether there is no stream any more. A segment of its peer is then a stranger's. */
@@ -150,6 +151,8 @@ void command_stream(struct rnicd_worker *w, struct cmd *c);
 
 /* stream_transmit() shall look at the stream. */
 void stream_ready(struct rnicd_worker *w, struct stream *s);
+/* Called when a half-open stream of a listener is connected: a program may accept it. */
+void stream_arrived(struct rnicd_worker *w, struct stream *s);
 /* The control thread shall be told of these STREAM_* events. */
 void stream_tell(struct rnicd_worker *w, struct stream *s, uint32_t bits);
 /*

@@ -268,6 +268,18 @@ static void connected(struct rnicd_worker *w, struct stream *s)
 	}
 }
 
+void stream_arrived(struct rnicd_worker *w, struct stream *s)
+{
+	struct stream_listener *l = s->listener;
+
+	rn_list_remove(&l->half, &s->half);
+	l->n_half--;
+	l->n_unclaimed++;
+	s->unclaimed = true;
+	conn_proved(&w->streams.strangers_at);
+	stream_tell(w, s, STREAM_ARRIVED);
+}
+
 void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev *ev, const struct rte_mbuf *m,
 		 uint32_t payload_off)
 {
@@ -278,11 +290,7 @@ void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev 
 		if (s->mem != NULL)
 			s->mem->mss = tcpl_emss(&s->qc.tcp);
 		if (s->listener != NULL) {
-			rn_list_remove(&s->listener->half, &s->half);
-			s->listener->n_half--;
-			s->listener->n_unclaimed++;
-			s->unclaimed = true;
-			stream_tell(w, s, STREAM_ARRIVED);
+			stream_arrived(w, s);
 		} else {
 			connected(w, s);
 		}

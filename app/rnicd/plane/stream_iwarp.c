@@ -119,13 +119,8 @@ static void iw_asked(struct rnicd_worker *w, struct stream *s, uint32_t marks)
 		return;
 	}
 	s->connected = true;
-	if (s->listener == NULL)
-		return;
-	rn_list_remove(&s->listener->half, &s->half);
-	s->listener->n_half--;
-	s->listener->n_unclaimed++;
-	s->unclaimed = true;
-	stream_tell(w, s, STREAM_ARRIVED);
+	if (s->listener != NULL)
+		stream_arrived(w, s);
 }
 
 /* ---- the end ---- */

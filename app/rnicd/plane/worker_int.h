@@ -261,6 +261,12 @@ void conn_requested(struct rnicd_worker *w, struct rc *qc);
  */
 bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port);
 /*
+ * Whether one more stranger may have a connection now. *at: the time up to which the allowance is used up. conn_proved
+ * gives back what such a connection has used, when the peer has proved that it is no flood.
+ */
+bool conn_allowed(const struct rnicd_worker *w, struct rnicd_port *port, uint64_t *at);
+void conn_proved(uint64_t *at);
+/*
  * Whether one more HELLO of reliable datagrams may be answered now. known: it comes from the address of a known peer.
  * Known peers and others have an allowance each, which no other answers use: a flood must not keep flows from opening.
  */

@@ -466,7 +466,7 @@ static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *
 		return true;
 	}
 	if (rn_unlikely(r->flow == NULL) && stream_stranger(w, &r->p, port->index))
-		return true;
+		return false;
 	r->m = conn_input(w, port, r->m, &r->p, r->flow);
 	return r->flow != NULL;
 }
