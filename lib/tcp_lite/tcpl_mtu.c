@@ -28,6 +28,7 @@ static void believe(struct tcpl_conn *c, uint32_t mss)
 	c->mtu = TCPL_MTU_LOW;
 	c->mss = (uint16_t)mss;
 	c->mss_hint = 0;
+	c->flags &= ~(uint32_t)F_MTU_END;
 	for (uint32_t i = c->r_head; i != c->r_tail; i++)
 		if (len_of(tcpl_rec(c, i)) > mss)
 			tcpl_mark_lost(c, i);
