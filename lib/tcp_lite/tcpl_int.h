@@ -329,6 +329,10 @@ void tcpl_mtu_timeout(struct tcpl_conn *c);
 /* SND.UNA has moved; only when anything of the path's MTU is open. */
 void tcpl_mtu_progress(struct tcpl_conn *c);
 
+/* tcpl_out.c */
+/* Bytes of the next new segment, if congestion control allows it; 0: the peer's window has no room for it. */
+uint32_t tcpl_next_len(const struct tcpl_conn *c);
+
 /* tcpl_timer.c */
 void tcpl_rearm(struct tcpl_conn *c, uint64_t now);
 void tcpl_rearm_idle(struct tcpl_conn *c, uint64_t now);

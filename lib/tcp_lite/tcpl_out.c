@@ -190,7 +190,7 @@ static bool out_lost(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
  * window it ever had, or the window probe timer has run out (RFC 9293, 3.8.6.2.1). No chunk is begun with a part of it
  * while the owner forbids that.
  */
-static uint32_t plan(const struct tcpl_conn *c, uint32_t usable, bool override)
+static inline uint32_t plan(const struct tcpl_conn *c, uint32_t usable, bool override)
 {
 	uint32_t limit = rn_min_u32(c->mss, usable), len = 0, left;
 
@@ -206,6 +206,18 @@ static uint32_t plan(const struct tcpl_conn *c, uint32_t usable, bool override)
 		len += left;
 	}
 	return len;
+}
+
+static uint32_t usable_window(const struct tcpl_conn *c)
+{
+	uint32_t inflight = c->snd_nxt - c->snd_una;
+
+	return c->snd_wnd > inflight ? c->snd_wnd - inflight : 0;
+}
+
+RN_COLD uint32_t tcpl_next_len(const struct tcpl_conn *c)
+{
+	return c->r_tail - c->r_head == c->mem.rec_n ? 0 : plan(c, usable_window(c), false);
 }
 
 static void advance_queue(struct tcpl_conn *c, uint32_t len)
@@ -259,8 +271,7 @@ static inline void put_record(struct tcpl_conn *c, uint64_t now, uint32_t len, b
 /* force: a tail loss probe or a window probe, which do not ask cwnd; override: the latter may cut a chunk. */
 static bool out_data(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, bool force, bool override)
 {
-	uint32_t inflight = c->snd_nxt - c->snd_una;
-	uint32_t usable = c->snd_wnd > inflight ? c->snd_wnd - inflight : 0;
+	uint32_t usable = usable_window(c);
 	uint32_t unsent = tcpl_unsent(c), len = 0;
 
 	if (c->r_tail - c->r_head == c->mem.rec_n || (!force && tcpl_pace_waits(c, now)))

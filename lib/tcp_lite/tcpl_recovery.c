@@ -116,13 +116,13 @@ void tcpl_enter_loss(struct tcpl_conn *c, uint64_t now)
 
 /*
  * RFC 5682, 2.1 and 3.1. FIRST: the ACK that moves SND.UNA may speak of the retransmission or of the original; new data
- * are sent, and the next ACK tells. Without new data, or when that ACK is a duplicate, the loss counts as real.
+ * are sent, and the next ACK tells. Without new data that the peer's window has room for, or when that ACK is a
+ * duplicate, the loss counts as real.
  */
 void tcpl_frto_in(struct tcpl_conn *c, struct tcpl_frto_ack a)
 {
 	if (c->frto == TCPL_FRTO_FIRST) {
-		bool may_send = tcpl_unsent(c) > 0 && c->snd_wnd > c->snd_nxt - c->snd_una;
-		c->frto = a.advanced && may_send ? TCPL_FRTO_SECOND : TCPL_FRTO_OFF;
+		c->frto = a.advanced && tcpl_next_len(c) > 0 ? TCPL_FRTO_SECOND : TCPL_FRTO_OFF;
 		if (c->frto == TCPL_FRTO_SECOND)
 			c->cwnd = c->pipe + 2u * c->mss;
 		return;
