@@ -140,7 +140,7 @@ bool rc_tcp_out(struct rc_tcp_ctx *ctx, struct rc_tcp *c, struct tcpl_out *o)
 	tcpl_set_uncut(&c->tcp, !rc_may_cut(&ctx->rc, &c->rc));
 	if (tcpl_out(&c->tcp, ctx->rc.qp.now, o))
 		return true;
-	if (rn_unlikely(c->tcp.uncut) && c->tcp.q_end != c->tcp.snd_nxt)
+	if (rn_unlikely(c->tcp.uncut) && (c->tcp.q_end != c->tcp.snd_nxt || c->tcp.n_lost != 0))
 		rc_cut_waits(&ctx->rc, &c->rc);
 	if (rn_unlikely(rc_failed(&c->rc))) /* the QP has failed since rc_turn */
 		rc_ready_put(&ctx->rc, &c->rc);

@@ -139,19 +139,36 @@ static void resent(struct tcpl_conn *c, uint64_t now, uint32_t idx)
 	}
 }
 
+/*
+ * How much of a lost record may be sent from `from` on while no chunk may be begun with a part of it: the rest of a
+ * chunk that was begun before, or a whole chunk. 0: nothing.
+ */
+static RN_COLD uint32_t uncut_len(struct tcpl_conn *c, const struct tcpl_txrec *r, uint32_t from, uint32_t end)
+{
+	struct tcpl_out o;
+
+	piece(c, r, from - r->seq, &o);
+	uint32_t left = tcpl_chunk(c, o.chunk)->len - o.off;
+	bool begun = o.off > 0 || left > end - from;
+	if (left <= c->mss)
+		return left;
+	return begun ? c->mss : 0;
+}
+
 /* A lost record that is larger than the path takes by now goes in pieces; it is lost until the last of them is sent. */
 static bool resend(struct tcpl_conn *c, uint64_t now, uint32_t idx, struct tcpl_out *o)
 {
 	const struct tcpl_txrec *r = tcpl_rec(c, idx);
 	bool fin = (r->flags & R_FIN) != 0;
-	uint32_t from = r->seq, end = r->end - fin;
+	uint32_t from = r->seq, end = r->end - fin, len;
 
 	if (rn_unlikely(c->flags & F_PIECE) && rn_seq_gt(c->piece, from) && rn_seq_lt(c->piece, end))
 		from = c->piece;
-	if (rn_unlikely(c->uncut) && end - from > c->mss)
+	len = rn_min_u32(end - from, c->mss);
+	if (rn_unlikely(c->uncut) && end - from > c->mss && (len = uncut_len(c, r, from, end)) == 0)
 		return false;
 	header(c, now, o, from, TCPL_ACK);
-	o->len = rn_min_u32(end - from, c->mss);
+	o->len = len;
 	piece(c, r, from - r->seq, o);
 	o->rexmit = true;
 	if (idx == c->r_head)

@@ -269,7 +269,7 @@ static struct rig *two_tenants(uint32_t rcv_space, bool cuts)
 	return r;
 }
 
-static void write_each(struct rig *r)
+static void post_each(struct rig *r)
 {
 	for (uint32_t f = 0; f < 2; f++) {
 		const struct qp_sge g = rig_sge(&r->n[0], 0, 1400);
@@ -282,6 +282,11 @@ static void write_each(struct rig *r)
 					  .rkey = r->n[1].rkey };
 		assert_true(rig_post(&r->n[0], f, &w));
 	}
+}
+
+static void write_each(struct rig *r)
+{
+	post_each(r);
 	rig_run(r, PERSIST);
 }
 
@@ -347,6 +352,63 @@ static void one_tenants_copies_hold_up_no_other(void **state)
 	}
 }
 
+/* Loses the Write of each flow; a router says that it is too large. */
+static void lose_each(struct rig *r)
+{
+	r->silent = 3;
+	post_each(r);
+	rig_run(r, 100 * RN_NS_PER_US);
+	r->silent = 0;
+	for (uint32_t f = 0; f < 2; f++) {
+		struct rc_tcp *c = &r->n[0].conn[f];
+		r->n[0].ctx.rc.qp.now = r->now;
+		rc_tcp_too_big(&r->n[0].ctx, c, c->tcp.snd_una, 600);
+		assert_int_equal(c->tcp.n_lost, 1);
+	}
+}
+
+static void no_timeout(const struct rig *r)
+{
+	for (uint32_t f = 0; f < 2; f++)
+		assert_int_equal(r->n[0].conn[f].tcp.stats.rtos, 0);
+}
+
+static void a_lost_fpdu_that_must_be_cut_goes_on_with_the_next_free_copy(void **state)
+{
+	struct rig *r = two_tenants(0, false);
+
+	(void)state;
+	others_hold(r, 3, COPIES / 2);
+	others_hold(r, 4, COPIES / 2);
+	lose_each(r);
+	rig_run(r, RN_NS_PER_MS);
+	for (uint32_t f = 0; f < 2; f++)
+		assert_int_equal(r->n[0].conn[f].tcp.stats.rexmits, 0);
+	others_hold(r, 3, -(int)COPIES / 2);
+	rig_run(r, RN_NS_PER_MS);
+	assert_int_equal(poll(&r->n[0]), 2);
+	no_timeout(r);
+	others_hold(r, 4, -(int)COPIES / 2);
+	rig_free(r);
+}
+
+/* Else connections that have a copy each would wait for one more, and so for each other. */
+static void a_lost_fpdu_with_a_copy_waits_for_no_other(void **state)
+{
+	struct rig *r = two_tenants(0, false);
+
+	(void)state;
+	others_hold(r, 3, COPIES / 2);
+	others_hold(r, 4, COPIES / 2 - 1);
+	lose_each(r);
+	rig_run(r, 2 * RN_NS_PER_MS);
+	assert_int_equal(poll(&r->n[0]), 2); /* the second one has had the copy of the first */
+	no_timeout(r);
+	others_hold(r, 3, -(int)COPIES / 2);
+	others_hold(r, 4, -(int)(COPIES / 2 - 1));
+	rig_free(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -361,6 +423,8 @@ int main(void)
 		cmocka_unit_test(an_fpdu_waits_for_a_copy_if_the_path_cuts),
 		cmocka_unit_test(an_fpdu_waits_for_a_copy_if_the_window_cuts),
 		cmocka_unit_test(one_tenants_copies_hold_up_no_other),
+		cmocka_unit_test(a_lost_fpdu_that_must_be_cut_goes_on_with_the_next_free_copy),
+		cmocka_unit_test(a_lost_fpdu_with_a_copy_waits_for_no_other),
 	};
 
 	return cmocka_run_group_tests_name("qp_changing", tests, NULL, NULL);

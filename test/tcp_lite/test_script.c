@@ -15,6 +15,7 @@
  *	  too_big SEQ N		ICMP: the segment at SEQ was too large, N bytes of payload and options are not
  *	  stall TIME | behind 0|1	the owner has not run for the last TIME | has not looked at all it received
  *	  shutdown | leave | abort | ack_now | space N | place SEQ
+ *	  uncut 0|1		whether chunks are sent whole or not at all
  *	  state S | event E...	state now | the events since the last such line ("event none")
  *	  verdict V		of the last segment in
  *	  agreed 0|1		whether both ends take part in exid
@@ -391,6 +392,8 @@ static void act(struct run *r, const char *cmd, char *p)
 		(void)tcpl_too_big(&r->c, r->now, seq, (uint32_t)atoi(script_word(&p)));
 	} else if (strcmp(cmd, "behind") == 0) {
 		r->turns.behind = atoi(script_word(&p)) != 0;
+	} else if (strcmp(cmd, "uncut") == 0) {
+		tcpl_set_uncut(&r->c, atoi(script_word(&p)) != 0);
 	} else if (strcmp(cmd, "shutdown") == 0) {
 		tcpl_shutdown(&r->c, r->now);
 	} else if (strcmp(cmd, "leave") == 0) {
