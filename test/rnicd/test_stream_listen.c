@@ -28,7 +28,7 @@ static struct rnicd_port port;
 static struct rnicd_port_cfg port_cfg;
 static struct rnicd_worker w;
 static struct rte_ring *wire;
-static const struct pkt_addr peer_ip = { .b = { [10] = 0xff, 0xff, 10, 0, 0, 1 } };
+static struct pkt_addr peer_ip;
 
 /* Puts a segment of the peer with the TCP port `from`, with s->payload_len octets at p, on the wire. */
 static void put_segment(uint16_t to, uint16_t from, struct pkt_tcp_seg s, const uint8_t *p)
@@ -126,6 +126,7 @@ static int setup(void **state)
 	(void)state;
 	memset(&w, 0, sizeof(w));
 	memset(&port, 0, sizeof(port));
+	peer_ip = pkt_addr_ip4(0x0a000001);
 	port_cfg = (struct rnicd_port_cfg){ .ip = pkt_addr_ip4(0x0a000002), .prefix_len = 120, .vlan = PKT_NO_VLAN };
 	memcpy(port.mac, mac, sizeof(mac));
 	port.cfg = &port_cfg;
@@ -272,6 +273,37 @@ static void a_port_flooded_by_syns_has_a_small_share(void **state)
 		one_burst(taken[i]);
 }
 
+/* The beginning of the only frame in the port's queue: its destination. */
+static const uint8_t *sent_to(void)
+{
+	assert_int_equal(w.tx[0].tail - w.tx[0].head, 1);
+	return rte_pktmbuf_mtod(w.tx[0].fifo[w.tx[0].head % PORT_TX_QUEUE], const uint8_t *);
+}
+
+/* Else SYNs with forged addresses take the ARP entries, which other connections then cannot get. */
+static void a_half_open_stream_has_no_neighbour(void **state)
+{
+	static const uint8_t mac[PKT_MAC_LEN] = { 2, 0, 0, 0, 0, 1 };
+
+	(void)state;
+	for (uint16_t i = 1; i <= HALF; i++) {
+		peer_ip = pkt_addr_ip4(0x0a000010 + i);
+		syn(i);
+		one_burst(1);
+		stream_transmit(&w);
+		assert_int_equal(port.stats[0].arp_tx, 0);
+		assert_memory_equal(sent_to(), mac, sizeof(mac));
+		rest_of_turn();
+		port_tx_drop_all(&w.tx[0]);
+	}
+	const struct stream *s = stream_of(HALF);
+	segment(HALF, ISS + 1, s->qc.tcp.iss + 1, PKT_TCP_ACK);
+	one_burst(1);
+	assert_true(s->connected);
+	assert_int_equal(port.stats[0].arp_tx, 1);
+	assert_int_equal(s->way.neigh->users, 1);
+}
+
 /* With no free stream the SYN that evicts a stream is lost, and the peer repeats it. */
 static void an_evicted_stream_is_free_again_while_the_event_queue_is_full(void **state)
 {
@@ -328,6 +360,31 @@ static void an_ended_listener_leaves_its_place_before_its_half_open_connections(
 	assert_true(rn_list_empty(&w.half_open));
 	assert_int_equal(w.listener[0].half_open, 0);
 	assert_int_equal(port.stats[0].no_request, 1);
+}
+
+static void a_connection_without_a_request_has_no_neighbour(void **state)
+{
+	static struct conn conns[2];
+	const struct conn_listen l = { .lport = LPORT + 1, .backlog = 4, .policy = conn_policy(&port) };
+
+	(void)state;
+	conn_tcp_init(&port);
+	rn_wheel_init(&w.wheel, w.now);
+	w.conns = conns;
+	w.n_conns = RN_ARRAY_LEN(conns);
+	assert_int_equal(conn_listen(&w, &l), CONN_OK);
+	segment_to(l.lport, 1, ISS, 0, PKT_TCP_SYN);
+	one_burst(1);
+	assert_int_equal(conn_transmit(&w), 1);
+	port_tx_drop_all(&w.tx[0]);
+	assert_int_equal(port.stats[0].arp_tx, 0);
+	conn_requested(&w, &conns[0].qc.rc);
+	assert_int_equal(port.stats[0].arp_tx, 1);
+	assert_int_equal(conns[0].way.neigh->users, 1);
+	rc_abort(&w.tcp.rc, &conns[0].qc.rc);
+	conn_transmit(&w);
+	assert_true(worker_effects(&w));
+	conn_bury(&w);
 }
 
 /* A program connects to a host that does not answer ARP. */
@@ -473,6 +530,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_stream_that_waits_for_a_stage_keeps_what_comes, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_evicted_stream_is_free_again_while_the_event_queue_is_full, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(a_half_open_stream_has_no_neighbour, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_connection_without_a_request_has_no_neighbour, setup, teardown),
 		cmocka_unit_test_setup_teardown(syns_get_so_many_half_open_streams_a_second, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_port_flooded_by_syns_has_a_small_share, setup, teardown),
 	};

@@ -96,8 +96,9 @@ static struct conn *free_conn(const struct rnicd_worker *w)
 	return w->conns_used < w->n_conns ? &w->conns[w->conns_used] : NULL;
 }
 
-/* Takes a free connection, enters the flow and prepares its headers. */
-static enum conn_verdict conn_make(struct rnicd_worker *w, const struct conn_addr *a, struct conn **out)
+/* Takes a free connection, enters the flow and prepares its headers. syn: as for way_find(). */
+static enum conn_verdict conn_make(struct rnicd_worker *w, const struct conn_addr *a, const struct rte_mbuf *syn,
+				   struct conn **out)
 {
 	struct conn *c = free_conn(w);
 
@@ -107,7 +108,7 @@ static enum conn_verdict conn_make(struct rnicd_worker *w, const struct conn_add
 	enum flow_verdict fv = flow_add(&w->flows, &c->flow);
 	if (fv != FLOW_OK)
 		return fv == FLOW_EXISTS ? CONN_IN_USE : CONN_FULL;
-	enum conn_verdict v = way_find(w, a, &c->way);
+	enum conn_verdict v = way_find(w, a, syn, &c->way);
 	if (v != CONN_OK) {
 		flow_del(&w->flows, &c->flow);
 		return v;
@@ -209,7 +210,7 @@ enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, s
 			    enum qp_verdict *qp)
 {
 	struct conn *c;
-	enum conn_verdict v = conn_make(w, a, &c);
+	enum conn_verdict v = conn_make(w, a, NULL, &c);
 
 	if (v != CONN_OK)
 		return v;
@@ -307,8 +308,11 @@ bool conn_hello_allowed(struct rnicd_worker *w, struct rnicd_port *port, bool kn
 
 void conn_requested(struct rnicd_worker *w, struct rc *qc)
 {
+	struct conn *c = conn_of(qc);
+
 	conn_proved(&w->strangers_at);
-	half_open_end(w, conn_of(qc));
+	way_proved(w, &c->way, &c->addr.remote);
+	half_open_end(w, c);
 }
 
 /* Answers a segment without a connection. */
@@ -360,14 +364,14 @@ static struct tcpl_tuple cookie_tuple(const struct flow *f)
 
 /* Makes the connection that a SYN, or the ACK of a SYN cookie, asks for. */
 static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, const struct conn_addr *a,
-				    const struct tcpl_seg *seg, struct conn **out)
+				    const struct rte_mbuf *m, const struct tcpl_seg *seg, struct conn **out)
 {
 	struct rc_tcp_params params = { .rc = { .owner = l->cfg.owner, .policy = l->cfg.policy, .flags = l->cfg.flags },
 					.tcp = tcp_of(a->port, l->cfg.flags) };
 	struct conn *c;
 	enum qp_verdict v;
 
-	if (conn_make(w, a, &c) != CONN_OK)
+	if (conn_make(w, a, m, &c) != CONN_OK)
 		return QP_NO_MEMORY;
 	if (seg->flags & TCPL_SYN) {
 		params.iss = make_iss(&c->flow, w->now);
@@ -475,7 +479,7 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 			return false;
 		}
 	}
-	switch (make_passive(w, l, &a, seg, &c)) {
+	switch (make_passive(w, l, &a, m, seg, &c)) {
 	case QP_OK: return cookie && rc_tcp_segment(&w->tcp, &c->qc, seg);
 	case QP_BAD_SEGMENT: answer_rst(w, &a, m, p, seg); return false;
 	case QP_BAD_ATTR:

@@ -114,8 +114,9 @@ void stream_events(struct rnicd_worker *w)
 
 /* ---- begin and end ---- */
 
-static struct stream *make(struct rnicd_worker *w, const struct conn_addr *a, enum stream_tcp kind,
-			   enum conn_verdict *v)
+/* syn: as for way_find(). */
+static struct stream *make(struct rnicd_worker *w, const struct conn_addr *a, const struct rte_mbuf *syn,
+			   enum stream_tcp kind, enum conn_verdict *v)
 {
 	struct stream_ctx *x = &w->streams;
 	struct stream *s = x->free != NULL ? x->free : x->used < x->n ? &x->at[x->used] : NULL;
@@ -123,7 +124,7 @@ static struct stream *make(struct rnicd_worker *w, const struct conn_addr *a, en
 	*v = CONN_FULL;
 	if (s == NULL)
 		return NULL;
-	*v = way_find(w, a, &s->way);
+	*v = way_find(w, a, syn, &s->way);
 	if (*v != CONN_OK)
 		return NULL;
 	s->flow = (struct flow){ .key = flow_key_of(a), .kind = FLOW_STREAM };
@@ -240,7 +241,7 @@ static void own(struct stream *s, const struct cmd_stream *c)
 static void open_stream(struct rnicd_worker *w, struct cmd_stream *c)
 {
 	const bool asks = c->iwarp && stream_iwarp_room(w, false);
-	struct stream *s = make(w, &c->addr, asks ? STREAM_TCP_IWARP : STREAM_TCP_PLAIN, &c->verdict);
+	struct stream *s = make(w, &c->addr, NULL, asks ? STREAM_TCP_IWARP : STREAM_TCP_PLAIN, &c->verdict);
 
 	c->stream = s;
 	if (s == NULL)
@@ -482,7 +483,7 @@ static bool syn_asks(struct rnicd_worker *w, struct stream *s, const struct tcpl
 	       stream_iwarp_syn(w, s, syn, &tcp_cfg[s->addr.port][STREAM_TCP_IWARP], iss_of(w, s));
 }
 
-bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
+bool stream_stranger(struct rnicd_worker *w, const struct rte_mbuf *m, const struct pkt *p, uint32_t port)
 {
 	struct conn_addr a = { .port = port, .local = p->dst, .remote = p->src, .lport = p->dport, .rport = p->sport };
 	struct stream_listener *l = rn_likely(w->streams.listens.used == 0) ? NULL : listener_for(w, &a);
@@ -499,7 +500,7 @@ bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port)
 		return true; /* an honest peer's TCP repeats its SYN */
 	if (l->n_half >= rn_min_u32(l->backlog, HALF_MOST) + BACKLOG_MORE)
 		make_room(w, l);
-	struct stream *s = make(w, &a, STREAM_TCP_WAITS, &v);
+	struct stream *s = make(w, &a, m, STREAM_TCP_WAITS, &v);
 	if (s == NULL)
 		return true; /* no room: the peer's TCP repeats its SYN */
 	s->key = EVENT_OWNER_PASSIVE | (uint64_t)w->index << 48 | ++w->streams.passive;

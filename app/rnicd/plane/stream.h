@@ -134,7 +134,7 @@ void stream_input(struct rnicd_worker *w, struct flow *f, struct rte_mbuf *m, co
 /* Called after the segments of a burst: tells the program of bytes that were received or acknowledged. */
 void stream_settle(struct rnicd_worker *w);
 /* Handles a segment that belongs to no flow. True: a stream listener has taken the segment. */
-bool stream_stranger(struct rnicd_worker *w, const struct pkt *p, uint32_t port);
+bool stream_stranger(struct rnicd_worker *w, const struct rte_mbuf *m, const struct pkt *p, uint32_t port);
 /* Handles an ICMP message that a segment of the stream was too big for a link on the path. */
 void stream_too_big(struct rnicd_worker *w, struct flow *f, const struct pkt_too_big *b);
 

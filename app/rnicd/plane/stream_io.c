@@ -277,6 +277,7 @@ void stream_arrived(struct rnicd_worker *w, struct stream *s)
 	l->n_unclaimed++;
 	s->unclaimed = true;
 	conn_proved(&w->streams.strangers_at);
+	way_proved(w, &s->way, &s->addr.remote);
 	stream_tell(w, s, STREAM_ARRIVED);
 }
 
@@ -359,7 +360,7 @@ void stream_segment(struct rnicd_worker *w, struct stream *s, struct rte_mbuf *m
 	if (v == TCPL_NEW_SYN) {
 		if (!stream_is_over(s))
 			stream_over(w, s, 0);
-		(void)stream_stranger(w, p, s->addr.port);
+		(void)stream_stranger(w, m, p, s->addr.port);
 	}
 }
 

@@ -5,7 +5,23 @@
 
 #include "plane/worker_int.h"
 
-enum conn_verdict way_find(struct rnicd_worker *w, const struct conn_addr *a, struct way *way)
+/*
+ * Stands for the neighbour of a peer that has not answered yet: the MAC in the headers is good. Constant, as workers
+ * share it.
+ */
+static const struct arp_entry unproved = { .state = ARP_S_READY, .due = RN_NEVER };
+
+static bool has_entry(const struct way *way) { return way->neigh != NULL && way->neigh != &unproved; }
+
+static void take_entry(struct way *way, struct arp_entry *e)
+{
+	way->neigh = e;
+	way->neigh_gen = e->gen;
+	e->users++;
+}
+
+enum conn_verdict way_find(struct rnicd_worker *w, const struct conn_addr *a, const struct rte_mbuf *syn,
+			   struct way *way)
 {
 	struct rnicd_port *port = rnicd.port[a->port];
 	const struct pkt_addr *hop = conn_next_hop(port, &a->remote);
@@ -20,13 +36,15 @@ enum conn_verdict way_find(struct rnicd_worker *w, const struct conn_addr *a, st
 	memcpy(f.l2.src, port->mac, PKT_MAC_LEN);
 	memcpy(f.l2.dst, port->mac, PKT_MAC_LEN);
 	*way = (struct way){ .port = port, .tx = &w->tx[a->port] };
-	if (!loop) {
-		way->neigh = neigh_get(w, port, hop);
-		if (way->neigh == NULL)
+	if (!loop && syn != NULL) {
+		way->neigh = (struct arp_entry *)(uintptr_t)&unproved; /* is never written */
+		memcpy(f.l2.dst, rte_pktmbuf_mtod_offset(syn, const uint8_t *, PKT_MAC_LEN), PKT_MAC_LEN);
+	} else if (!loop) {
+		struct arp_entry *e = neigh_get(w, port, hop);
+		if (e == NULL)
 			return CONN_FULL;
-		way->neigh->users++;
-		way->neigh_gen = way->neigh->gen;
-		memcpy(f.l2.dst, way->neigh->mac, PKT_MAC_LEN);
+		take_entry(way, e);
+		memcpy(f.l2.dst, e->mac, PKT_MAC_LEN);
 	}
 	pkt_tcp_template_init(&way->tmpl, &f);
 	return CONN_OK;
@@ -34,9 +52,23 @@ enum conn_verdict way_find(struct rnicd_worker *w, const struct conn_addr *a, st
 
 void way_leave(struct way *way)
 {
-	if (way->neigh != NULL)
+	if (has_entry(way))
 		way->neigh->users--;
 	way->neigh = NULL;
+}
+
+void way_proved(struct rnicd_worker *w, struct way *way, const struct pkt_addr *remote)
+{
+	struct arp_entry *e;
+
+	if (way->neigh != &unproved)
+		return;
+	e = neigh_get(w, way->port, conn_next_hop(way->port, remote));
+	if (e == NULL)
+		return; /* connections hold all entries: the MAC that the SYN came from stays in use */
+	arp_retry(e);   /* the peer is alive: a neighbour that has failed is asked again at once */
+	take_entry(way, e);
+	pkt_tcp_template_set_dst_mac(&way->tmpl, e->mac);
 }
 
 void way_refresh(struct rnicd_worker *w, struct way *way)

@@ -21,7 +21,7 @@ struct rnicd_worker;
 struct way {
 	struct rnicd_port *port;
 	struct port_tx *tx;
-	struct arp_entry *neigh; /* NULL: the peer is the port's own address */
+	struct arp_entry *neigh; /* NULL: the peer is the port's own address. Until way_proved(): of no neighbour */
 	uint32_t neigh_gen;      /* generation of the neighbour's MAC address that is in tmpl */
 	uint8_t path, next;      /* of a port with several paths: the last segment's path, the next segment's path */
 	uint8_t came;            /* the path of the peer's last segment */
@@ -30,10 +30,14 @@ struct way {
 
 /*
  * Finds the route: CONN_OK, NO_ROUTE or FULL. An unknown neighbour is asked for by ARP. Each CONN_OK needs a
- * way_leave().
+ * way_leave(). syn: the frame with the peer's SYN. Its sender may be forged, so the answer goes to the MAC that the
+ * frame came from, and takes no ARP entry until way_proved(). NULL: this end connects.
  */
-RN_NODISCARD enum conn_verdict way_find(struct rnicd_worker *w, const struct conn_addr *a, struct way *way);
+RN_NODISCARD enum conn_verdict way_find(struct rnicd_worker *w, const struct conn_addr *a, const struct rte_mbuf *syn,
+					struct way *way);
 void way_leave(struct way *way);
+/* The peer at `remote` has answered, so its address is not forged: takes the ARP entry of the next hop. */
+void way_proved(struct rnicd_worker *w, struct way *way, const struct pkt_addr *remote);
 
 /* Keeps the neighbour's entry in use and its MAC address in the headers up to date; called before frames are made. */
 void way_refresh(struct rnicd_worker *w, struct way *way);

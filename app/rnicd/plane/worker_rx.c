@@ -465,7 +465,7 @@ static bool deliver(struct rnicd_worker *w, struct rnicd_port *port, struct rx *
 		stream_input(w, r->flow, r->m, &r->p);
 		return true;
 	}
-	if (rn_unlikely(r->flow == NULL) && stream_stranger(w, &r->p, port->index))
+	if (rn_unlikely(r->flow == NULL) && stream_stranger(w, r->m, &r->p, port->index))
 		return false;
 	r->m = conn_input(w, port, r->m, &r->p, r->flow);
 	return r->flow != NULL;
