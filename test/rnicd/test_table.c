@@ -110,6 +110,62 @@ static bool mapped(uint8_t *p, uint64_t size)
 	return mincore(p, 4096, in) == 0 || mincore(p + size - 4096, 4096, in) == 0;
 }
 
+static uint8_t *hole;  /* a page that was mapped where the thread had just unmapped something */
+static bool fill_hole; /* map such a page */
+
+int __real_munmap(void *at, size_t n);
+int __wrap_munmap(void *at, size_t n);
+int __wrap_munmap(void *at, size_t n)
+{
+	const int rc = __real_munmap(at, n);
+
+	if (rc == 0 && fill_hole) {
+		fill_hole = false;
+		hole = mmap(at, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	}
+	return rc;
+}
+
+/* A room, as for imports, of which one page is a hugepage of 2^shift bytes that lies at 1 GiB. */
+static uint8_t *room_with_hugepage(unsigned shift, uint64_t size)
+{
+	const int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, fixed = MAP_SHARED | MAP_FIXED | MAP_NORESERVE;
+	const uint64_t gib = UINT64_C(1) << 30;
+	const int fd = memfd_create("hugepage", MFD_CLOEXEC | MFD_HUGETLB | shift << 26);
+	uint8_t *p = mmap(NULL, size + gib, PROT_READ, how, -1, 0);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	uint8_t *page = (uint8_t *)(((uintptr_t)p + 2 * gib - 1) & ~(uintptr_t)(gib - 1));
+	if (fd < 0 || ftruncate(fd, 1 << shift) != 0 ||
+	    mmap(page, UINT64_C(1) << shift, PROT_READ, fixed, fd, 0) == MAP_FAILED)
+		print_message("# the system has no pages of %u bytes\n", 1u << shift);
+	if (fd >= 0)
+		close(fd);
+	/* pieces that are counted from this address end inside the hugepage, also inside one of 2 MiB */
+	return page - gib + 4096;
+}
+
+static void a_hugepage_in_the_way_takes_no_new_mapping_along(void **state)
+{
+	const uint64_t size = UINT64_C(3) << 30;
+
+	(void)state;
+	for (unsigned shift = 21; shift <= 30; shift += 9) {
+		struct unmap u = { .base = room_with_hugepage(shift, size), .size = size };
+		fill_hole = true;
+		unmap_begin(&u);
+		assert_true(unmap_start());
+		while (!unmap_is_done(&u))
+			sched_yield();
+		unmap_stop();
+		assert_ptr_not_equal(hole, MAP_FAILED);
+		assert_true(mapped(hole, 4096));
+		assert_int_equal(munmap(hole, 4096), 0);
+		for (uint64_t at = 0; at < size; at += UINT64_C(1) << 21)
+			assert_false(mapped(u.base + at, 4096));
+	}
+}
+
 static void memory_of_the_dead_goes_by_another_thread_in_order(void **state)
 {
 	static const uint64_t size[] = { 4096, UINT64_C(65) << 20, UINT64_C(64) << 20, UINT64_C(1) << 36 };
@@ -277,6 +333,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(spans_have_no_byte_in_common),
 		cmocka_unit_test(spans_count_in_the_share_of_their_user),
+		cmocka_unit_test(a_hugepage_in_the_way_takes_no_new_mapping_along),
 		cmocka_unit_test(memory_of_the_dead_goes_by_another_thread_in_order),
 		cmocka_unit_test(handles_are_small_and_used_again),
 		cmocka_unit_test(a_walk_sees_each_once_also_while_they_go),

@@ -7,7 +7,8 @@
 
 #include "base/rn_base.h"
 
-/* bytes unmapped at once: a thread that calls mmap() meanwhile waits for one piece only */
+/* bytes unmapped at once: a thread that calls mmap() meanwhile waits for one piece only. Pieces begin at multiples of
+ * this size, so none ends inside a page of 2 MiB. */
 #define PIECE (UINT64_C(64) << 20)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -31,16 +32,24 @@ static struct unmap *next(void)
 	return u;
 }
 
+/* Unmaps the first bytes of the mapping: one piece, or more if the piece ends inside a page of 1 GiB. Returns how many
+ * are gone. No address is unmapped twice, because another mapping may lie there by then. */
+static uint64_t unmap_some(uint8_t *at, uint64_t left)
+{
+	uint64_t n = rn_min_u64(PIECE - (uintptr_t)at % PIECE, left);
+
+	while (munmap(at, n) != 0 && n < left)
+		n += rn_min_u64(PIECE, left - n);
+	return n;
+}
+
 static void *run(void *arg)
 {
 	struct unmap *u;
 
 	while ((u = next()) != NULL) {
-		bool whole = false;
-		for (uint64_t at = 0; at < u->size; at += PIECE)
-			whole |= munmap(u->base + at, rn_min_u64(PIECE, u->size - at)) != 0;
-		if (whole) /* pages larger than a piece */
-			munmap(u->base, u->size);
+		for (uint64_t at = 0; at < u->size;)
+			at += unmap_some(u->base + at, u->size - at);
 		/* Release: pairs with unmap_is_done(). From now on u belongs to its owner. */
 		__atomic_store_n(&u->waits, 0, __ATOMIC_RELEASE);
 	}
