@@ -2,7 +2,7 @@
 /*
  * Ids of the connection manager, with workers that the test plays: the test decides which worker can listen, and what
  * happens between a command and its answer. The files under test are the real ones; the functions that they call are
- * here.
+ * here, and in cm_stubs.c those that the tests do not look into.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -16,11 +16,7 @@
 
 #include <cmocka.h>
 
-#include "border/expect.h"
 #include "control/cm.h"
-#include "control/dev.h"
-#include "control/oob.h"
-#include "control/why.h"
 
 #define WORKERS 2u
 #define SLOTS   16u
@@ -58,44 +54,8 @@ void client_error(struct client *c, int err, const char *fmt, ...)
 	answer = err;
 }
 
-void client_hold(struct client *c) { c->under_way++; }
-void client_unhold(struct client *c) { c->under_way--; }
-
-bool client_back(struct client *c)
-{
-	c->under_way--;
-	return true;
-}
-
-void client_drop(struct client *c, const char *why)
-{
-	(void)c;
-	fail_msg("dropped: %s", why);
-}
-
-void loop_timer_arm(struct loop_timer *t, uint64_t when)
-{
-	(void)t;
-	(void)when;
-}
-void loop_timer_disarm(struct loop_timer *t) { (void)t; }
-uint64_t rnicd_now(void) { return 1; }
-
-void rnicd_log(enum rnicd_log_level level, const char *fmt, ...)
-{
-	(void)level;
-	(void)fmt;
-}
-
 static bool can_listen[WORKERS];
 static uint64_t met; /* owner of the first worker's listener */
-
-void expect_put(uint32_t port, uint16_t lport, uint64_t now)
-{
-	(void)port;
-	(void)lport;
-	(void)now;
-}
 
 /* A command to all workers. It stays here until the test calls all_work() and all_done(). */
 static struct cmd *under_way;
@@ -185,40 +145,6 @@ struct cm_conn *cm_conn_of(uint64_t key)
 			return &conns[i];
 	return NULL;
 }
-
-void why_connection(const struct event_fx *fx) { (void)fx; }
-
-void oob_fx(struct cm_conn *k, const struct event_fx *fx)
-{
-	(void)k;
-	(void)fx;
-}
-
-bool oob_request(const struct event_fx *fx)
-{
-	(void)fx;
-	return false;
-}
-
-void cm_sidr_listen(struct client *c, struct cm_id *id)
-{
-	(void)c;
-	(void)id;
-}
-
-void cm_sidr_listen_end(struct cm_id *id) { (void)id; }
-void cm_sidr_forget(struct cm_id *id) { (void)id; }
-void cm_joins_end(struct cm_id *id) { (void)id; }
-
-/* Device 0 is 10.77.0.1, device 1 is 10.77.0.2; both reach 10.77.0.x. */
-uint32_t dev_by_addr(const uint8_t ip[16]) { return ip[15] == 1 || ip[15] == 2 ? ip[15] - 1u : UINT32_MAX; }
-bool dev_reaches(uint32_t index, const uint8_t dst[16])
-{
-	(void)index;
-	return dst[12] == 10;
-}
-uint32_t dev_by_scope(const struct ipc_addr *a) { return a->scope != 0 && dev_is_local(a->ip) ? 0 : UINT32_MAX; }
-uint32_t dev_by_route(const uint8_t dst[16]) { return dst[12] == 10 ? 0 : UINT32_MAX; }
 
 /* ---- a client ---- */
 
@@ -426,6 +352,25 @@ static void a_request_whose_peer_has_given_up_ends_with_its_listener(void **stat
 	}
 }
 
+/* Else each of its ids and listeners would look through all events that wait. */
+static void events_of_a_dying_client_are_left_to_their_channel(void **state)
+{
+	(void)state;
+	listens(new_id());
+	rn_list_push_back(&chan->events, &stuck.link);
+	a_request_comes();
+	a_request_comes();
+	the_peer_gives_up();
+	const uint32_t waiting = chan->waiting;
+	cl.state = CLIENT_DYING;
+	cm_client_dies(&cl);
+	all_done();
+	assert_int_equal(cl.cm.live, 0);
+	assert_int_equal(chan->users, 0);
+	assert_int_equal(chan->waiting, waiting);
+	rn_list_remove(&chan->events, &stuck.link);
+}
+
 /* The request moves along with its listener. */
 static void a_request_ends_with_its_listener_in_another_channel(void **state)
 {
@@ -586,6 +531,7 @@ int main(void)
 		T(a_listener_that_goes_is_named_by_no_request),
 		T(a_request_that_the_client_never_hears_of_leaves_no_id),
 		T(a_request_whose_peer_has_given_up_ends_with_its_listener),
+		T(events_of_a_dying_client_are_left_to_their_channel),
 		T(a_request_ends_with_its_listener_in_another_channel),
 		T(a_request_beyond_its_users_share_leaves_no_id),
 		T(listeners_of_one_user_leave_room),

@@ -58,7 +58,8 @@ static void end_id(struct cm_id *id, bool answer)
 
 	id->answer = answer;
 	if (id->state == CM_LISTENING) {
-		cm_requests_end(id);
+		if (c->state != CLIENT_DYING) /* else the requests have ended, and all events end with their channels */
+			cm_requests_end(id);
 		if (!id->udp) {
 			cm_listen_end(id);
 			return;

@@ -72,7 +72,8 @@ void cm_id_free(struct cm_id *id)
 	if (id->handed != NULL)
 		rnicd.taker->drop(id->handed);
 	cm_joins_end(id);
-	ev_cancel_if(id->chan, of_id, &id->handle);
+	if (id->c->state != CLIENT_DYING) /* else the channel ends with all its events */
+		ev_cancel_if(id->chan, of_id, &id->handle);
 	if (id->has_port)
 		cm_port_give(id->c->user, id->dev, cm_port_space(id, id->families), id->local.port);
 	if (id->listener != NULL && id->state == CM_REQUESTED)
