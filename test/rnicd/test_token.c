@@ -71,7 +71,12 @@ struct qp_dev *dev_get(uint32_t index)
 }
 
 static bool looks[CLIENTS]; /* its death goes on at the end of the turn */
-void client_death_soon(struct client *c) { looks[c - cl] |= c->state == CLIENT_DYING; }
+static uint32_t n_looks;
+void client_death_soon(struct client *c)
+{
+	looks[c - cl] |= c->state == CLIENT_DYING;
+	n_looks++;
+}
 
 void *user_alloc(struct user *u, size_t size)
 {
@@ -104,7 +109,7 @@ void user_give(struct user *u, enum user_table table, uint32_t index, uint64_t n
 static int begin(void **state)
 {
 	(void)state;
-	voided = 0;
+	voided = n_looks = 0;
 	for (uint32_t i = 0; i < CLIENTS; i++) {
 		struct client_pd *p = calloc(1, sizeof(*p));
 		cl[i] = (struct client){ .state = CLIENT_READY };
@@ -149,6 +154,7 @@ static void registers(struct client_mr *mr, uint32_t c, struct client_pd *p)
 {
 	*mr = (struct client_mr){ .pd = p };
 	p->users++;
+	rn_list_push_back(&p->mrs, &mr->in_pd);
 	assert_int_not_equal(table_add(&cl[c].mr, mr), 0);
 }
 
@@ -213,12 +219,46 @@ static void a_client_stays_while_another_one_uses_its_pd(void **state)
 	assert_int_equal(left_of(1 << 0 | 1 << 1 | 1 << 2), 3);
 }
 
+/* The regions of ended importers stay valid, but those of DEAD_MAX + 1 (33) would be too many. */
+static void regions_of_few_ended_importers_are_kept(void **state)
+{
+	static struct client_mr mr[40];
+
+	(void)state;
+	for (uint32_t i = 0; i < 32; i++)
+		registers(&mr[i], 1, imports(1, 0));
+	assert_int_equal(left_of(1 << 1), 0);
+	(void)imports(2, 0);
+	assert_int_equal(left_of(1 << 1 | 1 << 2), 1);
+	assert_int_equal(voided, 0); /* client 2 had none, and those of client 1 are still kept */
+	assert_int_equal(left_of(1 << 0 | 1 << 1 | 1 << 2), 3);
+	assert_int_equal(voided, 32);
+}
+
+/* One process has thousands of imports of its own PD, or of another process's, and regions in them. */
+static void the_end_of_many_imports_takes_a_look_at_each(void **state)
+{
+	enum { IMPORTS = 2000 };
+	static struct client_mr mr[2 * IMPORTS];
+
+	(void)state;
+	for (uint32_t i = 0; i < 2 * IMPORTS; i++)
+		registers(&mr[i], 1, imports(1, i < IMPORTS ? 1 : 0));
+	n_looks = 0;
+	assert_int_equal(left_of(1 << 1), 1); /* more imports than are kept */
+	assert_int_equal(voided, 2 * IMPORTS);
+	assert_in_range(n_looks, 1, 10 * IMPORTS);
+	assert_int_equal(left_of(1 << 0 | 1 << 1), 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(clients_that_import_from_each_other_end, begin, end),
 		cmocka_unit_test_setup_teardown(clients_that_import_in_a_ring_end, begin, end),
 		cmocka_unit_test_setup_teardown(a_client_stays_while_another_one_uses_its_pd, begin, end),
+		cmocka_unit_test_setup_teardown(regions_of_few_ended_importers_are_kept, begin, end),
+		cmocka_unit_test_setup_teardown(the_end_of_many_imports_takes_a_look_at_each, begin, end),
 	};
 
 	return cmocka_run_group_tests_name("token", tests, NULL, NULL);

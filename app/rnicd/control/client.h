@@ -73,11 +73,14 @@ struct client_pd {
 	struct client_pd *lender; /* the PD that it stands for; NULL: that PD is gone, or this one is not imported */
 	struct rn_list guests;    /* imported PDs that stand for this one */
 	struct rn_link guest;     /* in lender->guests */
+	uint32_t live, dead;      /* numbers of guests that have not left, and that have */
+	struct rn_list mrs, mws;  /* struct client_mr and client_mw in it, by `in_pd` */
 };
 
 struct client_mr {
 	struct owner owner; /* key: device and index in the device's STag table; importers name the MR by this index */
 	struct client_pd *pd;
+	struct rn_link in_pd;
 	uint32_t handle;
 	uint32_t stag;
 	bool counted; /* its STag is counted in the user's share */
@@ -92,6 +95,7 @@ struct client_mr {
 
 struct client_mw {
 	struct client_pd *pd;
+	struct rn_link in_pd;
 	uint32_t handle;
 	uint32_t stag; /* its key may be out of date: the client chooses a new key with each bind */
 };

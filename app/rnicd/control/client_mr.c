@@ -180,6 +180,7 @@ void client_mr_free(struct client *c, struct client_mr *mr)
 	user_give(c->user, USER_MEMORY, 0,
 		  huge_count(c, mr->pieces != NULL ? mr->pieces : &mr->one, mr->npieces, mr->imports, -1));
 	mr->pd->users--;
+	rn_list_remove(&mr->pd->mrs, &mr->in_pd);
 	table_del(&c->mr, mr->handle);
 	imports_release(c->user, mr->imports, mr->nimports);
 	user_give(c->user, USER_MEMORY, 0, mr->shared);
@@ -282,6 +283,7 @@ static void register_now(struct client *c)
 	if (j->npieces > 0)
 		mr->one = j->piece[0];
 	j->pd->users++;
+	rn_list_push_back(&j->pd->mrs, &mr->in_pd);
 	mr->npieces = j->npieces;
 	mr->imports = j->imports;
 	mr->nimports = j->nimports;

@@ -42,6 +42,7 @@ void client_alloc_mw(struct client *c)
 	}
 	mw->pd = pd;
 	pd->users++;
+	rn_list_push_back(&pd->mws, &mw->in_pd);
 	struct ipc_msg m = { .reg_mr_ok = { .handle = mw->handle, .stag = mw->stag } };
 	client_answer(c, &m, IPC_MSG_LEN(reg_mr_ok));
 }
@@ -51,6 +52,7 @@ void client_mw_free(struct client *c, struct client_mw *mw)
 	qp_mw_free(dev_get(mw->pd->dev), mw->stag);
 	user_give(c->user, USER_STAGS, mw->pd->dev, 1);
 	mw->pd->users--;
+	rn_list_remove(&mw->pd->mws, &mw->in_pd);
 	table_del(&c->mw, mw->handle);
 	user_free(c->user, mw);
 }

@@ -119,6 +119,7 @@ void client_token_pd(struct client *c, struct fds_given *g, uint32_t n)
 		.c = c, .handle = p->handle, .dev = lender->dev, .id = lender->id, .borrowed = true, .lender = lender
 	};
 	rn_list_push_front(&lender->guests, &p->guest);
+	lender->live++;
 	if (lender->c != c) {
 		shares(c);
 		c->shared = lender->c->shared = true;
@@ -126,7 +127,7 @@ void client_token_pd(struct client *c, struct fds_given *g, uint32_t n)
 	client_ok_handle(c, p->handle);
 }
 
-/* A user of the PD `root` has left: dying clients that wait for this check again (the PD's own and its importers). */
+/* Dying clients that wait for users of the PD `root` check again: the PD's own and its importers. */
 static void look_again(const struct client_pd *root)
 {
 	client_death_soon(root->c);
@@ -137,15 +138,10 @@ static void look_again(const struct client_pd *root)
 /* Closes all windows and regions in the PD, before the PD's id may be given to another PD. */
 static void void_all(const struct client_pd *p)
 {
-	struct client_mr *mr;
-	struct client_mw *mw;
-
-	for (uint32_t h = 0; (mw = table_next(&p->c->mw, &h)) != NULL;)
-		if (mw->pd == p)
-			qp_mw_close(dev_get(p->dev), mw->stag);
-	for (uint32_t h = 0; (mr = table_next(&p->c->mr, &h)) != NULL;)
-		if (mr->pd == p)
-			client_mr_void(mr);
+	rn_list_each(const struct client_mw, mw, &p->mws, in_pd)
+		qp_mw_close(dev_get(p->dev), mw->stag);
+	rn_list_each(struct client_mr, mr, &p->mrs, in_pd)
+		client_mr_void(mr);
 }
 
 void client_pd_return(struct client_pd *p)
@@ -154,12 +150,30 @@ void client_pd_return(struct client_pd *p)
 
 	if (lender == NULL)
 		return;
-	if (p->users > 0)
-		void_all(p);
+	void_all(p);
 	p->lender = NULL;
 	rn_list_remove(&lender->guests, &p->guest);
 	client_death_soon(p->c);
-	look_again(lender);
+	if (p->left)
+		lender->dead--; /* nobody waits for that */
+	else if (--lender->live == 0)
+		look_again(lender);
+}
+
+/* The client of the PD has ended. Others check again only if this may let one of them go on: a client may have thousands
+ * of imports of one PD. */
+static void leaves(struct client_pd *p)
+{
+	struct client_pd *lender = p->lender;
+
+	p->left = true;
+	if (!p->borrowed) {
+		look_again(p);
+	} else if (lender != NULL) {
+		lender->dead++;
+		if (--lender->live == 0 || lender->dead == DEAD_MAX + 1)
+			look_again(lender);
+	}
 }
 
 /* Whether other clients use the PD that the imported p stands for, and so may use the regions that its client has
@@ -167,36 +181,19 @@ void client_pd_return(struct client_pd *p)
 static bool wanted(const struct client_pd *p)
 {
 	const struct client_pd *root = p->lender;
-	uint32_t dead = 0;
 
-	if (root == NULL)
-		return false;
-	bool used = !root->left;
-	rn_list_each(const struct client_pd, g, &root->guests, guest) {
-		used |= !g->left;
-		dead += g->left;
-	}
-	return used && dead <= DEAD_MAX;
+	return root != NULL && (!root->left || root->live > 0) && root->dead <= DEAD_MAX;
 }
 
 bool client_pds_leave(struct client *c)
 {
-	const struct client_mr *mr;
 	struct client_pd *p;
 
-	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;) {
-		if (p->left)
-			continue;
-		p->left = true;
-		if (root_of(p) != NULL)
-			look_again(root_of(p));
-	}
 	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;)
-		rn_list_each(const struct client_pd, g, &p->guests, guest)
-			if (g->c != c && !g->left)
-				return false;
-	for (uint32_t h = 0; (mr = table_next(&c->mr, &h)) != NULL;)
-		if (wanted(mr->pd))
+		if (!p->left)
+			leaves(p);
+	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;)
+		if (p->live > 0 || (wanted(p) && !rn_list_empty(&p->mrs)))
 			return false;
 	for (uint32_t h = 0; (p = table_next(&c->pd, &h)) != NULL;) {
 		rn_list_each(struct client_pd, g, &p->guests, guest)
