@@ -101,6 +101,8 @@ static int begin(void **state)
 	bob = user_get(2);
 	now += 60 * RN_NS_PER_S; /* the log may speak again */
 	lines = 0;
+	client_totals = (struct client_totals){ 0 };
+	dropped = NULL;
 	return 0;
 }
 
@@ -287,6 +289,26 @@ static void a_user_at_its_limit_takes_no_place_of_another(void **state)
 	user_put(me);
 }
 
+/* All places are taken. A helper receives the descriptors of the oldest client's HELLO. */
+static void a_client_whose_hello_is_under_way_keeps_its_place(void **state)
+{
+	struct client busy = { .state = CLIENT_NEW, .user = bob, .counted = true, .busy = true };
+	int pair[2];
+
+	(void)state;
+	rnicd.cfg.clients = clients.n = 1;
+	user_start();
+	assert_true(user_take(bob, USER_CLIENTS, 0, 1));
+	rn_list_push_front(&clients.all, &busy.link);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	client_adopt(pair[0]);
+	assert_null(dropped);
+	assert_int_equal(client_totals.refused, 1);
+	rn_list_remove(&clients.all, &busy.link);
+	user_give(bob, USER_CLIENTS, 0, 1);
+	close(pair[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,6 +318,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_sizes_of_tables_are_keys, begin, end),
 		cmocka_unit_test_setup_teardown(memory_without_a_key_is_by_the_host, begin, end),
 		cmocka_unit_test_setup_teardown(a_user_at_its_limit_takes_no_place_of_another, begin, end),
+		cmocka_unit_test_setup_teardown(a_client_whose_hello_is_under_way_keeps_its_place, begin, end),
 		cmocka_unit_test_setup_teardown(
 			one_user_leaves_addresses_for_others_and_all_clients_leave_some_for_rnicd, begin, end),
 		cmocka_unit_test_setup_teardown(descriptors_of_doorbells_are_set_aside, begin, end),

@@ -16,13 +16,13 @@
 static struct loop_fd listener = { .fd = -1 };
 static uint32_t next_id;
 
-/* The client that has been connected longest without sending HELLO; u: of this user only, NULL: of any user. */
+/* The client that has been connected longest without sending HELLO (busy: a helper receives its HELLO); u: of this user only, NULL: of any user. */
 static struct client *oldest_silent(const struct user *u)
 {
 	struct client *silent = NULL;
 
 	rn_list_each(struct client, c, &clients.all, link) /* the newest comes first */
-		if (c->state == CLIENT_NEW && (u == NULL || c->user == u))
+		if (c->state == CLIENT_NEW && !c->busy && (u == NULL || c->user == u))
 			silent = c;
 	return silent;
 }
