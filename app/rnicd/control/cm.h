@@ -115,7 +115,7 @@ struct cm_id {
 	bool answer; /* the client waits for the answer to destroy */
 	/* ROUTE_WAIT, or RDMA_PS_UDP: until the next repetition */
 	struct loop_timer timer;
-	/* ROUTE_WAIT: in `waiting` of cm_route.c; a listener of RDMA_PS_UDP: in `listeners` of cm_sidr.c */
+	/* ROUTE_WAIT: in `waiting` of cm_route.c; a listener of RDMA_PS_UDP: in its list of cm_sidr.c */
 	struct rn_link wait;
 };
 
@@ -177,6 +177,10 @@ void cm_timewait_over(struct cm_id *id); /* sends TIMEWAIT_EXIT after DISCONNECT
  * requests to the id are rejected.
  */
 void cm_requests_end(struct cm_id *l);
+/* Counts the id, which begins to listen, in its user's share of listeners. False: the client was answered with the
+ * error. */
+bool cm_listen_count(struct client *c, const struct cm_id *id);
+void cm_listen_uncount(const struct cm_id *id);
 void cm_listen_end(struct cm_id *id); /* ends the listener on all workers; then frees the id */
 
 /* Requests about an id of RDMA_PS_UDP; each answers the client (cm_sidr.c). */

@@ -15,11 +15,27 @@ struct op {
 	struct cm_id *id;
 };
 
-/* The number of devices that the command is about. */
-static uint32_t devs(const struct op *o)
+/* The number of devices at which the id listens. */
+static uint32_t devs(const struct cm_id *id)
 {
-	return o->cmd.listen.last - o->cmd.listen.first - (uint32_t)__builtin_popcount(o->cmd.listen.without);
+	uint32_t n = 0;
+
+	for (uint32_t d = 0; d < rnicd.n_ports; d++)
+		n += (id->dev == CM_NO_DEV || id->dev == d) && (id->families & cm_family_of(d)) != 0;
+	return n;
 }
+
+bool cm_listen_count(struct client *c, const struct cm_id *id)
+{
+	if (user_take(c->user, USER_LISTENERS, 0, devs(id)))
+		return true;
+	client_error(c, ENOMEM,
+		     "the user of this client has as many listeners as a user may: %u (listeners, user-share)",
+		     (uint32_t)user_share(USER_LISTENERS));
+	return false;
+}
+
+void cm_listen_uncount(const struct cm_id *id) { user_give(id->c->user, USER_LISTENERS, 0, devs(id)); }
 
 /* Tells the client why a worker could not listen. */
 static void tell_why(struct client *c, enum conn_verdict v, uint16_t port)
@@ -49,7 +65,7 @@ static void undone(struct cmd *cmd)
 		if (v == CONN_OK || v == CONN_FULL)
 			v = cmd->listen.verdict[i];
 	owner_del(&o->id->owner);
-	user_give(c->user, USER_LISTENERS, 0, devs(o));
+	cm_listen_uncount(o->id);
 	cm_requests_end(o->id); /* workers that could listen may have got requests already */
 	if (client_back(c))
 		tell_why(c, v, cmd->listen.lport);
@@ -123,11 +139,8 @@ void cm_listen(struct client *c)
 		client_error(c, ENOMEM, "no memory for another listener");
 		return;
 	}
-	if (!user_take(c->user, USER_LISTENERS, 0, devs(o))) {
+	if (!cm_listen_count(c, id)) {
 		free(o);
-		client_error(c, ENOMEM,
-			     "the user of this client has as many listeners as a user may: %u (listeners, user-share)",
-			     (uint32_t)user_share(USER_LISTENERS));
 		return;
 	}
 	o->cmd.listen.backlog = (uint16_t)id->backlog;
@@ -143,7 +156,7 @@ static void cm_listen_ended(struct cmd *cmd)
 	struct client *c = o->id->c;
 	bool answer = o->id->answer;
 
-	user_give(c->user, USER_LISTENERS, 0, devs(o));
+	cm_listen_uncount(o->id);
 	cm_id_free(o->id);
 	free(o);
 	if (client_back(c) && answer)

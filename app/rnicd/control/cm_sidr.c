@@ -23,7 +23,8 @@ struct cm_sidr {
 	uint32_t tries; /* asking side: requests sent so far */
 };
 
-static struct rn_list listeners; /* struct cm_id, by `wait` */
+#define LISTS 256u
+static struct rn_list listeners[LISTS]; /* struct cm_id, by `wait`; in the list of the port's last bits */
 
 /* ---- messages ---- */
 
@@ -164,16 +165,22 @@ static void on_reply(const struct event_sidr *ev, const struct udpl_sidr *s)
 
 void cm_sidr_listen(struct client *c, struct cm_id *id)
 {
-	rn_list_push_front(&listeners, &id->wait);
+	if (!cm_listen_count(c, id))
+		return;
+	rn_list_push_front(&listeners[id->local.port % LISTS], &id->wait);
 	cm_set_state(id, CM_LISTENING);
 	client_ok(c);
 }
 
-void cm_sidr_listen_end(struct cm_id *id) { rn_list_remove(&listeners, &id->wait); }
+void cm_sidr_listen_end(struct cm_id *id)
+{
+	rn_list_remove(&listeners[id->local.port % LISTS], &id->wait);
+	cm_listen_uncount(id);
+}
 
 static struct cm_id *listener_of(uint32_t dev, uint16_t port)
 {
-	rn_list_each(struct cm_id, l, &listeners, wait) {
+	rn_list_each(struct cm_id, l, &listeners[port % LISTS], wait) {
 		if (l->local.port == port && (l->dev == dev || l->dev == CM_NO_DEV) &&
 		    (l->families & cm_family_of(dev)) != 0)
 			return l;

@@ -22,7 +22,7 @@ enum user_table {
 	USER_CLIENTS,   /* connected processes, including those that have not sent HELLO */
 	USER_FDS,       /* descriptors of rnicd */
 	USER_MAPPINGS,  /* memory mappings: the kernel limits them for each process (vm.max_map_count) */
-	USER_LISTENERS, /* listeners; one of rdma_cm counts once for each of its devices */
+	USER_LISTENERS, /* listeners; one of rdma_cm, also of RDMA_PS_UDP, counts once for each of its devices */
 	USER_STAGS,     /* memory regions and windows of a device */
 	USER_GROUPS,    /* multicast groups of a device */
 	USER_FLOWS,     /* connections of a worker */
