@@ -85,10 +85,11 @@ void user_give(struct user *u, enum user_table t, uint32_t index, uint64_t n)
 	(void)index;
 	memory -= t == USER_MEMORY ? n : 0;
 }
+static uint32_t allocs = UINT32_MAX; /* how many allocations succeed from now on */
 void *user_alloc(struct user *u, size_t size)
 {
 	(void)u;
-	return calloc(1, size);
+	return allocs-- > 0 ? calloc(1, size) : NULL;
 }
 void user_free(struct user *u, void *p)
 {
@@ -297,6 +298,24 @@ static void hugepage_counts_whole_and_once(void **state)
 	assert_int_equal(memory, 12 * IPC_HUGE_PAGE);
 }
 
+static void missing_memory_is_told_as_enomem(void **state)
+{
+	uint64_t most;
+
+	(void)state;
+	for (uint32_t n = 0; n < 3;
+	     n++) { /* the registration's own memory, the list of its imports, the counts of hugepages */
+		allocs = n;
+		ask(IPC_REGIONS + 1, 0, 1, GIB, &most);
+		assert_int_equal(status, ENOMEM);
+	}
+	allocs = UINT32_MAX;
+	ask(IPC_REGIONS + 1, 0, 1, GIB, &most);
+	assert_int_equal(status, 0);
+	ask(IPC_REGIONS + 2, 0, 1, GIB, &most); /* there is no such region */
+	assert_int_equal(status, EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +324,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(small_pieces_in_hugepages_do_not_hold_the_control_thread, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(hugepage_counts_whole_and_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(missing_memory_is_told_as_enomem, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("mr", tests, NULL, NULL);

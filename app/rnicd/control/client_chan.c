@@ -35,6 +35,7 @@ void client_create_channel(struct client *c, struct fds_given *g, uint32_t n)
 	const struct ipc_create_channel r = c->req.create_channel;
 	struct client_chan *ch = NULL;
 	const char *no = NULL;
+	int err = EINVAL;
 
 	(void)n;
 	if (r.kind > IPC_CHANNEL_ORDERS)
@@ -45,12 +46,12 @@ void client_create_channel(struct client *c, struct fds_given *g, uint32_t n)
 		no = "there is a channel for orders already";
 	else if (r.ring_slots > RING_SLOTS_MAX)
 		no = "the ring is too long";
-	else if (c->chan.live >= CHANNELS_MAX)
-		no = "there are too many channels";
 	else if (g[0].kind != FDS_EVENTFD)
 		no = "the descriptor is not an eventfd";
+	else if (c->chan.live >= CHANNELS_MAX)
+		no = "there are too many channels", err = EMFILE;
 	else if ((ch = calloc(1, sizeof(*ch))) == NULL)
-		no = "no memory";
+		no = "no memory", err = ENOMEM;
 	else if (!user_take(c->user, USER_FDS, 0, 1)) {
 		free(ch);
 		client_error(c, ENFILE,
@@ -63,7 +64,7 @@ void client_create_channel(struct client *c, struct fds_given *g, uint32_t n)
 		if (attach(c, ch, &r) != SPSC_OK)
 			no = "the ring lies outside the queue region, or is misaligned";
 		else if ((ch->handle = client_table_add(c, &c->chan, ch)) == 0)
-			no = "no memory";
+			no = "no memory", err = ENOMEM;
 	}
 	if (no != NULL) {
 		if (ch != NULL) {
@@ -71,7 +72,7 @@ void client_create_channel(struct client *c, struct fds_given *g, uint32_t n)
 			user_give(c->user, USER_FDS, 0, 1);
 		}
 		free(ch);
-		client_error(c, EINVAL, "event channel: %s", no);
+		client_error(c, err, "event channel: %s", no);
 		return;
 	}
 	ch->c = c;

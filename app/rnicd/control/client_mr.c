@@ -357,6 +357,9 @@ static void shared(struct cmd *cmd)
 	client_mr_go_on(&c->timer);
 }
 
+/* Of the refusals below, the one that is not the client's fault. */
+static const char no_memory[] = "no memory";
+
 /* Counts a piece that lies in an import. NULL, or why the piece cannot lie there. */
 static const char *import_add(const struct client *c, struct client_import *i, struct client_mr_job *j)
 {
@@ -366,7 +369,7 @@ static const char *import_add(const struct client *c, struct client_import *i, s
 	if (j->imports == NULL)
 		j->imports = user_alloc(c->user, c->req.reg_mr.npieces * sizeof(struct client_import *));
 	if (j->imports == NULL)
-		return "no memory";
+		return no_memory;
 	i->users++;
 	j->imports[j->nimports++] = i;
 	return NULL;
@@ -378,7 +381,7 @@ static const char *client_mr_count(struct client *c, struct client_mr_job *j, bo
 	const uint64_t bytes = page_bytes(c, j);
 
 	if (!huge_begin(c, j))
-		return "no memory";
+		return no_memory;
 	const uint64_t huge = huge_count(c, j->piece, j->npieces, j->imports, 1);
 	if (!user_take(c->user, USER_MEMORY, 0, bytes + huge)) {
 		(void)huge_count(c, j->piece, j->npieces, j->imports, -1);
@@ -475,7 +478,7 @@ void client_reg_mr(struct client *c)
 	no = take_pieces(c, r, j);
 	if (no != NULL) {
 		job_free(c, j);
-		client_error(c, EINVAL, "memory region: %s", no);
+		client_error(c, no == no_memory ? ENOMEM : EINVAL, "memory region: %s", no);
 		return;
 	}
 	j->pd = client_pd_get(c, r->pd);

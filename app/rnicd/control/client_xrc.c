@@ -364,13 +364,17 @@ static void create_target(struct client *c)
 	if (t == NULL)
 		return;
 	struct xrcd *d = t->x->d;
-	struct client_qp *q = host_of(d, c->user) != NULL && d->host->qp.live < rnicd.cfg.quota_qps ? target_new(d)
-												    : NULL;
+	struct client_qp *q = NULL;
+	if (host_of(d, c->user) == NULL)
+		client_error(c, ENOMEM,
+			     "an XRC domain with target queue pairs takes a client's place, and there is none, or no "
+			     "memory (clients, user-share)");
+	else if (d->host->qp.live >= rnicd.cfg.quota_qps)
+		client_over_quota(c, "quota: an XRC domain has %u target queue pairs (quota-qps)", rnicd.cfg.quota_qps);
+	else if ((q = target_new(d)) == NULL)
+		client_error(c, ENOMEM, "no memory or no number for another target queue pair");
 	if (q == NULL) {
 		open_free(t);
-		client_over_quota(
-			c, "quota: an XRC domain takes a client's place and has %u target queue pairs (quota-qps)",
-			rnicd.cfg.quota_qps);
 		return;
 	}
 	open_is_of(t, q);
