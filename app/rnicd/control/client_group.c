@@ -13,6 +13,7 @@
 struct client_member {
 	struct cmd cmd;
 	struct group *g;
+	struct group_user *u; /* the client's user in it */
 	struct client_qp *q;
 	struct client *waits; /* the client that waits for the answer; NULL: none */
 	uint32_t worker;      /* the QP's worker */
@@ -43,7 +44,7 @@ static void client_group_undo(struct client_member *i)
 {
 	rn_slist_remove(&i->q->groups, &i->link);
 	client_group_uncount(i);
-	group_leave(i->g, &i->g->qps);
+	group_leave(i->g, i->u, true);
 }
 
 static void client_group_done(struct cmd *cmd)
@@ -89,7 +90,7 @@ static void client_group_leave(struct client_member *i, struct client *waits)
 {
 	client_group_uncount(i);
 	send(i, waits);
-	group_leave(i->g, &i->g->qps);
+	group_leave(i->g, i->u, true);
 }
 
 void client_groups_leave(struct client_qp *q)
@@ -145,21 +146,20 @@ void client_attach(struct client *c)
 		client_error(c, ENOMEM, "no memory");
 		return;
 	}
-	struct group *g = group_get(c, q->pd->dev, &addr);
-	if (g != NULL && g->qps == DEV_GROUP_QPS) {
-		client_error(c, ENOMEM, "there are %u queue pairs in the group already", DEV_GROUP_QPS);
-		g = NULL;
-	}
+	struct group_user *u;
+	struct group *g = group_get(c, q->pd->dev, &addr, true, &u);
 	if (g == NULL) {
 		free(i);
 		return;
 	}
-	*i = (struct client_member){ .g = g, .q = q, .worker = q->worker, .m = { .u = ud_of(q->qp), .deaf = q->deaf } };
+	*i = (struct client_member){
+		.g = g, .u = u, .q = q, .worker = q->worker, .m = { .u = ud_of(q->qp), .deaf = q->deaf }
+	};
 	rn_slist_push_front(&q->groups, &i->link);
 	q->n_groups++;
 	g->on[i->worker]++;
 	send(i, c);
-	group_enter(g, &g->qps);
+	group_enter(g, u, true);
 }
 
 void client_detach(struct client *c)

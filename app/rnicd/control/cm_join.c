@@ -15,9 +15,10 @@
 #define RDMA_UDP_QKEY 0x01234567u /* Q_Key of the port space, the same as in <rdma/rdma_cma.h> */
 
 struct cm_join {
-	uint32_t number;     /* names the join; the client has chosen it */
-	struct group *g;     /* NULL: a join that only sends */
-	struct rn_link link; /* in the id's joins */
+	uint32_t number;      /* names the join; the client has chosen it */
+	struct group *g;      /* NULL: a join that only sends */
+	struct group_user *u; /* the client's user in it */
+	struct rn_link link;  /* in the id's joins */
 };
 
 static void cm_join_end(struct cm_id *id, struct cm_join *j)
@@ -25,7 +26,7 @@ static void cm_join_end(struct cm_id *id, struct cm_join *j)
 	rn_list_remove(&id->joins, &j->link);
 	id->n_joins--;
 	if (j->g != NULL)
-		group_leave(j->g, &j->g->joins);
+		group_leave(j->g, j->u, false);
 	user_free(id->c->user, j);
 }
 
@@ -83,12 +84,12 @@ void cm_join(struct client *c)
 	}
 	j->number = r.join;
 	if (r.send_only == 0) {
-		j->g = group_get(c, id->dev, &addr);
+		j->g = group_get(c, id->dev, &addr, false, &j->u);
 		if (j->g == NULL) {
 			user_free(c->user, j);
 			return;
 		}
-		group_enter(j->g, &j->g->joins);
+		group_enter(j->g, j->u, false);
 	}
 	rn_list_push_front(&id->joins, &j->link);
 	id->n_joins++;

@@ -47,12 +47,72 @@ static uint32_t founded(uint32_t client, uint32_t dev)
 	return n;
 }
 
-struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *addr)
-{
-	struct group *g = group_find(dev, addr);
+/* ---- users ---- */
 
-	if (g != NULL && !empty(g))
-		return g;
+/* How many QPs one user may have in a group. */
+static uint32_t qps_share(void) { return rn_max_u32(DEV_GROUP_QPS * rnicd.cfg.user_share / 100, 1); }
+
+static struct group_user *group_user_find(const struct group *g, const struct user *user)
+{
+	rn_list_each(struct group_user, u, &g->users, link) {
+		if (u->user == user)
+			return u;
+	}
+	return NULL;
+}
+
+static struct group_user *group_user_new(struct group *g, struct user *user)
+{
+	struct group_user *u = calloc(1, sizeof(*u));
+
+	if (u == NULL)
+		return NULL;
+	u->user = user_hold(user);
+	rn_list_push_back(&g->users, &u->link);
+	return u;
+}
+
+static void group_user_free(struct group *g, struct group_user *u)
+{
+	rn_list_remove(&g->users, &u->link);
+	user_put(u->user);
+	free(u);
+}
+
+/* The user has no member in the group any more. */
+static void group_user_leave(struct group *g, struct group_user *u)
+{
+	const bool pays = rn_list_first(&g->users, struct group_user, link) == u;
+	const struct group_user *next = rn_list_next(u, struct group_user, link);
+
+	if (pays && next != NULL) {
+		user_move(u->user, next->user, USER_GROUPS, g->dev);
+		g->founder = 0;
+	} else if (pays) {
+		user_give(u->user, USER_GROUPS, g->dev, 1);
+	}
+	group_user_free(g, u);
+}
+
+/* ---- members ---- */
+
+static bool group_has_room(struct client *c, const struct group *g)
+{
+	const struct group_user *u = group_user_find(g, c->user);
+
+	if (g->qps >= DEV_GROUP_QPS)
+		client_error(c, ENOMEM, "there are %u queue pairs in the group already", DEV_GROUP_QPS);
+	else if (u != NULL && u->qps >= qps_share())
+		client_error(c, ENOMEM, "this user has %u of the %u queue pairs that a group may have (user-share)",
+			     u->qps, DEV_GROUP_QPS);
+	else
+		return true;
+	return false;
+}
+
+/* Makes the group, or takes one that rests. NULL: the client was answered with an error. */
+static struct group *group_new(struct client *c, uint32_t dev, const struct pkt_addr *addr, struct group *g)
+{
 	if (!dev_reaches(dev, addr->b)) {
 		client_error(c, EOPNOTSUPP,
 			     "the group's address and the device's are not both of IPv4, or both of IPv6");
@@ -83,28 +143,51 @@ struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *a
 			     (uint32_t)user_share(USER_GROUPS), rnicd.cfg.groups);
 		return NULL;
 	}
-	g->user = user_hold(c->user);
 	g->founder = c->id;
 	return g;
 }
 
-void group_enter(struct group *g, uint32_t *count)
+struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *addr, bool qp, struct group_user **u)
+{
+	struct group *g = group_find(dev, addr);
+	const bool made = g == NULL || empty(g);
+
+	if (made ? (g = group_new(c, dev, addr, g)) == NULL : qp && !group_has_room(c, g))
+		return NULL;
+	*u = group_user_find(g, c->user);
+	if (*u == NULL)
+		*u = group_user_new(g, c->user);
+	if (*u != NULL)
+		return g;
+	if (made)
+		user_give(c->user, USER_GROUPS, dev, 1);
+	group_rest(g);
+	client_error(c, ENOMEM, "no memory for a group");
+	return NULL;
+}
+
+void group_enter(struct group *g, struct group_user *u, bool qp)
 {
 	const bool first = empty(g);
 
-	(*count)++;
+	u->members++;
+	u->qps += qp;
+	g->qps += qp;
+	g->joins += !qp;
 	if (first)
 		group_net_change(g->dev, &g->addr, true);
 }
 
-void group_leave(struct group *g, uint32_t *count)
+void group_leave(struct group *g, struct group_user *u, bool qp)
 {
-	(*count)--;
-	if (empty(g)) {
-		user_give(g->user, USER_GROUPS, g->dev, 1);
-		user_put(g->user);
+	u->members--;
+	u->qps -= qp;
+	g->qps -= qp;
+	g->joins -= !qp;
+	if (u->members == 0)
+		group_user_leave(g, u);
+	if (empty(g))
 		group_net_change(g->dev, &g->addr, false);
-	}
 	group_rest(g);
 }
 

@@ -20,11 +20,18 @@
 #define GROUP_QP_MAX     16u /* groups that a QP may be in */
 #define GROUP_JOINS      16u /* groups that an id may join */
 
+/* A user that has members in a group. */
+struct group_user {
+	struct rn_link link; /* in group.users */
+	struct user *user;
+	uint32_t members, qps; /* members in all, and those of them that are QPs */
+};
+
 struct group {
 	uint32_t dev;
 	struct pkt_addr addr;
-	uint32_t founder;                    /* number of the client that created the group */
-	struct user *user;                   /* the founder's user, while the group has members */
+	uint32_t founder;                    /* number of the client that created the group; 0: its user has left */
+	struct rn_list users;                /* struct group_user; the group counts in the share of the first one */
 	uint32_t joins;                      /* joined ids, except those that only send */
 	uint32_t qps, on[RNICD_MAX_WORKERS]; /* attached QPs, in all and for each worker */
 	uint32_t commands;                   /* commands about the group under way */
@@ -32,13 +39,13 @@ struct group {
 	struct ud_group at[];                /* [worker] */
 };
 
-/* Finds or makes the group; group_enter() must follow. NULL: not possible, and the client was answered with an
- * error. */
-struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *addr);
-/* A member enters or leaves; count: g->joins or g->qps. The network is told when the first member enters and when the
- * last one leaves. */
-void group_enter(struct group *g, uint32_t *count);
-void group_leave(struct group *g, uint32_t *count);
+/* Finds or makes the group and the client's user in it, for a QP or an id; group_enter() must follow. NULL: not
+ * possible, and the client was answered with an error. */
+struct group *group_get(struct client *c, uint32_t dev, const struct pkt_addr *addr, bool qp, struct group_user **u);
+/* A member of the user enters or leaves. The network is told when the first member enters and when the last one leaves.
+ * When the last member of the user in whose share the group counts leaves, it counts in another member's. */
+void group_enter(struct group *g, struct group_user *u, bool qp);
+void group_leave(struct group *g, struct group_user *u, bool qp);
 /* Frees the group if it has neither members nor commands under way. */
 void group_rest(struct group *g);
 

@@ -197,6 +197,12 @@ void user_give(struct user *u, enum user_table table, uint32_t index, uint64_t n
 	used[table][index] -= n;
 }
 
+void user_move(struct user *from, struct user *to, enum user_table table, uint32_t index)
+{
+	from->used[table][index]--;
+	to->used[table][index]++;
+}
+
 /* ---- memory for objects ---- */
 
 static void *user_count(struct user *u, void *p)

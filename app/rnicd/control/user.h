@@ -58,6 +58,8 @@ bool user_has_room(const struct user *u, enum user_table table, uint32_t index, 
  */
 bool user_take(struct user *u, enum user_table table, uint32_t index, uint64_t n);
 void user_give(struct user *u, enum user_table table, uint32_t index, uint64_t n);
+/* An entry now counts for `to`, even beyond its share: it is the user that goes on to use the entry. */
+void user_move(struct user *from, struct user *to, enum user_table table, uint32_t index);
 
 /*
  * How many users may have doorbells for sockets (sk.h). Their descriptors are set aside, as the doorbells of a user are
