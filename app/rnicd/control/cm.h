@@ -55,13 +55,14 @@ struct cm_id;
 /* A connection as the control thread knows it. */
 struct cm_conn {
 	struct owner owner;
-	struct client *c;      /* NULL: the client is gone */
-	struct cm_id *id;      /* NULL: the id was destroyed, or there is no connection manager */
-	struct oob *oob;       /* without connection manager: the QP's side of it (oob.h); NULL: the QP is gone */
-	struct oob_held *held; /* the same: a Request that waits until its QP is in RTR; NULL: it does not wait */
-	struct rn_link link;   /* cm_conns() */
-	uint32_t number;       /* in telemetry's list; counted from 1, and no other connection has it */
-	struct rc *conn;       /* the worker's connection; NULL while it is being opened */
+	struct client *c;        /* NULL: the client is gone */
+	struct cm_id *id;        /* NULL: the id was destroyed, or there is no connection manager */
+	struct oob *oob;         /* without connection manager: the QP's side of it (oob.h); NULL: the QP is gone */
+	struct oob_held *held;   /* the same: a Request that waits until its QP is in RTR; NULL: it does not wait */
+	struct oob_share *share; /* the same: what its user has opened to this peer (oob_share.c); NULL: not counted */
+	struct rn_link link;     /* cm_conns() */
+	uint32_t number;         /* in telemetry's list; counted from 1, and no other connection has it */
+	struct rc *conn;         /* the worker's connection; NULL while it is being opened */
 	uint32_t worker;
 	struct user *user;         /* the user in whose share of the worker's connections it is counted; NULL: not
 				    * counted yet */
@@ -218,8 +219,9 @@ struct cm_conn *cm_conn_of(uint64_t key);
 #define CM_PORT_LAST  60999u
 /* Why the client may not use the port on dev, as local or as remote port; NULL: it may. */
 const char *cm_port_refusal(const struct client *c, uint32_t dev, uint16_t port);
-/* A port below CM_PORT_FREE as the source of a connection of rnicd itself (oob.h); 0: all are in use. */
-uint16_t cm_port_own(uint32_t dev);
+/* A port below CM_PORT_FREE as the source of a connection of rnicd itself (oob.h): the next one, or (elsewhere) a random
+ * one, as the ports that follow one in use are often in use, too. 0: all are in use. */
+uint16_t cm_port_own(uint32_t dev, bool elsewhere);
 /*
  * Reserves and releases port numbers of the devices (cm_port.c). dev CM_NO_DEV: on all devices. families: CM_IP4 and
  * CM_IP6 for TCP ports, CM_UDP4 and CM_UDP6 for ids of RDMA_PS_UDP. These are four separate port spaces: the wildcard

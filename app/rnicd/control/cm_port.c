@@ -51,11 +51,11 @@ const char *cm_port_refusal(const struct client *c, uint32_t dev, uint16_t port)
 		       : "ports below 1024 are root's, as those of the system: choose another one";
 }
 
-uint16_t cm_port_own(uint32_t dev)
+uint16_t cm_port_own(uint32_t dev, bool elsewhere)
 {
 	static uint32_t at;
 
-	if (at == 0 && getrandom(&at, sizeof(at), 0) != (ssize_t)sizeof(at))
+	if ((at == 0 || elsewhere) && getrandom(&at, sizeof(at), 0) != (ssize_t)sizeof(at))
 		at = 1;
 	for (uint32_t i = 1; i < CM_PORT_FREE; i++) {
 		uint16_t p = (uint16_t)(1 + ++at % (CM_PORT_FREE - 1));

@@ -413,7 +413,7 @@ const struct conf_key conf_keys_port[] = {
 	  CONF_UINT, PORT(qp_port), RANGE(0, 65535) },
 	{ "qp-peers", "daemons",
 	  "peers that may connect to qp-port: daemons (source port below 1024, so at most 1023 connections per "
-	  "peer) or any; same on all hosts",
+	  "peer, and user-share percent of them for one user) or any; same on all hosts",
 	  CONF_WORD, PORT(qp_peers), .words = peers_words },
 	{ "datagram-port", "4793", "UDP port of datagram queue pairs, 0: none; same on all hosts", CONF_UINT,
 	  PORT(ud_port), RANGE(0, 65535) },

@@ -9,6 +9,8 @@
 #include "border/policy.h"
 #include "control/dev.h"
 
+#define PORT_TRIES     32u                /* ports that are tried at once */
+#define TELL_NS        (10 * RN_NS_PER_S) /* at most one line of the log in this time */
 #define PAUSE_FIRST_NS (20 * RN_NS_PER_MS)
 #define PAUSE_MAX_NS   (250 * RN_NS_PER_MS)
 /*
@@ -55,6 +57,19 @@ struct open {
 	uint8_t priv[OOB_PRIV_LEN];
 };
 
+/* Logs that the QP waits for a port below 1024. */
+static void oob_tell(const struct oob *o, const char *why)
+{
+	static uint64_t told;
+	const uint64_t now = rnicd_now();
+
+	if (told != 0 && now - told <= TELL_NS)
+		return;
+	told = now;
+	rnicd_log(RNICD_LOG_WARNING, "queue pair %u of uid %u waits for a port below 1024 (qp-peers = daemons): %s",
+		  o->q->qpn, (unsigned)o->q->c->uid, why);
+}
+
 static struct mpa_policy policy(uint32_t dev, bool self)
 {
 	struct mpa_policy p = conn_policy(rnicd.port[dev]);
@@ -62,6 +77,21 @@ static struct mpa_policy policy(uint32_t dev, bool self)
 	p.rev = 2; /* both ends are rnicds: no older revision is needed, and either may send first */
 	p.p2p = !self;
 	return p;
+}
+
+static bool open_conn(struct oob *o);
+
+/* Another connection of the device to this peer has the port. */
+static void port_in_use(struct oob *o)
+{
+	if (o->tries < PORT_TRIES && o->q->c->state == CLIENT_READY) {
+		o->tries++;
+		if (open_conn(o))
+			return;
+	} else if (o->tries == PORT_TRIES && rnicd.port[o->q->pd->dev]->cfg->qp_peers == RNICD_PEERS_DAEMONS) {
+		oob_tell(o, "those that were tried have connections to its peer already");
+	}
+	seek_again(o);
 }
 
 static void oob_opened(struct cmd *cmd)
@@ -77,7 +107,9 @@ static void oob_opened(struct cmd *cmd)
 	} else if (k != NULL) {
 		struct oob *o = k->oob;
 		cm_conn_free(k);
-		if (o != NULL)
+		if (o != NULL && cmd->open.cv == CONN_IN_USE)
+			port_in_use(o);
+		else if (o != NULL)
 			seek_again(o);
 	}
 	free(op);
@@ -89,6 +121,7 @@ static bool open_conn(struct oob *o)
 	struct open *op = calloc(1, sizeof(*op));
 	struct cm_conn *k = op != NULL ? cm_conn_make(NULL, owner_new()) : NULL;
 	uint32_t dev = o->q->pd->dev;
+	const bool low = rnicd.port[dev]->cfg->qp_peers == RNICD_PEERS_DAEMONS;
 
 	if (k == NULL || getrandom(&o->cookie, sizeof(o->cookie), 0) != (ssize_t)sizeof(o->cookie)) {
 		if (k != NULL)
@@ -101,8 +134,7 @@ static bool open_conn(struct oob *o)
 	};
 	oob_hello_build(op->priv, OOB_REQUEST, &h);
 	struct conn_addr a = { .port = dev, .local = rnicd.port[dev]->cfg->ip, .rport = rnicd.port[dev]->cfg->qp_port };
-	a.lport = rnicd.port[dev]->cfg->qp_peers == RNICD_PEERS_DAEMONS ? cm_port_own(dev)
-									: cm_port_next(dev, cm_family_of(dev));
+	a.lport = low ? cm_port_own(dev, o->tries > 0) : cm_port_next(dev, cm_family_of(dev));
 	a.tos = o->tos;
 	if (o->self)
 		a.rport = a.lport;
@@ -120,6 +152,12 @@ static bool open_conn(struct oob *o)
 					       .priv = op->priv,
 					       .priv_len = sizeof(op->priv),
 					       .flags = RC_KEEP_RECV | (o->self ? RC_SELF : 0u) };
+	if (low && (k->share = oob_share_take(o->q->c->user, dev, o->peer)) == NULL) {
+		oob_tell(o, "its user has as many connections to its peer as a user may (user-share)");
+		cm_conn_free(k);
+		free(op);
+		return false;
+	}
 	if (!cm_conn_on(k, o->q->c->user, conn_owner(&a), USER_OPENINGS)) {
 		cm_conn_free(k);
 		free(op);
@@ -168,6 +206,7 @@ static void looked(struct cmd *cmd)
 	}
 	if (o->state == OOB_SEEKING) {
 		o->pause_ns = rn_min_u64(2 * o->pause_ns, PAUSE_MAX_NS);
+		o->tries = 0;
 		if (!o->active || !open_conn(o))
 			seek(o, o->pause_ns);
 	} else if (o->state == OOB_OVER && cmd->qp.works) {

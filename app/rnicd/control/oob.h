@@ -62,6 +62,7 @@ struct oob {
 	struct loop_timer timer;    /* SEEKING, OVER */
 	uint64_t pause_ns;          /* pause until the next attempt or check */
 	uint64_t patience_ns;       /* how long sends wait for a connection; RN_NEVER: without limit */
+	uint32_t tries;             /* OPENING: ports that had a connection to the peer already */
 	uint64_t since;             /* time since which a send waits; 0: none does */
 };
 
@@ -113,6 +114,14 @@ bool oob_request(const struct event_fx *fx);
 void oob_conn_gone(struct cm_conn *k); /* k is about to be freed */
 
 /* ---- between the oob_ files ---- */
+
+/*
+ * Counts a connection that the user opens from a port below CM_PORT_FREE, of which a device has OOB_PORTS for each peer
+ * (oob_share.c). NULL: the user has its share of them, or no memory.
+ */
+#define OOB_PORTS (CM_PORT_FREE - 1)
+struct oob_share *oob_share_take(struct user *u, uint32_t dev, const uint8_t peer[16]);
+void oob_share_give(struct oob_share *s);
 
 /* Attaches o's QP to the connection k, which waits for a QP. */
 void oob_join(struct oob *o, struct cm_conn *k);

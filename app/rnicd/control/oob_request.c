@@ -133,6 +133,8 @@ void oob_conn_gone(struct cm_conn *k)
 		let_go(k->held);
 	if (k->oob != NULL)
 		k->oob->k = NULL;
+	if (k->share != NULL)
+		oob_share_give(k->share);
 }
 
 /* ---- requests ---- */
