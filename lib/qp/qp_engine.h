@@ -33,9 +33,10 @@
 #include "qp/qp.h"
 
 #define QP_WR_NONE     UINT32_MAX
-#define QP_SEG_SLICES  6u  /* payload slices of one segment sent; a segment with more is made shorter */
-#define QP_SEG_HDR_MAX 96u /* a segment's header, and payload that is copied behind the header */
-#define QP_ULPDU_IOV   40u /* slices of one segment received */
+#define QP_WR_MASK     (QP_WR_NONE >> 1) /* of the index of a work request: no index is QP_WR_NONE */
+#define QP_SEG_SLICES  6u                /* payload slices of one segment sent; a segment with more is made shorter */
+#define QP_SEG_HDR_MAX 96u               /* a segment's header, and payload that is copied behind the header */
+#define QP_ULPDU_IOV   40u               /* slices of one segment received */
 
 enum qp_wr_done {
 	QP_WR_UNDER_WAY = 0,
@@ -70,7 +71,7 @@ struct qp_send {
 	} u;
 	uint32_t total, sent; /* bytes */
 	uint32_t at, at_off;  /* SGE and offset in it of the next byte */
-	uint32_t wr;          /* index in the ring */
+	uint32_t wr;          /* index in the ring: the low bits (QP_WR_MASK) of wr_tail when it was added */
 	uint32_t msn;
 	struct rn_iov only; /* the bytes of the only SGE */
 	bool found;         /* set by qp_peek with `only`: valid for the qp_pull that follows */
@@ -299,7 +300,7 @@ static inline void qp_acked(struct qp_msgs *m, uint32_t idx)
 	struct qp_work *w = m->work;
 	struct qp_wr *wr = &w->wr[idx & w->wr_mask];
 
-	if (idx - w->wr_head < w->wr_tail - w->wr_head && wr->status == QP_WC_SUCCESS)
+	if (((idx - w->wr_head) & QP_WR_MASK) < w->wr_tail - w->wr_head && wr->status == QP_WC_SUCCESS)
 		wr->done = 1;
 }
 

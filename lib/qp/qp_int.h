@@ -39,7 +39,7 @@ static inline struct qp_wr *qp_sq_start(struct qp_msgs *m, struct qp_send *s)
 		s->msn = m->msn_send++;
 		wr->key = s->msn;
 	}
-	s->wr = k->wr_tail++;
+	s->wr = k->wr_tail++ & QP_WR_MASK;
 	s->started = true;
 	return wr;
 }

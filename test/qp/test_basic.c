@@ -308,13 +308,53 @@ static void touched_bytes_are_counted(void **state)
 	}
 }
 
+/*
+ * The engine counts the work requests of a connection that never rests without end. The count passes 2^31 and 2^32, and
+ * each work request completes all the same.
+ */
+static void any_number_of_work_requests_completes(void **state)
+{
+	static const uint32_t begin[] = { UINT32_MAX / 2 - 9, UINT32_MAX - 9 };
+	static const uint8_t op[] = { QP_WR_SEND, QP_WR_WRITE, QP_WR_READ, QP_WR_FETCH_ADD, QP_WR_WRITE_IMM };
+	struct rig_cfg cfg;
+
+	(void)state;
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(begin) * RN_ARRAY_LEN(op); i++) {
+		rig_defaults(&cfg);
+		struct rig *r = up(&cfg);
+		struct rig_node *a = &r->n[0], *b = &r->n[1];
+		struct qp_sge sge = rig_sge(a, 0, 8), in = rig_sge(b, 64, 8);
+		struct rig_wr w = { .op = op[i / 2],
+				    .flags = QP_WF_SIGNALED,
+				    .sge = &sge,
+				    .num_sge = 1,
+				    .raddr = RIG_IOVA(1),
+				    .rkey = b->rkey };
+		struct qp_work *k = a->conn[0].rc.m.work;
+		assert_non_null(k);
+		assert_int_equal(k->wr_head, k->wr_tail);
+		k->wr_head = k->wr_tail = begin[i % 2];
+		for (w.wr_id = 0; w.wr_id < 20; w.wr_id++) {
+			assert_true(rig_post_recv(b, 0, 0, &in, 1));
+			assert_true(rig_post(a, 0, &w));
+		}
+		for (uint32_t n = 0; n < 20; n++) {
+			const struct qp_cqe cqe = rig_wait(r, &a->scq_client);
+			assert_int_equal(cqe.wr_id, n);
+			assert_int_equal(cqe.status, QP_WC_SUCCESS);
+		}
+		assert_true(a->conn[0].rc.m.work == k && k->wr_tail == begin[i % 2] + 20);
+		rig_free(r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(set_up_tells_both_sides),   cmocka_unit_test(lengths),
 		cmocka_unit_test(every_combination),         cmocka_unit_test(orderly_end),
 		cmocka_unit_test(attributes_change_in_sqd),  cmocka_unit_test(answers_go_before_what_is_posted),
-		cmocka_unit_test(touched_bytes_are_counted),
+		cmocka_unit_test(touched_bytes_are_counted), cmocka_unit_test(any_number_of_work_requests_completes),
 	};
 
 	return cmocka_run_group_tests_name("qp_basic", tests, NULL, NULL);

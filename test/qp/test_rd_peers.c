@@ -100,12 +100,51 @@ static void full_flows_do_not_stop_each_other(void **state)
 	}
 }
 
+/*
+ * The engine counts the work requests of a pair that never rests without end. The count passes 2^31 and 2^32, and each
+ * work request completes all the same. A message that waits for a receive keeps the pair from resting.
+ */
+static void any_number_of_work_requests_completes(void **state)
+{
+	static const uint32_t begin[] = { UINT32_MAX / 2 - 9, UINT32_MAX - 9 };
+
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++) {
+		const struct rd_wr send = { .op = QP_WR_SEND, .len = 100, .qkey = RD_QKEY };
+		struct rd_wr w = { .op = QP_WR_WRITE, .len = 100, .qkey = RD_QKEY };
+		struct qp_work *k = NULL;
+
+		rd_sim_loose = i >> 1;
+		rd_sim_up(1, PAIRS);
+		const uint32_t waits = rd_post(1, &send);
+		rd_run(PATIENCE / 10);
+		for (uint32_t p = 0; p < PAIRS; p++)
+			if (sim.node[0].pair[p].state == RD_UP && !sim.node[0].pair[p].rests)
+				k = sim.node[0].pair[p].k->m.work;
+		assert_non_null(k);
+		k->wr_head = k->wr_tail = begin[i & 1];
+		for (uint32_t n = 0; n < 20; n++) {
+			w.op = n & 1 ? QP_WR_READ : QP_WR_WRITE;
+			rd_post(0, &w);
+			rd_run(PATIENCE / 10);
+		}
+		assert_int_equal(k->wr_tail, begin[i & 1] + 20);
+		rd_post_recv(0, 0);
+		rd_run(PATIENCE);
+		rd_all_over();
+		assert_int_equal(rd_status(1, waits), QP_WC_SUCCESS);
+		rd_sim_down();
+	}
+	rd_sim_loose = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_fenced_request_waits_for_reads_of_all_peers),
 		cmocka_unit_test(a_fence_does_not_outlive_a_reset),
 		cmocka_unit_test(full_flows_do_not_stop_each_other),
+		cmocka_unit_test(any_number_of_work_requests_completes),
 	};
 
 	return cmocka_run_group_tests_name("qp_rd_peers", tests, NULL, NULL);
