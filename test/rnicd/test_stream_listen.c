@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Half-open streams that end inside a burst of segments, while later segments of the burst still name them; half-open
- * connections whose listener ends; floods of SYNs; streams whose neighbour does not answer; and a stream over iWARP that
- * waits for memory.
+ * connections whose listener ends, and the memory that such connections take; floods of SYNs; streams whose neighbour
+ * does not answer; and a stream over iWARP that waits for memory.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -387,6 +387,91 @@ static void a_connection_without_a_request_has_no_neighbour(void **state)
 	conn_bury(&w);
 }
 
+/* ---- listeners of connections ---- */
+
+/* Gives the worker a context with this many blocks, and a listener at LPORT + 1. */
+static void with_blocks(uint32_t blocks)
+{
+	static struct conn conns[256];
+	const struct conn_listen l = { .lport = LPORT + 1, .backlog = 128, .policy = conn_policy(&port) };
+	struct rc_tcp_cfg cfg;
+
+	free(w.qp_mem);
+	rc_tcp_cfg_default(&cfg, 0, 1500, RN_ARRAY_LEN(conns));
+	cfg.rc.blocks = blocks;
+	uint64_t size = (rc_tcp_ctx_size(&cfg) + RN_CACHE_LINE - 1) / RN_CACHE_LINE * RN_CACHE_LINE;
+	w.qp_mem = aligned_alloc(RN_CACHE_LINE, size);
+	assert_non_null(w.qp_mem);
+	memset(w.qp_mem, 0, size);
+	assert_int_equal(rc_tcp_ctx_init(&w.tcp, &cfg, w.qp_mem, size), QP_OK);
+	conn_tcp_init(&port);
+	rn_wheel_init(&w.wheel, w.now);
+	memset(conns, 0, sizeof(conns));
+	w.conns = conns;
+	w.n_conns = RN_ARRAY_LEN(conns);
+	assert_int_equal(conn_listen(&w, &l), CONN_OK);
+}
+
+/* A segment to the listener comes, and the worker has a turn. Returns the sequence number of what it sends last. */
+static uint32_t to_listener(uint16_t from, uint32_t seq, uint32_t ack, uint8_t flags)
+{
+	segment_to(LPORT + 1, from, seq, ack, flags);
+	w.tcp.rc.qp.now = w.now;
+	assert_int_equal(worker_rx(&w), 1);
+	conn_transmit(&w);
+	assert_true(worker_effects(&w));
+	conn_bury(&w);
+	const struct port_tx *t = &w.tx[0];
+	const uint32_t sent = t->tail != t->head ? frame_seq(t->fifo[(t->tail - 1) % PORT_TX_QUEUE]) : 0;
+	port_tx_drop_all(&w.tx[0]);
+	w.now += RN_NS_PER_MS;
+	return sent;
+}
+
+/* Peers that send no Request leave blocks to the connections that rest, whether they finish the handshake or not. */
+static void half_open_connections_leave_blocks_to_others(void **state)
+{
+	enum { BLOCKS = 64, PEERS = 200, MOST = BLOCKS / 2 + 1, LEFT = BLOCKS - MOST };
+	uint32_t iss[PEERS + 1];
+
+	(void)state;
+	with_blocks(BLOCKS);
+	for (uint16_t i = 1; i <= PEERS; i++) {
+		iss[i] = to_listener(i, ISS, 0, PKT_TCP_SYN);
+		assert_true(i <= MOST || iss[i] != 0);
+		assert_in_range(w.tcp.rc.blk_left, LEFT, BLOCKS);
+	}
+	assert_int_equal(w.listener[0].half_open, MOST);
+	assert_int_equal(port.stats[0].syn_cookies, PEERS - MOST);
+	assert_int_equal(port.stats[0].syn_evicted, 0);
+	for (uint16_t i = MOST + 1; i <= PEERS; i++) {
+		to_listener(i, ISS + 1, iss[i] + 1, PKT_TCP_ACK);
+		assert_in_range(w.tcp.rc.blk_left, LEFT - 1, BLOCKS);
+	}
+	assert_int_equal(port.stats[0].syn_evicted, PEERS - MOST);
+	assert_int_equal(w.listener[0].half_open, MOST);
+	assert_int_equal(w.tcp.rc.qp.stats.no_block, 0);
+}
+
+/* The last blocks are left when others have the rest: a peer's Request comes again until there is a block. */
+static void a_new_connection_takes_none_of_the_last_blocks(void **state)
+{
+	enum { BLOCKS = 64 };
+
+	(void)state;
+	with_blocks(BLOCKS);
+	w.tcp.rc.blk_left = BLOCKS / 8; /* as if established connections had the others */
+	const uint32_t iss = to_listener(1, ISS, 0, PKT_TCP_SYN);
+	assert_int_equal(port.stats[0].syn_cookies, 1);
+	to_listener(1, ISS + 1, iss + 1, PKT_TCP_ACK);
+	assert_int_equal(w.listener[0].half_open, 0);
+	assert_int_equal(w.tcp.rc.blk_left, BLOCKS / 8);
+	w.tcp.rc.blk_left = BLOCKS;
+	to_listener(1, ISS + 1, iss + 1, PKT_TCP_ACK);
+	assert_int_equal(w.listener[0].half_open, 1);
+	assert_int_equal(w.tcp.rc.blk_left, BLOCKS - 1);
+}
+
 /* A program connects to a host that does not answer ARP. */
 static struct stream *open_to_nobody(struct ipc_stream *mem, uint16_t lport)
 {
@@ -525,6 +610,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(an_ended_listener_leaves_its_place_before_its_half_open_connections,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(half_open_connections_leave_blocks_to_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_new_connection_takes_none_of_the_last_blocks, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_neighbour_that_has_failed_is_asked_anew_for_a_new_stream, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_stream_that_waits_for_a_stage_keeps_what_comes, setup, teardown),

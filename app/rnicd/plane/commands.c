@@ -141,13 +141,11 @@ static void look_worker(const struct rnicd_worker *w, struct look_worker *l)
 				   .rung_most = w->rung_most,
 				   .has_cycles = w->stages.on,
 				   .connections = w->flows.used,
-				   .half_open = w->orphans.half_open,
+				   .half_open = w->half_opens,
 				   .blocks_used = w->tcp.rc.cfg.blocks - w->tcp.rc.blk_left };
 	add_touched(&l->qp, &w->streams.iwarp->tcp.rc.qp.stats);
 	rd_port_look(w, l);
 	memcpy(l->cycles, w->stages.total, sizeof(l->cycles));
-	for (uint32_t i = 0; i < WORKER_LISTENERS; i++)
-		l->half_open += w->listener[i].half_open;
 }
 
 static void port_command(struct rnicd_worker *w, struct cmd *c)

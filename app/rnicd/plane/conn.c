@@ -10,6 +10,7 @@
 
 #define BACKLOG_DEFAULT 64u
 #define SETUPS_KEPT     8u /* one set-up in SETUPS_KEPT is kept from connections that have not sent a Request */
+#define BLOCKS_KEPT     8u /* one block in BLOCKS_KEPT likewise, for established connections that rest */
 /*
  * Limits for answers to strangers, for answers to HELLOs of reliable datagrams, and for connections without a Request:
  * without limits they would take the worker's time from established connections.
@@ -17,47 +18,6 @@
 #define ANSWER_NS       (200 * RN_NS_PER_US) /* one answer in 200 us: 5,000 a second */
 #define ANSWERS_AT_ONCE 1000u                /* answers in a burst after a pause */
 #define COOKIE_LIFE_NS  (137 * RN_NS_PER_S)  /* tcpl.h: a cookie lives 68 to 137 s */
-
-#define BBR_RCV_SPACE (4u << 20) /* bytes: enough for the peer to go on sending while a hole is repaired */
-
-/* Constant after start. [0]: connections of the connection manager. [1]: connections without it. */
-static struct tcpl_cfg tcp_cfg[RNICD_MAX_PORTS][2];
-
-/* The TCP configuration of a connection. flags: RC_* */
-static const struct tcpl_cfg *tcp_of(uint32_t port, uint32_t flags)
-{
-	return &tcp_cfg[port][(flags & RC_KEEP_RECV) != 0];
-}
-
-void conn_tcp_init(const struct rnicd_port *port)
-{
-	static const struct tcpl_cc *const control[] = {
-		[RNICD_CUBIC] = &tcpl_cubic, [RNICD_NEWRENO] = &tcpl_newreno, [RNICD_BBR] = &tcpl_bbr
-	};
-	static const uint8_t ahead[] = { [RNICD_AHEAD_PLACE] = TCPL_AHEAD_PLACE,
-					 [RNICD_AHEAD_BUFFER] = TCPL_AHEAD_HOLD,
-					 [RNICD_AHEAD_DROP] = TCPL_AHEAD_DROP };
-	struct tcpl_cfg *cfg = &tcp_cfg[port->index][0];
-	uint32_t ip = pkt_addr_is_ip4(&port->cfg->ip) ? PKT_IP4_LEN : PKT_IP6_LEN;
-
-	tcpl_cfg_default(cfg, (uint16_t)(port->mtu - ip - PKT_TCP_LEN));
-	cfg->cc = control[port->cfg->congestion];
-	if (port->cfg->congestion == RNICD_BBR)
-		cfg->rcv_space = BBR_RCV_SPACE;
-	if (port->cfg->min_rto_ns != 0)
-		cfg->min_rto_ns = port->cfg->min_rto_ns;
-	cfg->pace = port->cfg->pacing;
-	cfg->tracks = port->n_paths != 0;
-	cfg->use_ts = !cfg->tracks;
-	cfg->ahead = ahead[port->cfg->ahead];
-	/* for a drop ahead of a hole a peer without SACK counts ACKs (RFC 5681, 3.2); several paths need SACK */
-	cfg->use_sack = cfg->ahead != TCPL_AHEAD_DROP || cfg->tracks;
-	cfg->keep_idle_ns = port->cfg->keepalive_ns;
-	tcp_cfg[port->index][1] = *cfg;
-	tcp_cfg[port->index][1].keep_idle_ns = port->cfg->qp_keepalive_ns;
-}
-
-const struct tcpl_cfg *conn_tcp_cfg(uint32_t port) { return tcp_of(port, 0); }
 
 const struct conn_addr *conn_addr(const struct rc *c) { return &conn_of(c)->addr; }
 
@@ -134,6 +94,7 @@ static void half_open_end(struct rnicd_worker *w, struct conn *c)
 		return;
 	rn_list_remove(&l->half, &c->half);
 	rn_list_remove(&w->half_open, &c->half_any);
+	w->half_opens--;
 	l->half_open--;
 	c->listener = NULL;
 }
@@ -183,6 +144,7 @@ static void half_open_put(struct rnicd_worker *w, struct listener *l, struct con
 	c->listener = l;
 	rn_list_push_back(&l->half, &c->half);
 	rn_list_push_back(&w->half_open, &c->half_any);
+	w->half_opens++;
 	l->half_open++;
 }
 
@@ -214,7 +176,7 @@ enum conn_verdict conn_open(struct rnicd_worker *w, const struct conn_addr *a, s
 
 	if (v != CONN_OK)
 		return v;
-	p->tcp = tcp_of(a->port, p->rc.flags);
+	p->tcp = conn_tcp_cfg(a->port, p->rc.flags);
 	p->iss = make_iss(&c->flow, w->now);
 	*qp = rc_tcp_connect(&w->tcp, &c->qc, p);
 	if (*qp != QP_OK) {
@@ -362,16 +324,28 @@ static struct tcpl_tuple cookie_tuple(const struct flow *f)
 	return (struct tcpl_tuple){ .key = &rnicd.secret[2], .bytes = &f->key, .len = sizeof(f->key) };
 }
 
+/* Whether few blocks are left for established connections, which have none while they rest. */
+static bool few_blocks(const struct rnicd_worker *w)
+{
+	return w->tcp.rc.blk_left <= w->tcp.rc.cfg.blocks / BLOCKS_KEPT;
+}
+
+/* Whether half-open connections have as many blocks as they may have: half of them, or all but those that are kept. */
+static bool blocks_scarce(const struct rnicd_worker *w)
+{
+	return rn_unlikely(w->half_opens > w->tcp.rc.cfg.blocks / 2 || few_blocks(w));
+}
+
 /* Makes the connection that a SYN, or the ACK of a SYN cookie, asks for. */
 static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, const struct conn_addr *a,
 				    const struct rte_mbuf *m, const struct tcpl_seg *seg, struct conn **out)
 {
 	struct rc_tcp_params params = { .rc = { .owner = l->cfg.owner, .policy = l->cfg.policy, .flags = l->cfg.flags },
-					.tcp = tcp_of(a->port, l->cfg.flags) };
+					.tcp = conn_tcp_cfg(a->port, l->cfg.flags) };
 	struct conn *c;
 	enum qp_verdict v;
 
-	if (conn_make(w, a, m, &c) != CONN_OK)
+	if (few_blocks(w) || conn_make(w, a, m, &c) != CONN_OK)
 		return QP_NO_MEMORY;
 	if (seg->flags & TCPL_SYN) {
 		params.iss = make_iss(&c->flow, w->now);
@@ -389,7 +363,10 @@ static enum qp_verdict make_passive(struct rnicd_worker *w, struct listener *l, 
 	return QP_OK;
 }
 
-/* RFC 4987, section 3.6: with a full backlog a SYN takes no memory, and honest peers can still connect. */
+/*
+ * RFC 4987, section 3.6: with a full backlog, or few free blocks, a SYN takes no memory, and honest peers can still
+ * connect.
+ */
 static void answer_cookie(struct rnicd_worker *w, struct listener *l, const struct conn_addr *a,
 			  const struct rte_mbuf *m, const struct pkt *p, const struct tcpl_seg *syn)
 {
@@ -400,7 +377,7 @@ static void answer_cookie(struct rnicd_worker *w, struct listener *l, const stru
 		return;
 	const struct flow f = flow_of(a);
 	const struct tcpl_tuple of = cookie_tuple(&f);
-	if (!tcpl_cookie_make(tcp_of(a->port, l->cfg.flags), &of, w->now, syn, &o))
+	if (!tcpl_cookie_make(conn_tcp_cfg(a->port, l->cfg.flags), &of, w->now, syn, &o))
 		return;
 	port->stats[w->index].syn_cookies++;
 	l->cookies_until = w->now + COOKIE_LIFE_NS;
@@ -416,7 +393,7 @@ static struct conn *in_the_way(const struct rnicd_worker *w, const struct listen
 {
 	if (l->half_open >= 4u * l->cfg.backlog)
 		return rn_list_first(&l->half, struct conn, half);
-	if (w->tcp.rc.setups_left > w->tcp.rc.cfg.setups / SETUPS_KEPT && free_conn(w) != NULL)
+	if (w->tcp.rc.setups_left > w->tcp.rc.cfg.setups / SETUPS_KEPT && free_conn(w) != NULL && !blocks_scarce(w))
 		return NULL;
 	return rn_list_first(&w->half_open, struct conn, half_any);
 }
@@ -465,7 +442,7 @@ static bool stranger(struct rnicd_worker *w, struct rnicd_port *port, const stru
 		answer_rst(w, &a, m, p, seg);
 		return false;
 	}
-	if (!cookie && l->half_open >= l->cfg.backlog) {
+	if (!cookie && (l->half_open >= l->cfg.backlog || blocks_scarce(w))) {
 		answer_cookie(w, l, &a, m, p, seg);
 		return false;
 	}

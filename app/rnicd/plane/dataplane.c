@@ -115,7 +115,7 @@ bool rnicd_dataplane_start(char *err, uint32_t err_len)
 	}
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
 		conn_tcp_init(rnicd.port[i]);
-		stream_tcp_init(i, conn_tcp_cfg(i));
+		stream_tcp_init(i, conn_tcp_cfg(i, 0));
 	}
 	if (start_workers(err, err_len))
 		return true;

@@ -143,7 +143,8 @@ struct rnicd_worker {
 	struct rn_list conn_free; /* struct conn, by link */
 	struct rn_list half_open; /* struct conn, by half_any: of all listeners, oldest first */
 	struct rn_list time_wait; /* struct conn, by half_any: oldest first */
-	uint32_t time_waits;      /* length of that list */
+	uint32_t half_opens;      /* length of the list half_open */
+	uint32_t time_waits;      /* length of the list time_wait */
 	struct conn *dead;
 	struct rte_mempool *small_pool; /* frames in pieces: headers, references, trailers */
 	uint32_t loop_head, loop_tail;
@@ -237,10 +238,10 @@ uint32_t worker_commands(struct rnicd_worker *w);
 /* Carries out a command about connections or listeners, for commands.c. */
 void command_conn(struct rnicd_worker *w, struct cmd *c);
 
-/* ---- conn.c, conn_tx.c ---- */
+/* ---- conn.c, conn_tcp.c, conn_tx.c ---- */
 void conn_tcp_init(const struct rnicd_port *port);
-/* The TCP configuration that all connections of a port share. */
-const struct tcpl_cfg *conn_tcp_cfg(uint32_t port);
+/* The TCP configuration of a port's connections. flags: of the connection, RC_* */
+const struct tcpl_cfg *conn_tcp_cfg(uint32_t port, uint32_t flags);
 /*
  * Handles a TCP segment for the port's own address, whose checksum is good. Returns the frame that the caller must
  * free; NULL: the frame is kept.
