@@ -426,6 +426,8 @@ struct rc_cfg {
 	uint32_t worker;     /* number of this worker, < QP_MAX_WORKERS: its ring in each CQ */
 	uint32_t max_mtu;    /* largest MTU of the devices served */
 	uint32_t blocks;     /* connections that can be active at once; few idle ones keep their block */
+	uint32_t blk_share;  /* those of them with QPs of one tenant, at most; 0: all, as there are blocks for all
+				connections */
 	uint32_t wide;       /* blocks with room for `chunks`, which are used first; the others are narrow */
 	uint32_t recs;       /* FPDUs in flight, all connections; three quarters of them for QPs of one tenant */
 	uint32_t setups;     /* connections being set up at once */
@@ -479,7 +481,9 @@ struct rc_ctx {
 	uint8_t *blk_mem;             /* blocks that were never used: their pages are untouched */
 	uint32_t blk_fresh;           /* how many of those there are */
 	uint32_t blk_left;            /* free blocks, the never used ones included */
-	bool fed;                     /* connections that wait for a pool are tried once between two flushes */
+	/* blocks in use, of each tenant, and last those of connections without a QP so far */
+	uint32_t blks_of[QP_TENANTS + 1];
+	bool fed; /* connections that wait for a pool are tried once between two flushes */
 	struct rc_setup *setup_free, *setup_done;
 	uint32_t setups_left;               /* free set-ups, the never used ones included */
 	uint32_t stages_left;               /* free stages, the never used ones included */

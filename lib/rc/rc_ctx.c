@@ -5,6 +5,7 @@
 #define COPIES_MAX   1024u
 #define COPIES_BYTES (2u << 20)
 #define COPIES_AWAIT 4u  /* connections that are tried in a turn while copies are free */
+#define BLOCKS_AWAIT 4u  /* the same, while blocks are free */
 #define RECS_AWAIT   64u /* the same, while records are free */
 
 void rc_cfg_default(struct rc_cfg *cfg, uint32_t worker, uint32_t max_mtu, uint32_t conns)
@@ -153,6 +154,8 @@ enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *
 		return QP_BAD_ATTR;
 	ctx->blk_mem = carve(&p, blocks_size(cfg));
 	ctx->blk_fresh = ctx->blk_left = cfg->blocks;
+	if (cfg->blk_share == 0)
+		ctx->cfg.blk_share = cfg->blocks;
 	const uint32_t recs = cfg->recs - RC_CTRL_RECS;
 	ctx->rec_left = cfg->recs;
 	ctx->rec_spare = RC_CTRL_RECS + recs / 8;
@@ -228,8 +231,12 @@ void rc_rec_put(struct rc_ctx *ctx, struct rc_rec *r)
 void *rc_stream_mem(const struct rc *c) { return c->blk->stream; }
 uint32_t rc_stream_records(const struct rc *c) { return c->blk->work.wr_mask + 1; }
 
-struct rc_block *rc_block_get(struct rc_ctx *ctx)
+struct rc_block *rc_block_get(struct rc_ctx *ctx, uint32_t tenant)
 {
+	if (rn_unlikely(rc_blocks_used_up(ctx, tenant))) {
+		ctx->qp.stats.no_block++;
+		return NULL;
+	}
 	struct rc_block **list = ctx->blk_free[0] != NULL ? &ctx->blk_free[0] : &ctx->blk_free[1];
 	struct rc_block *b = *list;
 
@@ -242,16 +249,27 @@ struct rc_block *rc_block_get(struct rc_ctx *ctx)
 		return NULL;
 	}
 	ctx->blk_left--;
+	ctx->blks_of[tenant]++;
+	b->tenant = (uint16_t)tenant;
 	qp_work_init(&b->work);
-	b->ooo_head = b->n_ooo = 0;
+	b->ooo_head = 0;
+	b->n_ooo = 0;
 	b->late.ulpdu_len = 0;
 	return b;
+}
+
+void rc_block_join(struct rc_ctx *ctx, struct rc_block *b, uint8_t tenant)
+{
+	ctx->blks_of[b->tenant]--;
+	ctx->blks_of[tenant]++;
+	b->tenant = tenant;
 }
 
 void rc_block_put(struct rc_ctx *ctx, struct rc_block *b)
 {
 	struct rc_block **list = &ctx->blk_free[b->work.wr_mask + 1 < ctx->cfg.chunks];
 	ctx->blk_left++;
+	ctx->blks_of[b->tenant]--;
 	b->next = *list;
 	*list = b;
 }
@@ -344,6 +362,30 @@ static void feed(struct rc_ctx *ctx, enum rc_want want, uint32_t n, struct rn_li
 }
 
 /*
+ * As feed(), for blocks. Not every tenant may have a block: a connection that may have none now goes to the list's end,
+ * so each one is looked at, a few in a turn.
+ */
+static void feed_blocks(struct rc_ctx *ctx, struct rn_link *before)
+{
+	const uint32_t all = ctx->cfg.blocks, last = all / 16, kept = all / 4, left = ctx->blk_left;
+	uint32_t given = 0;
+	struct rc *c;
+
+	if (left <= last)
+		return;
+	for (uint32_t n = left > kept + BLOCKS_AWAIT ? left - kept : BLOCKS_AWAIT;
+	     n > 0 && (c = rn_list_pop(&ctx->starved[RC_WANT_BLOCK], struct rc, starved)) != NULL; n--) {
+		if (rc_blocks_for_senders(ctx, rc_tenant(c)) <= given) {
+			rn_list_push_back(&ctx->starved[RC_WANT_BLOCK], &c->starved);
+		} else {
+			given++;
+			if (!rn_link_linked(&c->ready))
+				rn_list_insert(&ctx->ready, before, &c->ready);
+		}
+	}
+}
+
+/*
  * The connection that has waited longest goes ahead of the ready ones, which would take the records and blocks that
  * have just come back.
  */
@@ -354,7 +396,7 @@ static void feed_starved(struct rc_ctx *ctx)
 
 	ctx->fed = true;
 	feed(ctx, RC_WANT_REC, rn_min_u32(recs, RECS_AWAIT), before);
-	feed(ctx, RC_WANT_BLOCK, rc_blocks_for_senders(ctx), before);
+	feed_blocks(ctx, before);
 	feed(ctx, RC_WANT_COPY, rn_min_u32(ctx->copies_left, COPIES_AWAIT), before);
 }
 

@@ -10,6 +10,7 @@
 #define RC_CTRL_RECS 64u                /* records of a worker that are reserved for RTR, nudges and Terminates */
 #define RC_REST_MAX  32u                /* blocks that connections may keep while they are at rest */
 #define RC_STAGE_NS  (10 * RN_NS_PER_S) /* for an FPDU that comes in pieces, while another one waits for its stage */
+#define RC_NOBODY    QP_TENANTS         /* in place of a tenant */
 #define RC_OOO       64u                /* FPDUs of one connection placed ahead of their turn: a power of two */
 
 _Static_assert(QP_SEG_HDR_MAX <= MPA_TX_HDR_MAX, "a segment's header lies in its record");
@@ -61,7 +62,9 @@ struct rc_late {
 /* A connection's working memory, from the ctx's pool. */
 struct rc_block {
 	struct rc_block *next;
-	uint32_t ooo_head, n_ooo; /* free running; entries of ooo in use, in the order of their pos */
+	uint32_t ooo_head; /* free running */
+	uint16_t n_ooo;    /* entries of ooo in use, in the order of their pos */
+	uint16_t tenant;   /* in whose share the block counts; RC_NOBODY: of a connection without a QP so far */
 	struct rc_late late;
 	uint8_t *stream; /* the adapter's part */
 	struct qp_work work;
@@ -79,13 +82,21 @@ struct rc_setup {
 	bool fin_due;          /* the FIN waits for that acknowledgement: rc_quirk.h */
 };
 
-/*
- * The last quarter of the blocks is for receivers: otherwise all senders could wait, with a message open, for a
- * receiver that has no block.
- */
-static inline uint32_t rc_blocks_for_senders(const struct rc_ctx *ctx)
+/* Whether the tenant has as many blocks as it may have. */
+static inline bool rc_blocks_used_up(const struct rc_ctx *ctx, uint32_t tenant)
 {
-	uint32_t kept = ctx->cfg.blocks / 4;
+	return tenant != RC_NOBODY && ctx->blks_of[tenant] >= ctx->cfg.blk_share;
+}
+
+/*
+ * How many blocks senders of the tenant may take. The last quarter of the blocks is for receivers: otherwise all
+ * senders could wait, with a message open, for a receiver that has no block. But a tenant that has few blocks may take
+ * all but the last sixteenth: else connections of another tenant whose peers or programs do nothing would stop it.
+ */
+static inline uint32_t rc_blocks_for_senders(const struct rc_ctx *ctx, uint8_t tenant)
+{
+	const uint32_t all = ctx->cfg.blocks;
+	const uint32_t kept = ctx->blks_of[tenant] <= all / 8 ? all / 16 : all / 4;
 
 	return ctx->blk_left > kept ? ctx->blk_left - kept : 0;
 }
@@ -103,7 +114,10 @@ struct qp_fx *rc_fx_conn(struct rc_ctx *ctx, enum qp_fx_type type, struct rc *c)
 /* ctrl: for a record that must go, the reserved ones are free too. NULL: the connection gets none now. */
 struct rc_rec *rc_rec_get(struct rc_ctx *ctx, const struct rc *c, bool ctrl);
 void rc_rec_put(struct rc_ctx *ctx, struct rc_rec *r);
-struct rc_block *rc_block_get(struct rc_ctx *ctx);
+/* tenant: RC_NOBODY while the connection has no QP. NULL: no block is free, or the tenant has its share. */
+struct rc_block *rc_block_get(struct rc_ctx *ctx, uint32_t tenant);
+/* The connection has got a QP, so its block counts in the share of the QP's tenant. */
+void rc_block_join(struct rc_ctx *ctx, struct rc_block *b, uint8_t tenant);
 void rc_block_put(struct rc_ctx *ctx, struct rc_block *b);
 struct rc_setup *rc_setup_get(struct rc_ctx *ctx);
 void rc_setup_put(struct rc_ctx *ctx, struct rc_setup *s); /* the set-up is free after the next rc_drained */

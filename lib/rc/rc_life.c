@@ -61,7 +61,7 @@ bool rc_wake(struct rc_ctx *ctx, struct rc *c)
 {
 	if (rn_likely(c->blk != NULL))
 		return true;
-	c->blk = rc_block_get(ctx);
+	c->blk = rc_block_get(ctx, rc_tenant(c));
 	if (c->blk == NULL)
 		return false;
 	qp_msgs_work(&c->m, &c->blk->work);

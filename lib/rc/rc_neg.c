@@ -9,10 +9,11 @@ bool rc_neg_request(struct rc *c, const uint8_t *priv, uint32_t len)
 }
 
 /* Joins the connection to its QP, whose tenant's the connection's share of each pool is from now on. */
-static void join(struct rc *c, struct qp *qp)
+static void join(struct rc_ctx *ctx, struct rc *c, struct qp *qp)
 {
 	qp_attach(&c->m, qp);
 	c->out.tenant = qp->tenant;
+	rc_block_join(ctx, c->blk, qp->tenant);
 }
 
 /* Sends the frame in setup->out, the connection's first record. */
@@ -204,7 +205,7 @@ enum qp_verdict rc_accept(struct rc_ctx *ctx, struct rc *c, const struct rc_acce
 		rc_ready_put(ctx, c);
 		return QP_NO_AGREEMENT;
 	}
-	join(c, a->qp);
+	join(ctx, c, a->qp);
 	rc_neg_operational(ctx, c);
 	if (!c->agreed.p2p) {
 		struct qp_fx *fx = rc_fx_conn(ctx, QP_FX_ESTABLISHED, c);
@@ -234,7 +235,7 @@ enum qp_verdict rc_attach(struct rc_ctx *ctx, struct rc *c, struct qp *qp)
 {
 	if (c->state != RC_WAIT_QP || !qp_usable(qp) || (c->m.dev != NULL && qp->dev != c->m.dev))
 		return QP_BAD_STATE;
-	join(c, qp);
+	join(ctx, c, qp);
 	rc_neg_operational(ctx, c);
 	rc_tell(c, RC_NEWS_UP);
 	struct qp_fx *fx = rc_fx_conn(ctx, QP_FX_ESTABLISHED, c);
@@ -245,7 +246,7 @@ enum qp_verdict rc_attach(struct rc_ctx *ctx, struct rc *c, struct qp *qp)
 
 static enum qp_verdict conn_begin(struct rc_ctx *ctx, struct rc *c, const struct rc_params *p, bool passive)
 {
-	struct rc_block *b = rc_block_get(ctx);
+	struct rc_block *b = rc_block_get(ctx, RC_NOBODY);
 	struct rc_setup *s = rc_setup_get(ctx);
 
 	if (b == NULL || s == NULL) {
@@ -298,7 +299,7 @@ enum qp_verdict rc_connect(struct rc_ctx *ctx, struct rc *c, const struct rc_par
 		return QP_BAD_PRIV;
 	}
 	if (p->qp != NULL)
-		join(c, p->qp);
+		join(ctx, c, p->qp);
 	rc_tell(c, RC_NEWS_OPENING);
 	rc_to(ctx, c, RC_OPENING);
 	rc_ready_put(ctx, c);

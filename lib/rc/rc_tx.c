@@ -171,7 +171,7 @@ bool rc_tx_prepare(struct rc_ctx *ctx, struct rc *c)
 		struct qp *qp = c->m.qp;
 		if (qp == NULL || (!qp_posted(qp) && qp->sq.verdict == SPSC_OK))
 			return false;
-		if (rc_blocks_for_senders(ctx) == 0) {
+		if (rc_blocks_for_senders(ctx, rc_tenant(c)) == 0) {
 			ctx->qp.stats.no_block++;
 			rc_starve(ctx, c, RC_WANT_BLOCK);
 			return false;

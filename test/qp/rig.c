@@ -140,6 +140,7 @@ static void node_make(struct rig *r, int id)
 	cfg.rc.rnr_stages = cfg.rc.stages / 2;
 	cfg.rc.copies = r->cfg.copies ? r->cfg.copies : 64;
 	cfg.rc.blocks = r->cfg.blocks ? r->cfg.blocks : RIG_FLOWS;
+	cfg.rc.blk_share = r->cfg.blocks - r->cfg.blocks / 8;
 	cfg.rc.wide = r->cfg.wide ? r->cfg.wide : cfg.rc.blocks;
 	uint64_t size = rc_tcp_ctx_size(&cfg);
 	assert_true(size > 0);
@@ -554,6 +555,8 @@ static void node_free(struct rig *r, struct rig_node *n)
 		for (struct rc_block **b = &n->ctx.rc.blk_free[kind]; *b != NULL; b = (struct rc_block **)(void *)*b)
 			blocks++;
 	assert_int_equal(blocks + n->ctx.rc.blk_fresh, n->ctx.rc.cfg.blocks);
+	for (uint32_t i = 0; i <= QP_TENANTS; i++)
+		assert_int_equal(n->ctx.rc.blks_of[i], 0);
 	assert_int_equal(n->ctx.rc.stages_left, n->ctx.rc.cfg.stages);
 	assert_int_equal(n->ctx.rc.copies_left, n->ctx.rc.cfg.copies);
 	free(n->pool);

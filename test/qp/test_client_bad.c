@@ -336,6 +336,82 @@ static void silent_peers_leave_records_to_other_connections(void **state)
 	rig_free(R);
 }
 
+enum { BLOCKS = 64 };
+
+/* As if n more connections of the tenant had a block at B. n < 0: these rest. */
+static void others_have_blocks(uint8_t tenant, int n)
+{
+	struct rc_ctx *ctx = &B->ctx.rc;
+
+	ctx->blk_left -= (uint32_t)n;
+	ctx->blk_fresh -= (uint32_t)n;
+	ctx->blks_of[tenant] += (uint32_t)n;
+}
+
+/* A message on the flow. The flow's number is the id of the work request and of the receive. */
+static void message(struct rig_node *from, struct rig_node *to, uint32_t flow)
+{
+	const struct qp_sge s = rig_sge(from, 0, 64), d = rig_sge(to, 64, 64);
+	const struct rig_wr w = wr(QP_WR_SEND, flow, &s);
+
+	assert_true(rig_post_recv(to, flow, flow, &d, 1));
+	assert_true(rig_post(from, flow, &w));
+}
+
+/* The message has come, and no other has. */
+static void came(struct rig_node *from, struct rig_node *to, uint32_t flow)
+{
+	expect(&from->scq_client, flow, QP_WC_SUCCESS);
+	expect(&to->rcq_client, flow, QP_WC_SUCCESS);
+	expect_none(&A->scq_client);
+	expect_none(&A->rcq_client);
+	expect_none(&B->scq_client);
+	expect_none(&B->rcq_client);
+}
+
+/*
+ * Connections whose programs post no receive, or whose peers stop in the middle of a message, keep their blocks. They
+ * stop connections of their own tenant, and those of no other.
+ */
+static void one_tenants_blocks_hold_up_no_other(void **state)
+{
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.blocks = BLOCKS;
+	up_with(&cfg);
+	others_have_blocks(0, BLOCKS - 16);
+	B->q[1].qp.tenant = 5;
+	rig_connect(R, 1);
+	for (uint32_t f = 0; f < 2; f++) {
+		message(A, B, f);
+		rig_settle(R);
+		came(A, B, f);
+		assert_null(B->conn[f].rc.blk);
+	}
+	others_have_blocks(0, 8); /* seven eighths are the tenant's share */
+	assert_int_equal(B->ctx.rc.blk_left, BLOCKS / 8);
+	message(A, B, 0);
+	message(B, A, 0);
+	rig_run(R, RN_NS_PER_MS);
+	message(B, A, 1);
+	rig_run(R, 100 * RN_NS_PER_MS);
+	came(B, A, 1);
+	message(A, B, 1);
+	rig_run(R, 100 * RN_NS_PER_MS);
+	came(A, B, 1);
+	assert_true(rc_is_up(&B->conn[0].rc));
+	others_have_blocks(0, -BLOCKS / 2);
+	rig_run(R, 10 * RN_NS_PER_S);
+	expect(&A->scq_client, 0, QP_WC_SUCCESS);
+	expect(&B->rcq_client, 0, QP_WC_SUCCESS);
+	came(B, A, 0);
+	others_have_blocks(0, -(BLOCKS / 2 - 8));
+	assert_int_equal(B->ctx.rc.blks_of[0] + B->ctx.rc.blks_of[5] + B->ctx.rc.blk_left, BLOCKS);
+	rig_free(R);
+}
+
 static void memory_goes_away_under_way(void **state)
 {
 	(void)state;
@@ -403,6 +479,7 @@ int main(void)
 		cmocka_unit_test(bad_receives),
 		cmocka_unit_test(a_slow_client_overruns_only_its_own_queue),
 		cmocka_unit_test(silent_peers_leave_records_to_other_connections),
+		cmocka_unit_test(one_tenants_blocks_hold_up_no_other),
 		cmocka_unit_test(memory_goes_away_under_way),
 		cmocka_unit_test(remote_faults_come_back),
 	};

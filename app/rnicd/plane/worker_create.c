@@ -86,6 +86,8 @@ static bool make_tables(struct rnicd_worker *w)
 		cfg.rc.chunks = RATES_CHUNKS;
 	while (cfg.rc.blocks > BLOCKS_MIN && rc_tcp_ctx_size(&cfg) > budget)
 		cfg.rc.blocks -= cfg.rc.blocks / 16;
+	if (cfg.rc.blocks < flows)
+		cfg.rc.blk_share = cfg.rc.blocks - cfg.rc.blocks / 8;
 	rnicd.setups = rn_min_u32(cfg.rc.setups, cfg.rc.blocks); /* the same for each worker */
 	uint64_t size = rc_tcp_ctx_size(&cfg);
 	w->qp_mem = size == 0 ? NULL : worker_create_take(w, "qp", size);
