@@ -33,9 +33,10 @@ static bool ending(const struct qp *qp)
 
 /*
  * The client moves the QP to ERR. The flushed requests' memory is the client's again, so no byte of it may be sent any
- * more: a stream with requests under way is reset. Else a Terminate tells the peer, also behind records that are nobody's
- * request, as a nudge or the answer to a Read. But a peer that has not spoken may not have seen our first records: it
- * gets no early end (rc_quirk.h).
+ * more: a stream with requests in flight is reset. Else a Terminate tells the peer: if the peer's TCP has everything,
+ * also while a Read or Atomic waits for its answer, or if all that is in flight is nobody's request, as a nudge or the
+ * answer to a Read. But a peer that has not spoken may not have seen our first records: it gets no Terminate behind
+ * these (rc_quirk.h).
  */
 static void fail(struct rc_ctx *ctx, struct qp *qp)
 {
@@ -44,7 +45,7 @@ static void fail(struct rc_ctx *ctx, struct qp *qp)
 	if (c != NULL && (c->flags & RC_KEEP_RECV)) {
 		qp_enter_error(&ctx->qp, qp);
 		drop_conn(ctx, qp);
-	} else if (c != NULL && rc_streaming(c) && (rc_unheard(c) ? rc_quiet(c) : !qp_msgs_busy(&c->m))) {
+	} else if (c != NULL && rc_streaming(c) && (rc_quiet(c) || (!rc_unheard(c) && !qp_msgs_busy(&c->m)))) {
 		rc_terminate(ctx, c, qp_local_err(), NULL);
 	} else {
 		if (c != NULL)

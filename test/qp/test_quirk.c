@@ -89,6 +89,34 @@ static void a_nudge_in_flight_lets_a_terminate_follow(void **state)
 	rig_free(r);
 }
 
+/* The peer's TCP has acknowledged the request of a Read, and its RDMAP has not answered yet. */
+static void a_read_that_waits_lets_a_terminate_follow(void **state)
+{
+	struct rig *r = up(false);
+	struct rig_node *a = &r->n[0], *b = &r->n[1];
+	const struct qp_sge s = rig_sge(a, 0, 32);
+	const struct rig_wr w = { .op = QP_WR_READ, .sge = &s, .num_sge = 1, .raddr = RIG_IOVA(1), .rkey = b->rkey };
+
+	(void)state;
+	send_one(r, 0);
+	send_one(r, 1);
+	rig_settle(r);
+	const uint32_t left = b->ctx.rc.rec_left;
+	b->ctx.rc.rec_left = 0; /* the answer waits for a record */
+	assert_true(rig_post(a, 0, &w));
+	do
+		assert_true(rig_step(r));
+	while (!rc_quiet(&a->conn[0].rc) || !qp_msgs_busy(&a->conn[0].rc.m));
+	assert_true(b->ctx.rc.qp.stats.no_rec > 0);
+	assert_int_equal(rc_modify(&a->ctx.rc, &a->q[0].qp, QP_S_ERR), QP_OK);
+	b->ctx.rc.rec_left = left;
+	rig_settle(r);
+	assert_int_equal(b->ctx.rc.qp.stats.terms_rcvd, 1);
+	assert_int_equal(b->ctx.rc.qp.stats.resets, 0);
+	assert_int_equal(b->q[0].qp.state, QP_S_ERR);
+	rig_free(r);
+}
+
 static void nothing_said_nothing_nudged(void **state)
 {
 	struct rig *r = up(false);
@@ -276,6 +304,7 @@ int main(void)
 		cmocka_unit_test(silent_peer_is_nudged_a_few_times),
 		cmocka_unit_test(peer_that_speaks_is_not_nudged),
 		cmocka_unit_test(a_nudge_in_flight_lets_a_terminate_follow),
+		cmocka_unit_test(a_read_that_waits_lets_a_terminate_follow),
 		cmocka_unit_test(nothing_said_nothing_nudged),
 		cmocka_unit_test(a_nudge_goes_where_the_last_write_went),
 		cmocka_unit_test(a_nudge_is_what_the_responder_wanted_as_rtr),
