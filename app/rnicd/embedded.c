@@ -401,7 +401,7 @@ static bool serve_start(int listen_fd, char err[IPC_OWN_ERR])
 	if (!ks.net->ports(&like, err, IPC_OWN_ERR) || !ks_start(err, IPC_OWN_ERR))
 		return false;
 	user_start();
-	client_serve_sockets(kernels_only);
+	client_serve_only_sockets(kernels_only);
 	snprintf(err, IPC_OWN_ERR, "no memory or file descriptors");
 	return loop_start() && dev_start() && client_start(listen_fd);
 }

@@ -5,10 +5,12 @@ rnicrun --embedded --sockets: TCP sockets of unchanged programs run iWARP over t
 without privilege (doc/stream-sockets.md). They behave as the kernel's sockets; a peer in Python speaks the protocol
 over a socket of the kernel's, and breaks its rules.
 """
+import errno
 import fcntl
 import hashlib
 import mmap
 import os
+import re
 import signal
 import socket
 import struct
@@ -311,6 +313,24 @@ def rings_that_are_scribbled_over_harm_no_other_connection():
         r.ask("IPC_SOCK_TAKE", bytes(32), shows=[c.fileno()])
         assert r.bind(AT)[0] != 0 and r.gram(AT)[0] != 0
     assert embedded(*python(SEND, AT, port, 5, 100_000)).ok() == "wires 2 2"
+    s.stop()
+
+
+@case
+def a_client_gets_no_descriptor_of_the_serving_process_by_its_number():
+    s = embedded(*python(SERVE, AT))
+    p = embedded(*python(SEND, AT, port_of(s), 5, 20_000_000))
+    with Raw(control_socket(s)) as r:
+        with open(os.path.join(HERE, "..", "..", "lib", "ipc", "ipc.h"), encoding="utf-8") as f:
+            version = int(re.search(r"IPC_VERSION\s+(\d+)", f.read()).group(1))
+        for of in (version, version + 1):
+            assert r.ask("IPC_HELLO", struct.pack("<II", of, 0) + bytes(24), [r.s.fileno()] * 2)[0] == errno.EOPNOTSUPP
+        for joined in (False, True):
+            if joined:
+                r.join()
+            for fd in range(3, 65):
+                assert r.ask("IPC_CM_SOCKET", struct.pack("<IIII", 1, fd, 1, 0))[0] == errno.EOPNOTSUPP
+    assert p.ok() == "wires 2 2", p.tail()
     s.stop()
 
 

@@ -350,6 +350,8 @@ void client_listen_again(struct client *c);
 
 /* Called before the first client comes: `serve` will carry out the requests IPC_SOCK_*. */
 void client_serve_sockets(void (*serve)(struct client *c));
+/* The same, for a process that refuses all other requests. */
+void client_serve_only_sockets(void (*serve)(struct client *c));
 void client_on_ready(struct loop_fd *f, uint32_t events);    /* the client's socket is readable */
 void client_on_fds(uint64_t key, struct fds_result *result); /* a helper has ended a job for the client */
 

@@ -25,8 +25,15 @@ struct request {
 	}
 
 static void (*serve_sockets)(struct client *c);
+static bool only_sockets; /* requests about anything else are refused */
 
 void client_serve_sockets(void (*serve)(struct client *c)) { serve_sockets = serve; }
+
+void client_serve_only_sockets(void (*serve)(struct client *c))
+{
+	serve_sockets = serve;
+	only_sockets = true;
+}
 
 static void about_sockets(struct client *c) { serve_sockets(c); }
 
@@ -128,11 +135,21 @@ static const char *out_of_turn(const struct client *c)
 	return NULL;
 }
 
+static bool is_about_sockets(const struct request *r)
+{
+	return r->run == about_sockets || r->run_fds == about_a_descriptor;
+}
+
 static void dispatch(struct client *c, struct fds_given *g, uint32_t n)
 {
 	const struct request *r = c->req.type < IPC_TYPES ? &requests[c->req.type] : NULL;
 
-	if (other_version(c)) {
+	if (only_sockets && r != NULL && !is_about_sockets(r)) {
+		client_error(
+			c, EOPNOTSUPP,
+			"the process beside rnicrun --embedded --sockets has sockets only: run an RDMA program with "
+			"rnicrun --embedded alone");
+	} else if (other_version(c)) {
 		client_error(c, EPROTO,
 			     "librnic speaks version %u of the control protocol, this rnicd version %u: install both "
 			     "from one release and restart rnicd",

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "border/handed.h"
 #include "border/policy.h"
@@ -113,7 +114,8 @@ void cm_socket(struct client *c)
 		cm_wrong_state(c, id, "a socket");
 		return;
 	}
-	if (rnicd.taker == NULL) {
+	/* the descriptor's number names a descriptor of this process: only this process itself may name one */
+	if (rnicd.taker == NULL || c->pid != getpid()) {
 		client_error(c, EOPNOTSUPP,
 			     "rnicd cannot take over a socket: run the program with rnicrun --embedded, or with "
 			     "--design host --sockets");
