@@ -28,9 +28,11 @@
 #include "ipc/ipc_own.h"
 #include "sockets/ks_sk.h"
 
-#define EVENTS_MAX  256u
-#define END_MOST_NS (60 * RN_NS_PER_S) /* time for closed sockets to send their bytes, if they make progress */
-#define REGIONS     264999u            /* memory regions and windows of a device */
+#define EVENTS_MAX 256u
+#define END_S      5u  /* seconds for closed sockets to send their bytes, if they make no progress */
+#define END_MOST   12u /* ... if they make progress: this many times END_S */
+#define END_S_MAX  1000000u
+#define REGIONS    264999u /* memory regions and windows of a device */
 
 int rnic_embedded_start(struct ipc_own *own) __attribute__((visibility("default")));
 int rnic_embedded_serve(int listener, void (*ready)(void)) __attribute__((visibility("default")));
@@ -336,7 +338,7 @@ int rnic_embedded_start(struct ipc_own *own)
 
 /* ---- the process that serves sockets ---- */
 
-static volatile sig_atomic_t stop_asked;
+static volatile sig_atomic_t stop_asked, now_asked;
 static uint64_t began_to_end;
 
 static void on_term(int sig)
@@ -345,16 +347,32 @@ static void on_term(int sig)
 	loop_poke();
 }
 
+/* Bytes that closed sockets have not sent are lost. */
+static void on_int(int sig)
+{
+	now_asked = sig;
+	on_term(sig);
+}
+
+/* RNIC_SOCKETS_END in the environment: seconds in place of END_S. */
+static uint64_t end_ns(void)
+{
+	const char *s = getenv("RNIC_SOCKETS_END");
+	const unsigned long n = s != NULL ? strtoul(s, NULL, 10) : 0;
+
+	return rn_min_u64(n != 0 ? n : END_S, END_S_MAX) * RN_NS_PER_S;
+}
+
 static bool shall_stop(void) { return stop_asked != 0; }
 
-/* Sockets that a process in the background has open get KS_SK_END_NS. */
+/* Sockets that a process in the background has open get end_ns(). */
 static bool sockets_ended(void)
 {
 	const uint64_t now = rnicd_now();
 
-	if (!sk_any() || now >= began_to_end + END_MOST_NS)
+	if (!sk_any() || now_asked != 0 || now >= began_to_end + END_MOST * end_ns())
 		return true;
-	if (now < began_to_end + KS_SK_END_NS)
+	if (now < began_to_end + end_ns())
 		return false;
 	pthread_mutex_lock(&ks.lock);
 	const bool any = ks_sk_any_left();
@@ -414,10 +432,10 @@ static void serve_until_stopped(void (*ready)(void))
 	static const struct loop_hooks ending = { .until = sockets_ended,
 						  .collect = collect_events,
 						  .turn_end = serve_turn_end };
-	const struct sigaction stop = { .sa_handler = on_term };
+	const struct sigaction stop = { .sa_handler = on_term }, at_once = { .sa_handler = on_int };
 
 	sigaction(SIGTERM, &stop, NULL);
-	signal(SIGINT, SIG_IGN); /* a terminal's: the program has it, too, and this process ends after the program */
+	sigaction(SIGINT, &at_once, NULL); /* rnicrun's, never a terminal's: this process has a group of its own */
 	signal(SIGPIPE, SIG_IGN);
 	ready();
 	loop_run(&serving);
@@ -425,7 +443,7 @@ static void serve_until_stopped(void (*ready)(void))
 	client_stop();
 	loop_unlock();
 	pthread_mutex_lock(&ks.lock);
-	ks_sk_end_soon();
+	ks_sk_end_soon(end_ns());
 	pthread_mutex_unlock(&ks.lock);
 	bell_ring(0);
 	began_to_end = rnicd_now();

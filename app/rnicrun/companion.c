@@ -57,17 +57,25 @@ struct companion {
 /* Signals that supervisors send to servers. */
 static const int passed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH };
 
-static volatile sig_atomic_t program_pid;
+static volatile sig_atomic_t program_pid, daemon_pid; /* 0: there is none, or none any more */
+static sigset_t held; /* passed[] without those that rnicrun was started to ignore, and without SIGWINCH */
 
 /*
  * A terminal's signal goes to the whole process group: the program has it already. SIGALRM is never a terminal's: the
- * kernel sends it for a timer that was set before rnicrun was started.
+ * kernel sends it for a timer that was set before rnicrun was started. When the program has ended, rnicrun waits for
+ * the daemon only: each signal that would end rnicrun ends the daemon now. It is sent as SIGINT, since a service
+ * manager may send SIGTERM to all processes of a service at once.
  */
 static void pass_on(int sig, siginfo_t *info, void *context)
 {
+	const int saved = errno;
+
 	(void)context;
 	if (program_pid > 0 && (info->si_code != SI_KERNEL || sig == SIGALRM))
 		kill((pid_t)program_pid, sig);
+	else if (program_pid == 0 && daemon_pid > 0 && sigismember(&held, sig) == 1)
+		kill((pid_t)daemon_pid, SIGINT);
+	errno = saved;
 }
 
 /*
@@ -77,7 +85,6 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 static bool hold_signals(struct companion *c)
 {
 	struct sigaction now;
-	sigset_t held;
 
 	sigemptyset(&held);
 	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
@@ -319,11 +326,18 @@ static void tell_why(const struct companion *c, int status)
 	fclose(log);
 }
 
-/* Waits for the end of a child; returns a shell's exit status. */
-static int status_of(pid_t pid)
+/*
+ * Waits for the end of a child, and sets *known to 0 before the kernel may give the child's number to another process.
+ * Returns a shell's exit status.
+ */
+static int status_of(pid_t pid, volatile sig_atomic_t *known)
 {
+	siginfo_t info;
 	int status;
 
+	while (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)
+		;
+	*known = 0;
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return CANNOT;
@@ -334,7 +348,6 @@ static int run_program(const struct companion *c, char *const *argv)
 {
 	struct sigaction act = { .sa_sigaction = pass_on, .sa_flags = SA_SIGINFO };
 	const pid_t pid = fork();
-
 	if (pid == 0) {
 		sigprocmask(SIG_SETMASK, &c->before, NULL);
 		sigaction(SIGCHLD, &c->at_child, NULL);
@@ -343,11 +356,11 @@ static int run_program(const struct companion *c, char *const *argv)
 		fprintf(stderr, "rnicrun: %s: %s\n", argv[0], strerror(errno));
 		_exit(CANNOT);
 	}
-	program_pid = pid;
+	program_pid = pid > 0 ? pid : 0;
 	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
 		sigaction(passed[i], &act, NULL);
 	sigprocmask(SIG_SETMASK, &c->before, NULL);
-	return pid < 0 ? CANNOT : status_of(pid);
+	return pid < 0 ? CANNOT : status_of(pid, &program_pid);
 }
 
 /* The daemon was told to start: runs the program, or says why it cannot. Returns rnicrun's exit status. */
@@ -357,7 +370,7 @@ static int accompany(struct companion *c, char *const *argv)
 
 	if (wait_until_ready(c, &sig)) {
 		status = run_program(c, argv);
-		const bool in_order = kill(c->pid, SIGTERM) == 0 && status_of(c->pid) == 0;
+		const bool in_order = kill(c->pid, SIGTERM) == 0 && status_of(c->pid, &daemon_pid) == 0;
 		if (!in_order)
 			fputs("rnicrun: the private rnicd did not end in order\n", stderr);
 		if (status != 0 || !in_order)
@@ -368,7 +381,7 @@ static int accompany(struct companion *c, char *const *argv)
 		kill(c->pid, SIGTERM);
 		status = BY_SIGNAL + sig;
 	}
-	status_of(c->pid);
+	status_of(c->pid, &daemon_pid);
 	if (sig == 0)
 		tell_log(c);
 	return status;
@@ -395,6 +408,7 @@ int companion_run(char *const *argv, const char *library)
 	c.pid = fork();
 	if (c.pid == 0)
 		become_rnicd(&c, rnicd, self);
+	daemon_pid = c.pid > 0 ? c.pid : 0;
 	if (c.pid > 0)
 		status = accompany(&c, argv);
 	remove_folder(&c);

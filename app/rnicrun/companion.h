@@ -9,11 +9,11 @@
 #define COMPANION_H
 
 /*
- * Starts the daemon, waits until it is ready, and runs argv[0] with RNICD_SOCKET set. SIGINT, SIGTERM and SIGHUP are
- * passed to the program. Returns the exit status for rnicrun: the program's, 128 + signal when a signal ended the
- * program, or 127 after a sentence on stderr. If the status is not 0, the last lines that the daemon has logged
- * while the program ran go to stderr. library: NULL for rnicd; else the path of librnic_embedded, whose process serves
- * sockets.
+ * Starts the daemon, waits until it is ready, and runs argv[0] with RNICD_SOCKET set. SIGINT, SIGTERM, SIGHUP and
+ * further signals are passed to the program; when it has ended, they end the daemon at once. Returns the exit status
+ * for rnicrun: the program's, 128 + signal when a signal ended the program, or 127 after a sentence on stderr. If the
+ * status is not 0, the last lines that the daemon has logged while the program ran go to stderr. library: NULL for
+ * rnicd; else the path of librnic_embedded, whose process serves sockets.
  */
 int companion_run(char *const *argv, const char *library);
 

@@ -52,8 +52,8 @@ struct ipc_own {
 /*
  * Serves the sockets of `rnicrun --embedded --sockets` in the calling process, which does nothing else. listener: the
  * control socket that programs connect to. `ready` is called when they may. SIGTERM ends the process's work, when the
- * sockets that programs have closed have sent their bytes, or after some seconds. Returns 0 then; 1 if it cannot start,
- * with a sentence on stderr.
+ * sockets that programs have closed have sent their bytes, or after some seconds; SIGINT ends it at once. Returns 0
+ * then; 1 if it cannot start, with a sentence on stderr.
  */
 #define IPC_OWN_SERVE "rnic_embedded_serve"
 typedef int (*ipc_own_serve_fn)(int listener, void (*ready)(void));

@@ -18,8 +18,8 @@ import sys
 import termios
 
 import wire
-from host_rig import NOBODY, open_to_all
-from rig import RNICRUN, Process, Skip, case, main, need, until
+from embedded_rig import AT, BRIEF, control_socket, embedded, serving, wait_for
+from rig import PATIENCE, Process, Skip, case, main, need, until
 from sock_raw import ENDED, FIN, RESET, RX_HEAD, SIZE, STATE, TX_TAIL, Raw, addr
 from sock_rig import CHANGES_USER, SEND_BY_WIRE as SEND, SERVE_BY_WIRE as SERVE
 from sock_rig import lines, port_of, python
@@ -28,31 +28,7 @@ from wire_esock import CREDIT, DATA, END, Bytes, Windows, hello, message, window
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TABLE = os.path.join(HERE, "sock_table.py")
-AT = "127.0.0.1"
 RING = 262144  # octets of the window
-
-
-def embedded(*argv, wire_of="iwarp", own=False, before=(), **env):
-    """
-    Runs a program as an ordinary user, if such a user can reach the build and Python; own: as this user. before: a
-    command that runs the rest.
-    """
-    env = {**os.environ, "RNICD_SOCKET": "/nonexistent", **env}
-    env.pop("RNIC_WIRE", None)
-    if wire_of:
-        env["RNIC_WIRE"] = wire_of
-    user = NOBODY if not own and open_to_all(RNICRUN) and open_to_all(os.path.realpath(sys.executable)) else []
-    return Process([*before, *user, RNICRUN, "--embedded", "--sockets", *argv], env=env, name=argv[-1][:30])
-
-
-def serving(p):
-    """The process number of the one that serves the sockets of a program that rnicrun runs; None: there is none."""
-    with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
-        for pid in f.read().split():
-            with open(f"/proc/{pid}/comm", encoding="ascii") as name:
-                if name.read() == "rnic-sockets\n":
-                    return int(pid)
-    return None
 
 
 @case
@@ -202,12 +178,6 @@ def ended(p):
         pass
 
 
-def wait_for(b, what):
-    while not what():
-        b.get()
-        b.credit_if_due()
-
-
 @case
 def a_peer_of_its_own_connects():
     data = bytes(i % 253 for i in range(3 * RING))
@@ -281,13 +251,6 @@ def what_breaks_a_rule_ends_the_connection_and_no_other():
     s.stop()
 
 
-def control_socket(p):
-    """The control socket of the process that serves the sockets of a program."""
-    pid = Process(["pgrep", "-P", str(p.pid), "python3"]).ok()
-    with open(f"/proc/{pid}/environ", "rb") as f:
-        return dict(x.split(b"=", 1) for x in f.read().split(b"\0") if x)[b"RNICD_SOCKET"].decode()
-
-
 @case
 def rings_that_are_scribbled_over_harm_no_other_connection():
     s = embedded(*python(SERVE, AT))
@@ -336,6 +299,9 @@ def a_client_gets_no_descriptor_of_the_serving_process_by_its_number():
 
 # ---- ends ----
 
+PATIENT = {"RNIC_SOCKETS_END": str(PATIENCE)}  # the time that closed sockets get at the end is not what is tested
+
+
 def unacked(s):
     """Bytes that the socket's peer has not acknowledged."""
     return struct.unpack("i", fcntl.ioctl(s, termios.TIOCOUTQ, bytes(4)))[0]
@@ -350,7 +316,7 @@ import os, socket, sys
 c = socket.create_connection((sys.argv[1], int(sys.argv[2])))
 c.sendall(bytes(200_000))
 os._exit(0)
-""", AT, port_of(s)))
+""", AT, port_of(s)), **PATIENT)
         p.ok()
     # the answer finds no reader: either end of it is right
     until(lambda: len(s.out) == 11, s.tail)
@@ -543,19 +509,11 @@ print("late", echo(again(late.accept)[0], c2), "first", echo(c, s))
     assert not p.stderr(), p.stderr()
 
 
-# Sends five bytes and ends.
-BRIEF = """
-import socket, sys
-with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as c:
-    c.sendall(b"brief")
-"""
-
-
 @case
 def a_program_that_has_ended_waits_for_no_peer_that_goes_on():
     # the peer's own end does not come, so TCP's FIN must; the process that sends it waits for the peer's FIN
     with socket.create_server((AT, 0)) as l:
-        p = embedded(*python(BRIEF, AT, l.getsockname()[1]))
+        p = embedded(*python(BRIEF, AT, l.getsockname()[1]), **PATIENT)
         peer = wire.Peer(sock=l.accept()[0])
         _, _, priv = peer.frame(wire.REQ)
         peer.raw(wire.mpa_request(key=wire.REP, ird=1, ord_=1, priv=hello(8, 4096)))
@@ -586,7 +544,7 @@ sys.stdin.readline()
 print(c.recv(5, socket.MSG_WAITALL), c.recv(1), flush=True)
 sys.stdin.readline()
 """, AT))
-    p = embedded(*python(BRIEF, AT, port_of(s)))
+    p = embedded(*python(BRIEF, AT, port_of(s)), **PATIENT)
     s.wait_line("accepted")
     p.ok()
     s.p.stdin.write("read\n")

@@ -23,6 +23,7 @@
 #define CLIENT   8u
 #define LEN      1000u
 #define LOOK_S   10u /* seconds between two looks at a closed stream */
+#define END_NS   (5 * RN_NS_PER_S)
 
 enum { ACTIVE, PASSIVE, ENDS };
 
@@ -295,7 +296,7 @@ static void bytes_before_a_reset_are_not_lost_to_a_send(void **state)
 /* The last test, since a process begins to end only once. */
 static void a_process_that_ends_gives_closed_streams_less_time(void **state)
 {
-	const uint64_t step = KS_SK_END_NS / 20;
+	const uint64_t step = END_NS / 20;
 	uint64_t now;
 
 	(void)state;
@@ -304,7 +305,7 @@ static void a_process_that_ends_gives_closed_streams_less_time(void **state)
 		write_bytes(&at[ACTIVE], LEN);
 		close_end(&at[ACTIVE]);
 		now = ks.now;
-		ks_sk_end_soon();
+		ks_sk_end_soon(END_NS);
 		pass_by(&now, step, 18);
 		assert_int_equal(at[ACTIVE].told & STREAM_CLOSED, 0);
 		assert_true(ks_sk_any_left());

@@ -87,10 +87,9 @@ void ks_sk_say_sleeping(uint32_t value);
 bool ks_sk_rung(void);
 /*
  * This process is about to end, and no program comes any more: closed sockets do not wait for the ends of their peers'
- * programs from now on, and are reset after KS_SK_END_NS without progress.
+ * programs from now on, and are reset after `most` ns without progress.
  */
-#define KS_SK_END_NS (5 * RN_NS_PER_S)
-void ks_sk_end_soon(void);
+void ks_sk_end_soon(uint64_t most);
 bool ks_sk_any_left(void); /* whether there are closed sockets */
 /* Moves bytes between the program's rings and messages. */
 void ks_sk_move(struct stream *s);

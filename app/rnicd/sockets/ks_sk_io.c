@@ -97,7 +97,8 @@ static void look_at_rings(struct stream *s)
 		s->fin = iws_end(&ks_iws, s->iws);
 }
 
-static bool ending; /* this process is about to end */
+static bool ending;        /* this process is about to end */
+static uint64_t ending_ns; /* then: the time that a stream has without progress */
 
 /*
  * No program reads what the peer may still send: TCP's FIN follows the END, and the peer's END is not waited for. The
@@ -146,7 +147,7 @@ void ks_sk_move(struct stream *s)
 
 static struct rn_list lefts; /* streams in LEFT, by their next look */
 
-static uint64_t left_most(void) { return ending ? KS_SK_END_NS : LEFT_NS; }
+static uint64_t left_most(void) { return ending ? ending_ns : LEFT_NS; }
 
 /* Bytes that were sent, or are to be sent next, and that the peer's TCP has not acknowledged. */
 static uint32_t waiting(const struct stream *s)
@@ -257,9 +258,10 @@ void ks_sk_say_sleeping(uint32_t value) { stream_users_say_sleeping(users, value
 
 bool ks_sk_rung(void) { return stream_users_rung(users); }
 
-void ks_sk_end_soon(void)
+void ks_sk_end_soon(uint64_t most)
 {
 	ending = true;
+	ending_ns = most;
 	rn_list_each(struct stream, s, &lefts, left) {
 		s->moved = ks.now;
 		s->look = ks.now + left_most() / LOOKS;
