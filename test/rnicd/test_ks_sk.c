@@ -234,6 +234,23 @@ static void a_closed_stream_whose_peer_takes_nothing_is_given_up(void **state)
 	end_pair();
 }
 
+/* The process was stopped, perhaps, and the peer has not been silent for longer than a look. */
+static void time_without_a_look_is_no_silence_of_the_peer(void **state)
+{
+	(void)state;
+	begin_pair();
+	write_bytes(&at[ACTIVE], LEN);
+	close_end(&at[ACTIVE]);
+	uint64_t now = ks.now;
+	pass_by(&now, 300 * RN_NS_PER_S, 1);
+	assert_int_equal(at[ACTIVE].told & STREAM_CLOSED, 0);
+	pass(&now, 170);
+	assert_int_equal(at[ACTIVE].told & STREAM_CLOSED, 0);
+	pass(&now, 30);
+	wait_told(&at[ACTIVE], STREAM_CLOSED);
+	end_pair();
+}
+
 /* The kernel gives up a peer while the stream is idle. */
 static void the_errno_of_a_peer_that_is_gone_is_the_kernels(void **state)
 {
@@ -348,6 +365,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_closed_stream_lasts_as_long_as_it_makes_progress),
 		cmocka_unit_test(a_closed_stream_whose_peer_takes_nothing_is_given_up),
+		cmocka_unit_test(time_without_a_look_is_no_silence_of_the_peer),
 		cmocka_unit_test(the_errno_of_a_peer_that_is_gone_is_the_kernels),
 		cmocka_unit_test(bytes_before_a_reset_are_not_lost_to_a_send),
 		cmocka_unit_test(a_process_that_ends_gives_closed_streams_less_time),

@@ -177,10 +177,12 @@ void ks_sk_left_end(struct stream *s)
 		rn_list_remove(&lefts, &s->left);
 }
 
+/* The time by which the look comes too late, since this process did not run, is no silence of the peer. */
 static void look_left(struct stream *s)
 {
 	const uint32_t waits = waiting(s);
 
+	s->moved += ks.now - s->look;
 	if (s->pos.tx_put != s->put_seen || waits < s->wait_seen)
 		s->moved = ks.now;
 	s->put_seen = s->pos.tx_put;

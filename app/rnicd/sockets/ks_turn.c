@@ -246,8 +246,8 @@ static uint32_t turn(void)
 	n += ks_sk_doorbells();
 	n += timers();
 	n += ks_ud_timers();
+	n += ks_sk_settle(); /* before the timers: what has come is progress */
 	n += ks_sk_timers();
-	n += ks_sk_settle();
 	n += transmit();
 	n += ks_ud_transmit();
 	n += ks_sk_settle();
