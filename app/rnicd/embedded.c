@@ -28,11 +28,12 @@
 #include "ipc/ipc_own.h"
 #include "sockets/ks_sk.h"
 
-#define EVENTS_MAX 256u
-#define END_S      5u  /* seconds for closed sockets to send their bytes, if they make no progress */
-#define END_MOST   12u /* ... if they make progress: this many times END_S */
-#define END_S_MAX  1000000u
-#define REGIONS    264999u /* memory regions and windows of a device */
+#define EVENTS_MAX   256u
+#define END_S        5u  /* seconds for closed sockets to send their bytes, if they make no progress */
+#define END_MOST     12u /* ... if they make progress: this many times END_S */
+#define END_S_MAX    1000000u
+#define SHARE_OF_ONE 75u     /* percent that one user gets where there are several, as by rnicd's default */
+#define REGIONS      264999u /* memory regions and windows of a device */
 
 int rnic_embedded_start(struct ipc_own *own) __attribute__((visibility("default")));
 int rnic_embedded_serve(int listener, void (*ready)(void)) __attribute__((visibility("default")));
@@ -259,6 +260,7 @@ static int start(struct ipc_own *own)
 		return ENODEV;
 	if (!ks_start(own->err, sizeof(own->err)))
 		return ENOMEM;
+	fds_own_start();
 	if (!loop_start() || !dev_start() || !client_start(-1)) {
 		snprintf(own->err, sizeof(own->err), "no memory or file descriptors");
 		return ENOMEM;
@@ -401,17 +403,27 @@ static void kernels_only(struct client *c)
 	}
 }
 
+/* Root's program may change its user, so the process beside it serves all users (app/rnicrun/companion.c). */
+static bool serves_all_users(void) { return geteuid() == 0; }
+
 static bool serve_start(int listen_fd, char err[IPC_OWN_ERR])
 {
 	struct rnicd_port_cfg like;
 	struct rlimit files;
 
+	snprintf(err, IPC_OWN_ERR, "no memory or file descriptors");
+	if (!serves_all_users())
+		fds_own_start();
+	else if (!fds_start())
+		return false;
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
 	if (!configure(&like, err))
 		return false;
+	if (serves_all_users())
+		rnicd.cfg.user_share = SHARE_OF_ONE;
 	ks.net = &ks_net_kernel;
 	ks.serves = true;
 	rnicd.designs = 1u << IPC_DESIGN_EMBEDDED;

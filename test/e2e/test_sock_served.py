@@ -1,16 +1,71 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The process that serves the sockets of rnicrun --embedded --sockets: its end.
+The process that serves the sockets of rnicrun --embedded --sockets: clients that would hold it up,
+and its end.
 """
+import os
 import signal
 import socket
+import struct
 
 import wire
-from embedded_rig import AT, BRIEF, embedded, serving, wait_for
-from rig import Process, case, main, until
-from sock_rig import python
+from embedded_rig import AT, BRIEF, control_socket, embedded, serving, wait_for
+from rig import PATIENCE, Process, Skip, case, main, until
+from sock_raw import HDR, TYPE, Raw
+from sock_rig import SEND_BY_WIRE as SEND, SERVE_BY_WIRE as SERVE
+from sock_rig import port_of, python
 from wire_esock import Bytes, hello
+
+LINGER_S = 100000
+
+
+def lingering():
+    """A TCP connection of the kernel with bytes that its peer does not read: its last close() takes LINGER_S. And the
+    peer's end."""
+    with socket.socket() as l:
+        l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        l.bind((AT, 0))
+        l.listen()
+        s = socket.create_connection(l.getsockname())
+        peer = l.accept()[0]
+    s.setblocking(False)
+    try:
+        while True:
+            s.send(bytes(65536))
+    except BlockingIOError:
+        pass
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, LINGER_S))
+    return s, peer
+
+
+@case
+def a_socket_that_lingers_holds_up_no_other_user():
+    if os.geteuid() != 0:
+        raise Skip("only root's programs can change their user")
+    s = embedded(*python(SERVE, AT), own=True)
+    port, server = port_of(s), serving(s)
+    for reads in (True, False):
+        r = Raw(control_socket(s))
+        r.join()
+        (one, a), (two, b) = lingering(), lingering()
+        os.kill(server, signal.SIGSTOP)  # so the serving process has the last descriptors
+        for name, body, x in (("IPC_SOCK_FIND", b"", one), ("IPC_SOCK_TAKE", bytes(32), two)):
+            socket.send_fds(r.s, [struct.pack("<HHIiI", TYPE[name], HDR + len(body), 1, 0, 0) + body], [x.fileno()])
+            x.close()
+        if not reads:
+            r.close()
+        os.kill(server, signal.SIGCONT)
+        with Raw(control_socket(s)) as other:
+            other.s.settimeout(PATIENCE)
+            other.join()
+        assert embedded(*python(SEND, AT, port, 5, 100_000)).ok() == "wires 2 2"
+        if reads:
+            r.close()
+        a.close()
+        b.close()
+    s.stop()
+
 
 @case
 def a_signal_after_the_programs_end_ends_rnicrun_at_once():

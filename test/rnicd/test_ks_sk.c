@@ -177,9 +177,10 @@ static void end_pair(void)
 {
 	struct cmd c = { .type = CMD_STREAM_UNLISTEN, .stream_listen = { .key = LISTENER } };
 
-	for (uint32_t i = 0; i < ENDS; i++) {
+	for (uint32_t i = 0; i < ENDS; i++)
 		if ((at[i].told & STREAM_CLOSED) == 0)
 			close_end(&at[i]);
+	for (uint32_t i = 0; i < ENDS; i++) {
 		wait_told(&at[i], STREAM_CLOSED);
 		free(at[i].mem);
 	}
@@ -249,6 +250,24 @@ static void time_without_a_look_is_no_silence_of_the_peer(void **state)
 	pass(&now, 30);
 	wait_told(&at[ACTIVE], STREAM_CLOSED);
 	end_pair();
+}
+
+/* The program's SO_LINGER is librnicsock's. */
+static void the_plane_closes_a_socket_without_lingering(void **state)
+{
+	const struct linger lingers = { 1, 1000 };
+	struct linger l = { 0 };
+	socklen_t len = sizeof(l);
+
+	(void)state;
+	connect_pair();
+	const int fd = dup(at[ACTIVE].s->c->src.fd);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &lingers, sizeof(lingers)), 0);
+	at[PASSIVE].mem->rx_head = at[PASSIVE].mem->rx_tail; /* else a reset ends the connection */
+	end_pair();
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &len), 0);
+	assert_int_equal(l.l_onoff, 0);
+	close(fd);
 }
 
 /* The kernel gives up a peer while the stream is idle. */
@@ -366,6 +385,7 @@ int main(void)
 		cmocka_unit_test(a_closed_stream_lasts_as_long_as_it_makes_progress),
 		cmocka_unit_test(a_closed_stream_whose_peer_takes_nothing_is_given_up),
 		cmocka_unit_test(time_without_a_look_is_no_silence_of_the_peer),
+		cmocka_unit_test(the_plane_closes_a_socket_without_lingering),
 		cmocka_unit_test(the_errno_of_a_peer_that_is_gone_is_the_kernels),
 		cmocka_unit_test(bytes_before_a_reset_are_not_lost_to_a_send),
 		cmocka_unit_test(a_process_that_ends_gives_closed_streams_less_time),

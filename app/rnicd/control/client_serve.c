@@ -215,7 +215,7 @@ void client_on_fds(uint64_t key, struct fds_result *r)
 	}
 	for (uint32_t i = 0; i < r->n; i++)
 		if (r->given[i].fd >= 0)
-			close(r->given[i].fd); /* an eventfd, or a memory file that its helper has open, too */
+			close(r->given[i].fd); /* an eventfd, or what its helper has open, too */
 }
 
 /* Receives the next message of the client; a helper receives it if it has descriptors (fds.h). */

@@ -35,6 +35,7 @@ static int jobs = -1, answers_fd = -1;
 static uint64_t last, last_closing;
 static struct fds_shared *shared;
 static void (*take)(uint64_t key, struct fds_result *r);
+static void (*receive_here)(int sock, struct fds_result *r); /* NULL: there are helpers */
 
 static struct fds_job *job_of(struct rn_link *x) { return rn_container_of(x, struct fds_job, link); }
 
@@ -85,6 +86,8 @@ bool fds_start(void)
 		fds_stop();
 	return ok;
 }
+
+void fds_start_without(void (*receive)(int sock, struct fds_result *r)) { receive_here = receive; }
 
 void fds_stop(void)
 {
@@ -198,6 +201,11 @@ struct fds_job *fds_closing(void) { return calloc(1, sizeof(struct fds_job)); }
 
 void fds_close(struct fds_job *closing, uid_t uid, int sock)
 {
+	if (receive_here != NULL) {
+		free(closing);
+		close(sock);
+		return;
+	}
 	shutdown(sock, SHUT_RDWR); /* the client sees the end now, even if a helper closes the socket later */
 	*closing = (struct fds_job){ .ask.what = FDS_CLOSE, .uid = uid, .sock = sock, .dir = -1 };
 	begin(closing);
@@ -205,8 +213,15 @@ void fds_close(struct fds_job *closing, uid_t uid, int sock)
 
 bool fds_receive(uint64_t key, uid_t uid, int sock)
 {
-	struct fds_job *j = calloc(1, sizeof(*j));
+	struct fds_result r = { .status = 0 };
+	struct fds_job *j;
 
+	if (receive_here != NULL) {
+		receive_here(sock, &r);
+		take(key, &r);
+		return true;
+	}
+	j = calloc(1, sizeof(*j));
 	if (j == NULL)
 		return false;
 	*j = (struct fds_job){ .ask.what = FDS_RECEIVE, .key = key, .uid = uid, .sock = sock, .dir = -1 };
@@ -216,7 +231,8 @@ bool fds_receive(uint64_t key, uid_t uid, int sock)
 
 bool fds_open(uint64_t key, int sock, int dir, const struct fds_mapping *m)
 {
-	struct fds_job *j = calloc(1, sizeof(*j));
+	/* without helpers: memory of this process is never imported */
+	struct fds_job *j = receive_here == NULL ? calloc(1, sizeof(*j)) : NULL;
 
 	if (j == NULL)
 		return false;
@@ -246,7 +262,7 @@ static void close_given(struct fds_result *r)
 {
 	for (uint32_t i = 0; i < r->n; i++)
 		if (r->given[i].fd >= 0)
-			close(r->given[i].fd); /* an eventfd, or a memory file that its helper has open, too */
+			close(r->given[i].fd); /* an eventfd, or what its helper has open, too */
 }
 
 /* Puts the descriptors that came with a reply into their places. If this process could not receive all of them, the
@@ -256,7 +272,7 @@ static void fds_place(struct fds_result *r, int *fds, uint32_t n, int rc)
 	uint32_t at = 0;
 
 	for (uint32_t i = 0; i < r->n; i++) {
-		bool passed = r->given[i].kind == FDS_EVENTFD || r->given[i].kind == FDS_MEMORY;
+		const bool passed = fds_is_passed(&r->given[i]);
 		r->given[i].fd = passed && at < n ? fds[at++] : -1;
 		if (passed && r->given[i].fd < 0)
 			rc = -ENFILE;
@@ -323,6 +339,8 @@ static void on_answer(struct loop_fd *f, uint32_t events)
 bool fds_serve(void (*done)(uint64_t key, struct fds_result *r))
 {
 	take = done;
+	if (receive_here != NULL)
+		return true;
 	answers.ready = on_answer;
 	return loop_add(&answers, answers_fd, EPOLLIN);
 }

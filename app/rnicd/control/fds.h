@@ -40,14 +40,15 @@ enum fds_kind {
 	FDS_OTHER, /* useless: the helper has closed it */
 	FDS_EVENTFD,
 	FDS_MEMORY, /* a file of tmpfs or hugetlbfs */
-	FDS_SOCKET  /* a socket: the helper has closed it, and cookie is the kernel's number of it */
+	FDS_SOCKET, /* a socket: the helper has closed it, and cookie is the kernel's number of it */
+	FDS_TCP     /* as SOCKET, a TCP socket in a request that hands it over: the helper has passed it on */
 };
 
 struct fds_given {
 	enum fds_kind kind;
-	int fd;                 /* of EVENTFD and MEMORY; the receiver closes it. Else -1, but see fds_own.c */
+	int fd;                 /* of EVENTFD, MEMORY and TCP; the receiver closes it. Else -1, but see fds_own.c */
 	struct ipc_file memory; /* of MEMORY: what the helper has found, since rnicd itself does not ask such files */
-	uint64_t cookie;        /* of SOCKET */
+	uint64_t cookie;        /* of SOCKET and TCP */
 	bool file;              /* a file or folder, identified by fdev, fino and fborn */
 	uint64_t fdev, fino;
 	uint64_t fborn; /* fds_born() */
@@ -95,6 +96,12 @@ struct fds_job;
 /* Makes the helpers. Called before rnicd makes threads, sockets and memory, so that helpers do not inherit them. False:
  * errno says why. */
 bool fds_start(void);
+/*
+ * In place of fds_start(), in a process whose clients can block only their own user: there are no helpers, and the
+ * control thread receives messages (fds_own.c), and closes sockets.
+ */
+void fds_own_start(void);
+void fds_start_without(void (*receive)(int sock, struct fds_result *r));
 /* Called when the loop exists. The loop calls `done` with each result; `done` closes the descriptors in it before it
  * returns, or keeps eventfds. */
 bool fds_serve(void (*done)(uint64_t key, struct fds_result *r));
@@ -135,8 +142,8 @@ struct fds_ask {
 /*
  * In memory that rnicd and its helpers share. A helper must close the last descriptor of a socket and of a memory file.
  * So it closes its descriptor only after rnicd has closed its own. CLOSE, CLOSE_ALL: when `closed`, which rnicd
- * increments, has reached the job's `closing`. A job that has passed memory files on to rnicd: when rnicd has written
- * the job's number into the helper's `taken`.
+ * increments, has reached the job's `closing`. A job that has passed memory files or a TCP socket on to rnicd: when
+ * rnicd has written the job's number into the helper's `taken`.
  */
 struct fds_shared {
 	uint64_t closed;                 /* atomic */
@@ -144,8 +151,9 @@ struct fds_shared {
 };
 
 /*
- * What a helper sends about a job: the result, with the descriptors of kind EVENTFD and MEMORY, in order. If `ended` is
- * false, the helper keeps memory files until rnicd has closed them, and then sends a second message without a result.
+ * What a helper sends about a job: the result, with the descriptors of kind EVENTFD, MEMORY and TCP, in order. If
+ * `ended` is false, the helper keeps memory files and sockets until rnicd has closed them, and then sends a second
+ * message without a result.
  */
 struct fds_reply {
 	uint64_t number;
@@ -153,6 +161,13 @@ struct fds_reply {
 	bool ended;
 	struct fds_result r;
 };
+
+/* Whether rnicd gets this descriptor, and whether its helper keeps one, too, until rnicd has closed its own. */
+static inline bool fds_is_passed(const struct fds_given *g)
+{
+	return g->kind == FDS_EVENTFD || g->kind == FDS_MEMORY || g->kind == FDS_TCP;
+}
+static inline bool fds_is_kept(const struct fds_given *g) { return g->kind == FDS_MEMORY || g->kind == FDS_TCP; }
 
 /* Turns this process into the broker, which makes helpers so that some are always idle. */
 void fds_helper_main(int jobs, int answers, const struct fds_shared *shared) __attribute__((noreturn));

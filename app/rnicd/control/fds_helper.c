@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -145,6 +146,14 @@ static struct fds_given look(int fd)
 	return g;
 }
 
+static bool is_tcp(int fd)
+{
+	int protocol = 0;
+	socklen_t len = sizeof(protocol);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 && protocol == IPPROTO_TCP;
+}
+
 static void receive(int sock, struct fds_result *r, int fds[IPC_MAX_FDS])
 {
 	unsigned n = IPC_MAX_FDS;
@@ -153,6 +162,9 @@ static void receive(int sock, struct fds_result *r, int fds[IPC_MAX_FDS])
 	r->n = r->status == 0 ? n : 0;
 	for (uint32_t i = 0; i < r->n; i++)
 		r->given[i] = look(fds[i]);
+	for (uint32_t i = 0; i < r->n && r->m.type == IPC_SOCK_TAKE; i++)
+		if (r->given[i].kind == FDS_SOCKET && is_tcp(fds[i]))
+			r->given[i].kind = FDS_TCP;
 }
 
 static void open_mapping(int sock, int dir, const struct fds_mapping *m, struct fds_result *r, int fds[IPC_MAX_FDS])
@@ -206,8 +218,8 @@ static void close_all(int answers, struct place *mine, const struct fds_ask *ask
 	_exit(told != sizeof(one));
 }
 
-/* Does a job and sends its result. Useless descriptors are closed before that, and memory files when rnicd has closed
- * them: while closing takes its time, the job is under way and counts for its user. */
+/* Does a job and sends its result. Useless descriptors are closed before that, and memory files and TCP sockets when
+ * rnicd has closed them: while closing takes its time, the job is under way and counts for its user. */
 static void work(int answers, struct place *mine, const struct fds_ask *ask, const int *given, uint32_t n_given)
 {
 	struct fds_reply reply = { .number = ask->number, .helper = (uint32_t)(mine - all->place), .ended = true };
@@ -225,8 +237,8 @@ static void work(int answers, struct place *mine, const struct fds_ask *ask, con
 	for (uint32_t i = 0; i < n_given; i++)
 		close(given[i]);
 	for (uint32_t i = 0; i < reply.r.n; i++) {
-		reply.ended &= reply.r.given[i].kind != FDS_MEMORY;
-		if (reply.r.given[i].kind == FDS_EVENTFD || reply.r.given[i].kind == FDS_MEMORY)
+		reply.ended &= !fds_is_kept(&reply.r.given[i]);
+		if (fds_is_passed(&reply.r.given[i]))
 			pass[n_pass++] = fds[i];
 		else
 			close(fds[i]);

@@ -1,51 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The functions of fds.h for embedded devices, whose only client is this process itself. A client can block only itself
- * there, so there are no helper processes. The same holds for the process that serves the sockets of one user's
- * programs. Here FDS_SOCKET has the socket in `fd`, too.
+ * Receives messages in the control thread, in place of the helpers of fds.h: for embedded devices, whose only client is
+ * this process itself, and for the process that serves the sockets of one user's programs. A client can block only its
+ * own user there. Here FDS_SOCKET has the socket in `fd`, too.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "control/fds.h"
-
-struct fds_job {
-	char nothing;
-};
-
-static void (*tell)(uint64_t key, struct fds_result *r);
-
-bool fds_serve(void (*done)(uint64_t key, struct fds_result *r))
-{
-	tell = done;
-	return true;
-}
-
-struct fds_job *fds_closing(void) { return calloc(1, sizeof(struct fds_job)); }
-
-void fds_close(struct fds_job *closing, uid_t uid, int sock)
-{
-	(void)uid;
-	free(closing);
-	close(sock);
-}
-
-void fds_cancel(uint64_t key) { (void)key; }
-
-/* Memory of this process is never imported. */
-bool fds_open(uint64_t key, int sock, int dir, const struct fds_mapping *m)
-{
-	(void)key;
-	(void)sock;
-	(void)dir;
-	(void)m;
-	return false;
-}
 
 /* Looks at a descriptor. The client is trusted to pass what the request asks for, so a descriptor that is neither a
  * memory file nor a socket is taken for an eventfd. */
@@ -68,17 +30,15 @@ static struct fds_given given_of(int fd)
 	return g;
 }
 
-bool fds_receive(uint64_t key, uid_t uid, int sock)
+static void receive_own(int sock, struct fds_result *r)
 {
-	struct fds_result r = { .status = 0 };
 	int fds[IPC_MAX_FDS];
 	unsigned n = IPC_MAX_FDS;
 
-	(void)uid;
-	r.status = ipc_recv(sock, &r.m, fds, &n);
-	r.n = r.status == 0 ? n : 0;
-	for (uint32_t i = 0; i < r.n; i++)
-		r.given[i] = given_of(fds[i]);
-	tell(key, &r);
-	return true;
+	r->status = ipc_recv(sock, &r->m, fds, &n);
+	r->n = r->status == 0 ? n : 0;
+	for (uint32_t i = 0; i < r->n; i++)
+		r->given[i] = given_of(fds[i]);
 }
+
+void fds_own_start(void) { fds_start_without(receive_own); }

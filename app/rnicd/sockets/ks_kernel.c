@@ -12,8 +12,22 @@
 
 #define PROBES_MIN 3u /* probes of a closed window in a row without an answer: the peer may be silent */
 
+/* librnicsock waits for SO_LINGER (sock_linger): the process that serves sockets must not wait in close(). */
+static void linger_not(int fd)
+{
+	struct linger l = { 0 };
+	socklen_t len = sizeof(l);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &len) != 0 || l.l_onoff == 0 || l.l_linger == 0)
+		return;
+	l.l_onoff = 0;
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
+}
+
 static void kernel_close(struct ks_src *s)
 {
+	if (s->fd >= 0 && ks.serves)
+		linger_not(s->fd);
 	if (s->fd >= 0)
 		close(s->fd);
 	s->fd = -1;
