@@ -347,6 +347,12 @@ static int status_of(pid_t pid, volatile sig_atomic_t *known)
 static int run_program(const struct companion *c, char *const *argv)
 {
 	struct sigaction act = { .sa_sigaction = pass_on, .sa_flags = SA_SIGINFO };
+	sigset_t winch;
+
+	/* from now on the program may get a SIGWINCH: it waits until there is a handler */
+	sigemptyset(&winch);
+	sigaddset(&winch, SIGWINCH);
+	sigprocmask(SIG_BLOCK, &winch, NULL);
 	const pid_t pid = fork();
 	if (pid == 0) {
 		sigprocmask(SIG_SETMASK, &c->before, NULL);

@@ -138,6 +138,18 @@ def a_signal_goes_on_to_the_program():
 
 
 @case
+def a_signal_goes_on_to_a_program_that_has_just_begun():
+    # rnicrun's second fork() returns late
+    p = Process(["strace", "-qq", "-e", "trace=clone", "-e", "inject=clone:delay_exit=2000000:when=2", RNICRUN,
+                 "--with-daemon", "sh", "-c",
+                 "trap 'echo told; exit 3' WINCH; echo ready; while :; do sleep 0.05; done"])
+    p.wait_line("ready")
+    with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
+        os.kill(int(f.read()), signal.SIGWINCH)
+    assert p.wait() == 3 and "told" in p.stdout(), p.tail()
+
+
+@case
 def the_exit_status_is_the_programs_also_where_the_end_of_children_is_ignored():
     for how in ("--with-daemon",), ("--embedded", "--sockets"):
         p = Process(["env", "--ignore-signal=CHLD", RNICRUN, *how, *python("""
