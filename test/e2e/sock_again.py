@@ -6,6 +6,10 @@ import struct
 from sock_case import listener, wait
 from sock_twice import ADDR, LIMIT, OUT, case, code, epoll_of
 
+# options with an int, which have these values on no new socket
+INTS = [(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60000), (socket.IPPROTO_IP, socket.IP_TTL, 33),
+        (socket.SOL_SOCKET, socket.SO_PRIORITY, 3)]
+
 
 def nowhere():
     """An address at which nothing listens."""
@@ -35,13 +39,16 @@ def meets(c, l, how=None):
 def a_refused_socket_connects_when_a_server_listens():
     at = nowhere()
     c = socket.socket()
+    for option in INTS:
+        c.setsockopt(*option)
     c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     c.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 7, 0))
     out = [code(c.connect, at), code(c.connect, at)]
     with socket.create_server(at) as l:
         out += [meets(c, l) == c.getsockname()[1], code(c.connect, at), code(c.getpeername) == at]
-    return out + [c.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0,
+    return out + [c.getsockopt(*option[:2]) for option in INTS] + [
+                  c.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0,
                   c.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
                   struct.unpack("ll", c.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, 16))]
 

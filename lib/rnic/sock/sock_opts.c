@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/ip.h>
 #include <netinet/tcp.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,16 +55,29 @@ static bool opt_of(int fd, int level, int name, int *value)
 void sock_opts_learn(struct sock *s, int fd)
 {
 	static const struct {
-		int level, name;
+		int level, name, skipped; /* skipped: a value that is not learned, as a new socket has it */
 	} usual[] = {
-		{ SOL_SOCKET, SO_KEEPALIVE }, { SOL_SOCKET, SO_REUSEADDR },  { SOL_SOCKET, SO_REUSEPORT },
-		{ IPPROTO_TCP, TCP_NODELAY }, { IPPROTO_TCP, TCP_KEEPIDLE }, { IPPROTO_TCP, TCP_KEEPINTVL },
-		{ IPPROTO_TCP, TCP_KEEPCNT }, { IPPROTO_IP, IP_TOS },        { IPPROTO_IPV6, IPV6_V6ONLY },
+		{ SOL_SOCKET, SO_KEEPALIVE, -1 },
+		{ SOL_SOCKET, SO_REUSEADDR, -1 },
+		{ SOL_SOCKET, SO_REUSEPORT, -1 },
+		{ SOL_SOCKET, SO_PRIORITY, 0 },
+		{ SOL_SOCKET, SO_MARK, 0 },
+		{ SOL_SOCKET, SO_BINDTOIFINDEX, 0 }, /* SO_BINDTODEVICE as a number */
+		{ IPPROTO_TCP, TCP_NODELAY, -1 },
+		{ IPPROTO_TCP, TCP_KEEPIDLE, -1 },
+		{ IPPROTO_TCP, TCP_KEEPINTVL, -1 },
+		{ IPPROTO_TCP, TCP_KEEPCNT, -1 },
+		{ IPPROTO_TCP, TCP_USER_TIMEOUT, 0 },
+		{ IPPROTO_IP, IP_TOS, -1 },
+		{ IPPROTO_IP, IP_TTL, IPDEFTTL },
+		{ IPPROTO_IPV6, IPV6_V6ONLY, -1 },
+		{ IPPROTO_IPV6, IPV6_TCLASS, 0 },
+		{ IPPROTO_IPV6, IPV6_UNICAST_HOPS, IPDEFTTL },
 	};
 
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(usual); i++) {
 		int value;
-		if (opt_of(fd, usual[i].level, usual[i].name, &value))
+		if (opt_of(fd, usual[i].level, usual[i].name, &value) && value != usual[i].skipped)
 			opt_keep(s, usual[i].level, usual[i].name, value);
 	}
 }
