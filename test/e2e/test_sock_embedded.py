@@ -462,8 +462,10 @@ def again(call, *args):  # closed sockets give back what they had a little later
             if e.errno != errno.ENOBUFS:
                 raise
             time.sleep(0.01)
+names = {}
 def listen(s):
     s.bind((sys.argv[1], 0))
+    names[s] = s.getsockname()
     s.listen()
 def echo(c, s):
     c.sendall(b"x")
@@ -498,14 +500,23 @@ try:
     plain.connect(late.getsockname())
 except OSError as e:
     print("not listening", errno.errorcode[e.errno])
+plain.close()
+other = socket.socket()
+try:
+    other.bind(names[late])
+except OSError as e:
+    print("bound", errno.errorcode[e.errno])
+other.close()
 for x in many:
     x.close()
 again(late.listen)
+print("name", late.getsockname() == names[late])
 c2 = again(socket.create_connection, late.getsockname())
 print("late", echo(again(late.accept)[0], c2), "first", echo(c, s))
 """, AT), before=("prlimit", "--nofile=64"))
     assert p.ok().split("\n") == ["connect ENOBUFS", "accept ENOBUFS", "first True", "late True", "listen ENOBUFS",
-                                  "not listening ECONNREFUSED", "late True first True"], p.tail()
+                                  "not listening ECONNREFUSED", "bound EADDRINUSE", "name True",
+                                  "late True first True"], p.tail()
     assert not p.stderr(), p.stderr()
 
 

@@ -12,19 +12,42 @@
 #include "rnic/sock/sock.h"
 #include "rnic/sock/sock_gram.h"
 
-/* The kernel's socket neither listens nor connects any more, so the program may try again; a bound port stays. */
-static void undo(int fd)
+/* A socket's name before listen() or connect(). */
+struct name {
+	struct sockaddr_storage sa;
+	socklen_t len;
+	struct ipc_addr bound; /* port 0: the program has not bound the socket */
+};
+
+static struct name name_of(int fd)
+{
+	struct name n = { .len = sizeof(n.sa) };
+	struct sockaddr *sa = (struct sockaddr *)&n.sa;
+
+	if (sock_libc.getsockname(fd, sa, &n.len) != 0 || !sock_addr_in(sa, n.len, &n.bound))
+		n.bound.port = 0;
+	return n;
+}
+
+/*
+ * The kernel's socket neither listens nor connects any more, so the program may try again. The kernel has released a
+ * port that it has chosen itself, even if the program had it chosen by bind(): then the socket is bound once more.
+ */
+static void undo(int fd, const struct name *was)
 {
 	const struct sockaddr none = { .sa_family = AF_UNSPEC };
 
 	(void)sock_libc.connect(fd, &none, sizeof(none));
+	if (was->bound.port != 0)
+		(void)sock_libc.bind(fd, (const struct sockaddr *)&was->sa, was->len);
 }
 
 /*
  * The kernel's socket fd becomes ours, with the file status flags `flags`. to: as of sock_take_new(). Returns the
- * socket, held; NULL and errno: fd is the kernel's socket still, as it was before listen() or connect().
+ * socket, held; NULL and errno: fd is the kernel's socket still, as it was before listen() or connect(), with the name
+ * `was`.
  */
-static struct sock *taken(int fd, int flags, const struct ipc_addr *to, uint32_t backlog)
+static struct sock *taken(int fd, int flags, const struct name *was, const struct ipc_addr *to, uint32_t backlog)
 {
 	struct sock *s = sock_new(sock_option(fd, SO_DOMAIN));
 	int made, err = ENOMEM;
@@ -39,7 +62,7 @@ static struct sock *taken(int fd, int flags, const struct ipc_addr *to, uint32_t
 		sock_libc.close(made);
 	}
 	if (err != 0)
-		undo(fd);
+		undo(fd, was);
 	/* the process that serves has set O_NONBLOCK of the kernel's socket */
 	(void)sock_libc.fcntl(fd, F_SETFL, flags);
 	if (err == 0)
@@ -74,11 +97,12 @@ void sock_kernels_closed(const struct sock *s)
 int sock_kernels_listen(int fd, int backlog)
 {
 	const bool ours = sock_wire_of(fd) == RNIC_WIRE_IWARP;
+	const struct name was = name_of(fd);
 	const int flags = sock_libc.fcntl(fd, F_GETFL), rc = sock_libc.listen(fd, backlog);
 
 	if (rc != 0 || !ours)
 		return rc;
-	struct sock *s = taken(fd, flags, NULL, backlog < 0 ? 4096 : (uint32_t)backlog);
+	struct sock *s = taken(fd, flags, &was, NULL, backlog < 0 ? 4096 : (uint32_t)backlog);
 	if (s == NULL)
 		return -1;
 	sock_put(s);
@@ -88,7 +112,7 @@ int sock_kernels_listen(int fd, int backlog)
 int sock_kernels_connect(int fd, const struct sockaddr *sa, socklen_t len, const struct ipc_addr *to)
 {
 	const int flags = sock_libc.fcntl(fd, F_GETFL);
-	const struct ipc_addr bound = sock_bound(fd);
+	const struct name was = name_of(fd);
 	int rc;
 
 	if (sock_wire_of(fd) != RNIC_WIRE_IWARP)
@@ -101,10 +125,10 @@ int sock_kernels_connect(int fd, const struct sockaddr *sa, socklen_t len, const
 		errno = err;
 		return rc;
 	}
-	struct sock *s = taken(fd, flags, to, 0);
+	struct sock *s = taken(fd, flags, &was, to, 0);
 	if (s == NULL)
 		return -1;
-	s->bound = bound;
+	s->bound = was.bound;
 	if (s->in_epoll)
 		sock_watch(s, fd);
 	SOCK_PUT_AFTER(s, rc, sock_connected(s, fd, true));
