@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The process that serves the sockets of rnicrun --embedded --sockets: clients that would hold it up,
-and its end.
+The process that serves the sockets of rnicrun --embedded --sockets: clients that would hold it up, sockets that begin
+again, and its end.
 """
 import os
 import signal
@@ -65,6 +65,38 @@ def a_socket_that_lingers_holds_up_no_other_user():
         a.close()
         b.close()
     s.stop()
+
+
+@case
+def a_refused_socket_is_as_before_if_it_cannot_begin_again():
+    p = embedded(*python("""
+import errno, resource, socket, subprocess, sys
+at, l, c, d = (socket.socket() for _ in range(4))
+at.bind((sys.argv[1], 0))
+l.bind((sys.argv[1], 0))
+port = l.getsockname()[1]
+l.close()
+c.bind((sys.argv[1], port))
+def told():
+    try:
+        c.connect(at.getsockname())
+    except OSError as e:
+        print(errno.errorcode[e.errno])
+told()
+most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, most[1]))
+told()
+resource.setrlimit(resource.RLIMIT_NOFILE, most)
+d.bind((sys.argv[1], port))
+told()
+d.close()
+at.listen()
+c.connect(at.getsockname())
+print(at.accept()[1][1] == port, c.getsockname()[1] == port)
+handed_on = subprocess.check_output(["cat", "/proc/self/environ"], text=True).split("\\0")
+print([x for x in handed_on if x.startswith("RNIC_SOCK_WIRES")])  # no socket has another wire than the usual one
+""", AT))
+    assert p.ok().split("\n") == ["ECONNREFUSED", "ENOBUFS", "EADDRINUSE", "True True", "[]"], p.tail()
 
 
 @case

@@ -444,8 +444,8 @@ uint8_t *sock_piece(void); /* this thread's buffer of SOCK_PIECE bytes for that;
 int sock_replace(int fd, int made, struct sock *s);
 /* Takes over the kernel's socket's settings only. */
 void sock_settings(struct sock *s, int fd);
-/* The number fd, which is the stream s, becomes a new socket of the kernel's with the settings of s. 0 or an errno. */
-int sock_anew(struct sock *s, int fd);
+/* Makes a socket of the kernel's with the settings of the stream s. Returns its descriptor; -1 and errno. */
+int sock_anew(struct sock *s);
 /* The name of the kernel's TCP socket fd. Port 0: it has none yet. */
 struct ipc_addr sock_bound(int fd);
 /*

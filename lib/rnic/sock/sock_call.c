@@ -70,6 +70,37 @@ static int bind_kernels(int fd, const struct sockaddr *sa, socklen_t len)
 	return 0;
 }
 
+static int bind_as(const struct sock *old, int fd)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+
+	if (old->bound.port == 0)
+		return 0;
+	sock_addr_out(old, &old->bound, (struct sockaddr *)&sa, &len);
+	return bind_kernels(fd, (struct sockaddr *)&sa, len) == 0 ? 0 : errno;
+}
+
+/*
+ * The number fd, whose connect() as `old` has failed, becomes a new socket, which is bound to the same. The kernel's
+ * socket is bound first: if its port is taken meanwhile, fd stays `old`. 0 or an errno.
+ */
+static int begin_again(struct sock *old, int fd)
+{
+	const bool first = sock_kernels(); /* a socket of rnicd's has to be bound at its own number */
+	const int made = sock_anew(old);
+	int err = made < 0 ? errno : first ? bind_as(old, made) : 0;
+
+	if (err == 0)
+		err = sock_become(fd, made, O_NONBLOCK, NULL);
+	if (made >= 0)
+		sock_libc.close(made);
+	if (err == 0 && !first)
+		err = bind_as(old, fd);
+	/* bind(), listen() and connect() of the kernel need no descriptor */
+	return err == EMFILE || err == ENFILE ? ENOBUFS : err;
+}
+
 /*
  * *s: as sock_get(). A socket whose connect() has failed becomes a new one first, and keeps what it was bound to. 0, or
  * -1 and errno.
@@ -77,16 +108,10 @@ static int bind_kernels(int fd, const struct sockaddr *sa, socklen_t len)
 static int socket_of(int fd, struct sock **s)
 {
 	struct sock *old = *s = sock_get(fd);
-	struct sockaddr_storage sa;
-	socklen_t len = sizeof(sa);
 
 	if (old == NULL || !sock_has_failed(old))
 		return 0;
-	int rc = result(sock_anew(old, fd));
-	if (rc == 0 && old->bound.port != 0) {
-		sock_addr_out(old, &old->bound, (struct sockaddr *)&sa, &len);
-		rc = bind_kernels(fd, (struct sockaddr *)&sa, len);
-	}
+	const int rc = result(begin_again(old, fd));
 	*s = rc == 0 ? sock_get(fd) : NULL;
 	sock_put(old);
 	return rc;

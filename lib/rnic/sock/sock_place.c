@@ -104,20 +104,19 @@ static void teach_time(int fd, int which, int ms)
 		(void)sock_libc.setsockopt(fd, SOL_SOCKET, which, &tv, sizeof(tv));
 }
 
-int sock_anew(struct sock *s, int fd)
+int sock_anew(struct sock *s)
 {
 	const int wire = s->wire, made = socket(s->domain, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (made < 0)
-		return errno;
+		return -1;
 	teach_time(made, SO_RCVTIMEO, s->rcv_ms);
 	teach_time(made, SO_SNDTIMEO, s->snd_ms);
 	(void)sock_libc.setsockopt(made, SOL_SOCKET, SO_LINGER, &s->linger, sizeof(s->linger));
 	sock_opts_teach(s, made);
-	(void)sock_wire_set(made, RNIC_WIRE, &wire, sizeof(wire));
-	const int err = sock_become(fd, made, O_NONBLOCK, NULL);
-	sock_libc.close(made);
-	return err;
+	if (wire != sock_wire_usual())
+		(void)sock_wire_set(made, RNIC_WIRE, &wire, sizeof(wire));
+	return made;
 }
 
 struct ipc_addr sock_bound(int fd)
