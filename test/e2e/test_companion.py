@@ -158,7 +158,8 @@ print(signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN)
 raise SystemExit(5)
 """)], env={**os.environ, "RNIC_WIRE": "iwarp"})
         assert p.wait() == 5, p.tail()
-        assert p.stdout().strip() == "True" and not p.stderr(), p.tail()
+        assert p.stdout().strip() == "True", p.tail()
+        assert not p.stderr() or len(said_by_rnicd(p)) == 1, p.tail()  # rnicrun's sentence, on a busy machine
 
 
 # Says how many SIGINTs have come before SIGTERM.
