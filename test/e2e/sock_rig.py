@@ -63,9 +63,9 @@ for _ in range(int(sys.argv[3])):
 """
 
 # Listens as root; a worker that has changed its user answers a connection of its parent's.
-CHANGES_USER = """
+CHANGES_USER = f"""
 import os, signal, socket, sys
-signal.alarm(60)
+signal.alarm({PATIENCE})
 with socket.create_server((sys.argv[1], 0)) as l:
     if os.fork() == 0:
         os.setgroups([])

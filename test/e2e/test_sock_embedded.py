@@ -88,9 +88,9 @@ def ends_of_connections_have_the_kernels_names():
 
 
 # Asks for keepalive when the socket listens or is connected, then takes the way to the peer away.
-KEEPS_ALIVE = """
+KEEPS_ALIVE = f"""
 import signal, socket, subprocess, sys
-signal.alarm(60)
+signal.alarm({PATIENCE})
 l = socket.create_server(("127.0.0.1", 0))
 def ask(s, who):
     if sys.argv[1] == who:
