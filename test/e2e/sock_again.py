@@ -3,7 +3,7 @@
 import socket
 import struct
 
-from sock_case import listener, wait
+from sock_case import wait
 from sock_twice import ADDR, LIMIT, OUT, case, code, epoll_of
 
 # options with an int, which have these values on no new socket
@@ -12,9 +12,10 @@ INTS = [(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60000), (socket.IPPROTO_IP
 
 
 def nowhere():
-    """An address at which nothing listens."""
-    with listener() as l:
-        return l.getsockname()
+    """A socket that has an address, at which nothing listens."""
+    s = socket.socket()
+    s.bind((ADDR, 0))
+    return s
 
 
 def meets(c, l, how=None):
@@ -37,7 +38,8 @@ def meets(c, l, how=None):
 
 @case
 def a_refused_socket_connects_when_a_server_listens():
-    at = nowhere()
+    l = nowhere()
+    at = l.getsockname()
     c = socket.socket()
     for option in INTS:
         c.setsockopt(*option)
@@ -45,7 +47,8 @@ def a_refused_socket_connects_when_a_server_listens():
     c.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 7, 0))
     out = [code(c.connect, at), code(c.connect, at)]
-    with socket.create_server(at) as l:
+    with l:
+        l.listen()
         out += [meets(c, l) == c.getsockname()[1], code(c.connect, at), code(c.getpeername) == at]
     return out + [c.getsockopt(*option[:2]) for option in INTS] + [
                   c.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0,
@@ -55,7 +58,8 @@ def a_refused_socket_connects_when_a_server_listens():
 
 @case
 def a_refused_socket_connects_again_without_blocking():
-    at = nowhere()
+    l = nowhere()
+    at = l.getsockname()
     c = socket.socket()
     c.setblocking(False)
     e = epoll_of(c, OUT)
@@ -65,14 +69,18 @@ def a_refused_socket_connects_again_without_blocking():
     # the error is read by SO_ERROR, and the next connect() tells that there was one; or connect() itself tells it
     out = [refused(), c.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), code(c.connect, at),
            refused(), code(c.connect, at)]
-    with socket.create_server(at) as l:
+    with l:
+        l.listen()
         out += [meets(c, l, "EINPROGRESS") == c.getsockname()[1], c.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)]
         return out + [[x & OUT for _, x in e.poll(LIMIT)]]
 
 
 @case
 def a_refused_socket_keeps_the_port_that_it_is_bound_to():
-    at, (_, port) = nowhere(), nowhere()
+    l = nowhere()
+    at = l.getsockname()
+    with nowhere() as s:
+        port = s.getsockname()[1]
     out = []
     for ip in (ADDR, ""):
         c = socket.socket()
@@ -84,7 +92,8 @@ def a_refused_socket_keeps_the_port_that_it_is_bound_to():
             with socket.socket() as d:
                 out.append(isinstance(meets(d, c), int))
         else:
-            with socket.create_server(at) as l:
+            with l:
+                l.listen()
                 out.append(meets(c, l) == port)
         c.close()
     return out
