@@ -270,6 +270,20 @@ static void the_plane_closes_a_socket_without_lingering(void **state)
 	close(fd);
 }
 
+/* A program that has been told of the failure finds the port free. */
+static void the_port_of_a_refused_stream_is_free_before_the_program_is_told(void **state)
+{
+	(void)state;
+	begin_pair();
+	struct ks_conn *c = at[ACTIVE].s->c;
+	ks.streams->not_connected(at[ACTIVE].s, ECONNREFUSED);
+	assert_int_equal(at[ACTIVE].mem->state & IPC_STREAM_ENDED, 0);
+	assert_int_equal(c->src.fd, -1);
+	wait_state(&at[ACTIVE], IPC_STREAM_ENDED);
+	assert_int_equal(at[ACTIVE].mem->error, ECONNREFUSED);
+	end_pair();
+}
+
 /* The kernel gives up a peer while the stream is idle. */
 static void the_errno_of_a_peer_that_is_gone_is_the_kernels(void **state)
 {
@@ -386,6 +400,7 @@ int main(void)
 		cmocka_unit_test(a_closed_stream_whose_peer_takes_nothing_is_given_up),
 		cmocka_unit_test(time_without_a_look_is_no_silence_of_the_peer),
 		cmocka_unit_test(the_plane_closes_a_socket_without_lingering),
+		cmocka_unit_test(the_port_of_a_refused_stream_is_free_before_the_program_is_told),
 		cmocka_unit_test(the_errno_of_a_peer_that_is_gone_is_the_kernels),
 		cmocka_unit_test(bytes_before_a_reset_are_not_lost_to_a_send),
 		cmocka_unit_test(a_process_that_ends_gives_closed_streams_less_time),

@@ -276,6 +276,9 @@ static void stream_silent(struct stream *s, int err)
 
 static void stream_not_connected(struct stream *s, int err)
 {
+	/* before the program is told: it may then bind another socket to the port */
+	ks_watch(&s->c->src, 0);
+	ks.net->close(&s->c->src);
 	s->iws->error = err;
 	ks_failed(s->c, err);
 }
