@@ -412,6 +412,7 @@ static bool serve_start(int listen_fd, char err[IPC_OWN_ERR])
 	struct rlimit files;
 
 	snprintf(err, IPC_OWN_ERR, "no memory or file descriptors");
+	fds_pass_tcp();
 	if (!serves_all_users())
 		fds_own_start();
 	else if (!fds_start())

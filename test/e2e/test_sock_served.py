@@ -68,6 +68,20 @@ def a_socket_that_lingers_holds_up_no_other_user():
 
 
 @case
+def a_port_is_free_when_a_listener_of_roots_is_closed():
+    if os.geteuid() != 0:
+        raise Skip("only beside root's program descriptors go through helper processes")
+    p = embedded(*python("""
+import socket, sys
+with socket.create_server((sys.argv[1], 0)) as l:
+    at = l.getsockname()
+for _ in range(2000):
+    socket.create_server(at).close()
+""", AT), own=True)
+    assert p.ok() == "", p.tail()
+
+
+@case
 def a_refused_socket_is_as_before_if_it_cannot_begin_again():
     p = embedded(*python("""
 import errno, resource, select, socket, subprocess, sys

@@ -3,7 +3,6 @@
  * descriptors. */
 #include <errno.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "control/client.h"
 #include "control/cm.h"
@@ -213,9 +212,7 @@ void client_on_fds(uint64_t key, struct fds_result *r)
 		c->req = r->m;
 		on_message(c, r->status, r->given, r->n);
 	}
-	for (uint32_t i = 0; i < r->n; i++)
-		if (r->given[i].fd >= 0)
-			close(r->given[i].fd); /* an eventfd, or what its helper has open, too */
+	fds_close_given(r);
 }
 
 /* Receives the next message of the client; a helper receives it if it has descriptors (fds.h). */

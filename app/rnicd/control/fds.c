@@ -22,8 +22,9 @@ struct fds_job {
 	struct fds_ask ask;
 	uint64_t key;
 	uid_t uid;
-	int sock, dir; /* the client's socket; FDS_OPEN: its /proc/PID, else -1 */
-	bool told;     /* its result has come, and the helper has yet to close memory files */
+	int sock, dir;           /* the client's socket; FDS_OPEN: its /proc/PID, else -1 */
+	bool told;               /* its result has come, and the helper has yet to close memory files */
+	struct fds_result *kept; /* its result with a TCP socket, which the helper has yet to close; NULL: none */
 };
 
 struct fds_totals fds_totals;
@@ -34,6 +35,7 @@ static struct loop_timer unsent; /* runs after a job could not be sent */
 static int jobs = -1, answers_fd = -1;
 static uint64_t last, last_closing;
 static struct fds_shared *shared;
+static bool pass_tcp;
 static void (*take)(uint64_t key, struct fds_result *r);
 static void (*receive_here)(int sock, struct fds_result *r); /* NULL: there are helpers */
 
@@ -64,6 +66,8 @@ static bool fork_helper(int helper_jobs, int helper_answers)
 	return errno == 0;
 }
 
+void fds_pass_tcp(void) { pass_tcp = true; }
+
 bool fds_start(void)
 {
 	int j[2], a[2];
@@ -76,6 +80,7 @@ bool fds_start(void)
 		close(j[1]);
 		return false;
 	}
+	shared->tcp = pass_tcp;
 	jobs = j[0];
 	answers_fd = a[0];
 	bool ok = fork_helper(j[1], a[1]);
@@ -258,11 +263,17 @@ void fds_cancel(uint64_t key)
 
 /* ---- answers ---- */
 
-static void close_given(struct fds_result *r)
+void fds_close_given(struct fds_result *r)
 {
-	for (uint32_t i = 0; i < r->n; i++)
+	static const struct linger off = { 0 };
+
+	for (uint32_t i = 0; i < r->n; i++) {
+		/* no helper has a TCP socket open; a program whose socket is refused sets SO_LINGER again */
+		if (r->given[i].kind == FDS_TCP)
+			setsockopt(r->given[i].fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off));
 		if (r->given[i].fd >= 0)
-			close(r->given[i].fd); /* an eventfd, or what its helper has open, too */
+			close(r->given[i].fd); /* an eventfd, or a memory file that its helper has open, too */
+	}
 }
 
 /* Puts the descriptors that came with a reply into their places. If this process could not receive all of them, the
@@ -279,7 +290,7 @@ static void fds_place(struct fds_result *r, int *fds, uint32_t n, int rc)
 	}
 	if (rc == 0)
 		return;
-	close_given(r);
+	fds_close_given(r);
 	r->n = 0;
 	r->status = rc;
 }
@@ -299,10 +310,24 @@ static void tell(struct fds_job *j, struct fds_result *r)
 	if (r->status == -EIO)
 		fds_totals.lost++;
 	if (j->ask.what == FDS_CLOSE || j->ask.what == FDS_CLOSE_ALL)
-		close_given(r);
+		fds_close_given(r);
 	else
 		take(j->key, r);
 	j->told = true;
+}
+
+/* The result is told when the helper has closed the socket in it. Without memory for that, the job has failed. */
+static void fds_keep(struct fds_job *j, struct fds_result *r)
+{
+	j->kept = malloc(sizeof(*j->kept));
+	if (j->kept != NULL) {
+		*j->kept = *r;
+		return;
+	}
+	fds_close_given(r);
+	r->n = 0;
+	r->status = -ENFILE;
+	tell(j, r);
 }
 
 static void on_answer(struct loop_fd *f, uint32_t events)
@@ -323,9 +348,11 @@ static void on_answer(struct loop_fd *f, uint32_t events)
 	fds_place(&reply.r, fds, n, rc);
 	struct fds_job *j = job_under_way(reply.number);
 	if (j == NULL)
-		close_given(&reply.r);
+		fds_close_given(&reply.r);
+	else if (!reply.ended && reply.r.n > 0 && reply.r.given[0].kind == FDS_TCP)
+		fds_keep(j, &reply.r);
 	else if (!j->told)
-		tell(j, &reply.r);
+		tell(j, j->kept != NULL ? j->kept : &reply.r);
 	if (!reply.ended)
 		__atomic_store_n(&shared->taken[reply.helper], reply.number, __ATOMIC_RELEASE);
 	if (!reply.ended || j == NULL)
@@ -333,6 +360,7 @@ static void on_answer(struct loop_fd *f, uint32_t events)
 	rn_list_remove(&running, &j->link);
 	fds_totals.running--;
 	run_those_that_may();
+	free(j->kept);
 	free(j);
 }
 

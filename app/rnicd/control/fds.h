@@ -41,7 +41,7 @@ enum fds_kind {
 	FDS_EVENTFD,
 	FDS_MEMORY, /* a file of tmpfs or hugetlbfs */
 	FDS_SOCKET, /* a socket: the helper has closed it, and cookie is the kernel's number of it */
-	FDS_TCP     /* as SOCKET, a TCP socket in a request that hands it over: the helper has passed it on */
+	FDS_TCP     /* as SOCKET, a TCP socket of IPC_SOCK_TAKE (fds_pass_tcp()): the helper has passed it on */
 };
 
 struct fds_given {
@@ -105,7 +105,11 @@ void fds_start_without(void (*receive)(int sock, struct fds_result *r));
 /* Called when the loop exists. The loop calls `done` with each result; `done` closes the descriptors in it before it
  * returns, or keeps eventfds. */
 bool fds_serve(void (*done)(uint64_t key, struct fds_result *r));
+/* Before fds_start(): the helpers pass on the TCP sockets of IPC_SOCK_TAKE. */
+void fds_pass_tcp(void);
 void fds_stop(void);
+/* Closes the descriptors of a result. */
+void fds_close_given(struct fds_result *r);
 
 /* Allocates the job of fds_close() in advance, so that closing cannot fail later. NULL: no memory. free() undoes it. */
 struct fds_job *fds_closing(void);
@@ -142,18 +146,20 @@ struct fds_ask {
 /*
  * In memory that rnicd and its helpers share. A helper must close the last descriptor of a socket and of a memory file.
  * So it closes its descriptor only after rnicd has closed its own. CLOSE, CLOSE_ALL: when `closed`, which rnicd
- * increments, has reached the job's `closing`. A job that has passed memory files or a TCP socket on to rnicd: when
- * rnicd has written the job's number into the helper's `taken`.
+ * increments, has reached the job's `closing`. A job that has passed memory files on to rnicd: when rnicd has written
+ * the job's number into the helper's `taken`. A TCP socket is not kept.
  */
 struct fds_shared {
+	bool tcp;                        /* written before there are helpers */
 	uint64_t closed;                 /* atomic */
 	uint64_t taken[FDS_HELPERS_MAX]; /* atomic */
 };
 
 /*
  * What a helper sends about a job: the result, with the descriptors of kind EVENTFD, MEMORY and TCP, in order. If
- * `ended` is false, the helper keeps memory files and sockets until rnicd has closed them, and then sends a second
- * message without a result.
+ * `ended` is false, the helper keeps memory files until rnicd has closed them, and then sends a second message without
+ * a result. It closes a TCP socket before the second message, and rnicd uses the socket only after that: the port is
+ * free as soon as rnicd closes the socket.
  */
 struct fds_reply {
 	uint64_t number;
@@ -162,12 +168,11 @@ struct fds_reply {
 	struct fds_result r;
 };
 
-/* Whether rnicd gets this descriptor, and whether its helper keeps one, too, until rnicd has closed its own. */
+/* Whether rnicd gets this descriptor. */
 static inline bool fds_is_passed(const struct fds_given *g)
 {
 	return g->kind == FDS_EVENTFD || g->kind == FDS_MEMORY || g->kind == FDS_TCP;
 }
-static inline bool fds_is_kept(const struct fds_given *g) { return g->kind == FDS_MEMORY || g->kind == FDS_TCP; }
 
 /* Turns this process into the broker, which makes helpers so that some are always idle. */
 void fds_helper_main(int jobs, int answers, const struct fds_shared *shared) __attribute__((noreturn));

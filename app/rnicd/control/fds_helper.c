@@ -162,9 +162,8 @@ static void receive(int sock, struct fds_result *r, int fds[IPC_MAX_FDS])
 	r->n = r->status == 0 ? n : 0;
 	for (uint32_t i = 0; i < r->n; i++)
 		r->given[i] = look(fds[i]);
-	for (uint32_t i = 0; i < r->n && r->m.type == IPC_SOCK_TAKE; i++)
-		if (r->given[i].kind == FDS_SOCKET && is_tcp(fds[i]))
-			r->given[i].kind = FDS_TCP;
+	if (shared->tcp && r->m.type == IPC_SOCK_TAKE && r->n == 1 && r->given[0].kind == FDS_SOCKET && is_tcp(fds[0]))
+		r->given[0].kind = FDS_TCP;
 }
 
 static void open_mapping(int sock, int dir, const struct fds_mapping *m, struct fds_result *r, int fds[IPC_MAX_FDS])
@@ -218,8 +217,8 @@ static void close_all(int answers, struct place *mine, const struct fds_ask *ask
 	_exit(told != sizeof(one));
 }
 
-/* Does a job and sends its result. Useless descriptors are closed before that, and memory files and TCP sockets when
- * rnicd has closed them: while closing takes its time, the job is under way and counts for its user. */
+/* Does a job and sends its result. Useless descriptors are closed before that, and memory files when rnicd has closed
+ * them: while closing takes its time, the job is under way and counts for its user. */
 static void work(int answers, struct place *mine, const struct fds_ask *ask, const int *given, uint32_t n_given)
 {
 	struct fds_reply reply = { .number = ask->number, .helper = (uint32_t)(mine - all->place), .ended = true };
@@ -237,14 +236,14 @@ static void work(int answers, struct place *mine, const struct fds_ask *ask, con
 	for (uint32_t i = 0; i < n_given; i++)
 		close(given[i]);
 	for (uint32_t i = 0; i < reply.r.n; i++) {
-		reply.ended &= !fds_is_kept(&reply.r.given[i]);
+		reply.ended &= reply.r.given[i].kind != FDS_MEMORY && reply.r.given[i].kind != FDS_TCP;
 		if (fds_is_passed(&reply.r.given[i]))
 			pass[n_pass++] = fds[i];
 		else
 			close(fds[i]);
 	}
 	answer(answers, &reply, pass, n_pass);
-	if (!reply.ended)
+	if (!reply.ended && reply.r.given[0].kind != FDS_TCP)
 		wait_for_taken(&reply);
 	for (uint32_t i = 0; i < n_pass; i++)
 		close(pass[i]);

@@ -61,8 +61,12 @@ static struct sock *taken(int fd, int flags, const struct name *was, const struc
 		err = sock_become(fd, made, O_NONBLOCK, s);
 		sock_libc.close(made);
 	}
-	if (err != 0)
+	if (err != 0) {
 		undo(fd, was);
+		/* the process that serves may have switched it off, to close its own descriptor */
+		if (s != NULL)
+			(void)sock_libc.setsockopt(fd, SOL_SOCKET, SO_LINGER, &s->linger, sizeof(s->linger));
+	}
 	/* the process that serves has set O_NONBLOCK of the kernel's socket */
 	(void)sock_libc.fcntl(fd, F_SETFL, flags);
 	if (err == 0)
