@@ -52,7 +52,7 @@ struct rc_tcp_cfg {
 	bool rates;         /* some connections' congestion control measures rates (struct tcpl_sent) */
 	bool tracks;        /* some connections may go by several paths (tcpl_cfg.tracks) */
 	uint32_t rnr_pkts;  /* packets kept for QPs that are not ready to receive, half of them for QPs of one tenant at
-			       most (qp_attr.tenant); more are as if lost */
+			       most (qp_attr.tenant); more are refused: tcpl_room.h */
 	uint32_t hold_pkts; /* packets held behind holes, all connections; more are as if lost */
 };
 

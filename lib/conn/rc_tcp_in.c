@@ -2,6 +2,7 @@
 /* A received segment: TCP finds out which bytes are in order, acknowledged, or too early; rc gets each of these. */
 #include "base/rn_seq.h"
 #include "conn/rc_tcp_int.h"
+#include "tcp_lite/tcpl_room.h"
 
 static inline struct rc_tcp_pkt *pkt_of(const struct tcpl_slice *s) { return (struct rc_tcp_pkt *)(uintptr_t)s->ref; }
 
@@ -132,12 +133,12 @@ bool rc_tcp_segment(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_
 		rc_tcp_use_mem(ctx, c);
 	}
 	if (seg->len > 0 && rn_unlikely(full(ctx, c, seg))) {
-		bare = *seg; /* without the payload: the acknowledgement still counts */
-		bare.len = 0;
-		bare.flags &= (uint8_t) ~(TCPL_FIN | TCPL_PSH);
+		bare = *seg;
+		tcpl_strip(&bare);
 		seg = &bare;
 	}
-	if (rn_unlikely(tcpl_in(&c->tcp, ctx->rc.qp.now, seg, &ev) == TCPL_DROP_AHEAD))
+	const enum tcpl_verdict v = tcpl_in(&c->tcp, ctx->rc.qp.now, seg, &ev);
+	if (rn_unlikely(v == TCPL_DROP_AHEAD))
 		ctx->rc.qp.stats.ooo_drops++;
 	ctx->held += ev.held;
 	if (seg->len > 0)
@@ -157,7 +158,7 @@ bool rc_tcp_segment(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_
 	if (rn_unlikely(ev.held))
 		early(ctx, c, &ev.ooo, kept);
 	if (rn_unlikely(c->rc.rnr.state != RC_RNR_NONE))
-		rc_tcp_window(c);
+		rc_tcp_window(ctx, c, seg->bare && v == TCPL_OK);
 	if (rn_unlikely(ev.bits & (TCPL_EV_PEER_FIN | TCPL_EV_RESET | TCPL_EV_TIMEOUT)))
 		ends(ctx, c, ev.bits);
 	if (rn_unlikely(rc_todo(&c->rc) & RC_TODO_LET_GO)) /* completions become visible before the next turn */

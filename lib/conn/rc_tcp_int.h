@@ -39,7 +39,7 @@ RN_COLD void rc_tcp_let_go(struct rc_tcp_ctx *ctx, struct rc_tcp *c);
 /* rc_tcp_rnr.c */
 void rc_tcp_keep(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s);
 void rc_tcp_keep_rest(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s);
-void rc_tcp_window(struct rc_tcp *c);
+void rc_tcp_window(struct rc_tcp_ctx *ctx, struct rc_tcp *c, bool refused);
 /* Whether no more packets may be kept for this connection's QP. */
 RN_COLD bool rc_tcp_rnr_full(const struct rc_tcp_ctx *ctx, const struct rc_tcp *c);
 RN_COLD void rc_tcp_rnr(struct rc_tcp_ctx *ctx, struct rc_tcp *c);

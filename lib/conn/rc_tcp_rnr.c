@@ -2,10 +2,12 @@
 /*
  * Packets kept for a queue pair that is not ready to receive (RC_RNR_WAITS), as a TCP keeps bytes that its user does
  * not read: a list of packets in the order of the stream, and behind it what TCP holds in order. The packets are
- * counted per worker and per tenant; when no more may be kept, segments count as lost (rc_tcp_cfg.rnr_pkts). The window
- * closes meanwhile.
+ * counted per worker and per tenant (rc_tcp_cfg.rnr_pkts). The window closes meanwhile. When no more may be kept,
+ * segments are dropped and answered by a window of 0 (RFC 9293, 3.8.6): so the peer knows that this end lives, and
+ * waits.
  */
 #include "conn/rc_tcp_int.h"
+#include "tcp_lite/tcpl_room.h"
 
 /* Nothing is kept for a connection without a QP, but the QP may leave while packets are kept. */
 static struct rc_tcp_pkt *packet(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_slice *s)
@@ -57,13 +59,19 @@ bool rc_tcp_rnr_full(const struct rc_tcp_ctx *ctx, const struct rc_tcp *c)
 	return ctx->rnr_kept >= ctx->cfg.rnr_pkts || ctx->rnr_of[tenant] >= ctx->cfg.rnr_pkts / 2;
 }
 
-/* The announced window edge does not move while bytes before it are unused. */
-void rc_tcp_window(struct rc_tcp *c)
+/*
+ * The announced window edge does not move while bytes before it are unused. refused: there was no room for a segment,
+ * which is answered at once by a window of 0. It stays 0 until there is room.
+ */
+void rc_tcp_window(struct rc_tcp_ctx *ctx, struct rc_tcp *c, bool refused)
 {
 	uint32_t space = c->tcp.cfg->rcv_space;
 	uint32_t kept = c->tcp.rcv_nxt - rc_used(&c->rc);
 
-	tcpl_set_rcv_space(&c->tcp, space - rn_min_u32(kept, space));
+	if (refused)
+		tcpl_refuse(&c->tcp);
+	else if (c->tcp.rcv_space != TCPL_SHUT || !rc_tcp_rnr_full(ctx, c))
+		tcpl_set_rcv_space(&c->tcp, space - rn_min_u32(kept, space));
 }
 
 /* Takes the oldest kept packet. */
@@ -110,6 +118,6 @@ void rc_tcp_rnr(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 	} else if (c->rc.rnr.state == RC_RNR_BEHIND) {
 		rc_ready_put(&ctx->rc, &c->rc);
 	} else {
-		rc_tcp_window(c);
+		rc_tcp_window(ctx, c, false);
 	}
 }

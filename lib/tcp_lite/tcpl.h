@@ -118,6 +118,7 @@ struct tcpl_seg {
 	uint8_t optlen;     /* ≤ 40 */
 	const uint8_t *opt; /* may be NULL when optlen is 0 */
 	uint64_t ref;       /* the caller's packet handle, not 0 when len > 0 */
+	bool bare;          /* tcpl_strip() */
 };
 
 /* A segment to be transmitted now. */

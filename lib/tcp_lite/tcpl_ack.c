@@ -496,7 +496,7 @@ static void old_ack(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s,
 	uint32_t pipe = c->pipe, lost = c->dlv.lost;
 
 	acked_begin(&a, 0);
-	c->stats.idle_acks += s->len == 0 && !(s->flags & TCPL_FIN);
+	c->stats.idle_acks += s->len == 0 && !s->bare && !(s->flags & TCPL_FIN);
 	if (!(c->flags & F_SACK) || o->n_sack == 0)
 		return;
 	detect(c, now, o, s->ack, &a);
@@ -529,7 +529,7 @@ void tcpl_ack_in(struct tcpl_conn *c, uint64_t now, const struct tcpl_seg *s, co
 		return; /* the payload of the segment is still good */
 	}
 	tcpl_window_in(c, s, ev);
-	bool same = s->ack == c->snd_una && s->len == 0 && !(s->flags & TCPL_FIN) &&
+	bool same = s->ack == c->snd_una && s->len == 0 && !s->bare && !(s->flags & TCPL_FIN) &&
 		    (wnd == c->snd_wnd || o->n_sack > 0);
 	bool dup = same && c->r_head != c->r_tail;
 	acked_begin(&a, s->ack - c->snd_una);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Chooses the next segment. Order: reset, SYN, ACKs that report holes, retransmissions, new data, probes, bare ACKs. */
 #include "tcpl_int.h"
+#include "tcp_lite/tcpl_room.h"
 
 /* Moves the announced right edge when that is worth a segment (RFC 9293, 3.8.6.2.2), never left. */
 static uint16_t window_out(struct tcpl_conn *c)
@@ -11,6 +12,8 @@ static uint16_t window_out(struct tcpl_conn *c)
 
 	if (grow > 0 && (uint32_t)grow >= rn_min_u32(c->mss, c->rcv_space / 2))
 		c->rcv_adv = rn_seq_min(edge, c->rcv_nxt + max);
+	if (rn_unlikely(c->rcv_space == TCPL_SHUT))
+		return 0;
 	return (uint16_t)rn_min_u32((c->rcv_adv - c->rcv_nxt) >> c->rcv_wscale, 65535);
 }
 

@@ -4,6 +4,7 @@
  * first wins: a later copy of the same sequence numbers is trimmed, never compared, never preferred.
  */
 #include "tcpl_int.h"
+#include "tcp_lite/tcpl_room.h"
 
 #include <string.h>
 
@@ -309,15 +310,23 @@ bool tcpl_rx_drop(struct tcpl_conn *c, uint64_t *ref)
 	return false;
 }
 
+void tcpl_refuse(struct tcpl_conn *c)
+{
+	c->rcv_space = TCPL_SHUT;
+	c->flags |= F_ACK_NOW;
+}
+
 void tcpl_set_rcv_space(struct tcpl_conn *c, uint32_t bytes)
 {
+	const bool opens = c->rcv_space == TCPL_SHUT && c->rcv_adv != c->rcv_nxt;
+
 	c->rcv_space = rn_min_u32(bytes, UINT32_C(1) << 30);
 	if (c->state < TCPL_S_ESTABLISHED || (c->flags & F_FIN_RCVD))
 		return;
 	/* A window update is worth a segment when it is two segments or half the buffer (RFC 9293, 3.8.6.2.2). */
 	int32_t grow = rn_seq_diff(c->rcv_nxt + c->rcv_space, c->rcv_adv);
-	if (grow > 0 && (uint32_t)grow >= rn_min_u32(2u * c->mss, rn_max_u32(c->rcv_space / 2, 1)) &&
-	    c->rcv_adv - c->rcv_nxt < c->rcv_space / 2)
+	if (opens || (grow > 0 && (uint32_t)grow >= rn_min_u32(2u * c->mss, rn_max_u32(c->rcv_space / 2, 1)) &&
+		      c->rcv_adv - c->rcv_nxt < c->rcv_space / 2))
 		c->flags |= F_ACK_NOW;
 }
 

@@ -151,8 +151,8 @@ static void on_syn(struct tcpl_conn *c, struct tcpl_ev *ev)
 
 static void on_rto(struct tcpl_conn *c, uint64_t now, struct tcpl_ev *ev)
 {
-	if (c->tries == 0)
-		c->asked_at = c->rto_base;
+	if (c->tries == 0) /* backed off: the peer has answered the last one, that there is no room */
+		c->asked_at = c->backoff == 0 ? c->rto_base : now;
 	if (c->tries >= c->cfg->retries || too_long(c, now)) {
 		give_up(c, ev);
 		return;

@@ -7,6 +7,7 @@
 #include "plane/frame.h"
 #include "plane/port_host.h"
 #include "plane/worker_int.h"
+#include "tcp_lite/tcpl_room.h"
 
 #define BACKLOG_DEFAULT 64u
 #define SETUPS_KEPT     8u /* one set-up in SETUPS_KEPT is kept from connections that have not sent a Request */
@@ -524,12 +525,14 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 
 	if (rn_likely(f != NULL))
 		way_came(&rn_container_of(f, struct conn, flow)->way, m);
-	if (p->payload_len != 0) {
-		const bool keep = is_kept(f, &seg);
-		if (keep && port_host_scarce(m)) { /* TCP treats the segment as lost */
-			port->stats[w->index].no_buffer++;
+	const bool keep = p->payload_len != 0 && is_kept(f, &seg);
+	if (keep && port_host_scarce(m)) { /* without its payload, as its ACK still counts */
+		port->stats[w->index].no_buffer++;
+		if (f == NULL)
 			return m;
-		}
+		tcpl_strip(&seg);
+	}
+	if (seg.len != 0) {
 		/* the program that has sent acknowledged bytes may change them, so a frame must not refer to them */
 		const bool own = keep && txseg_is_reference(m);
 		if (rn_unlikely(own || m->nb_segs > WORKER_MAX_IOV)) {

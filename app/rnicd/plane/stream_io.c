@@ -11,6 +11,7 @@
 #include "plane/stream_iwarp.h"
 #include "plane/port_host.h"
 #include "plane/worker_int.h"
+#include "tcp_lite/tcpl_room.h"
 
 #define MASK       (IPC_STREAM_RING - 1)
 #define CHUNK_MAX  65536u
@@ -328,8 +329,7 @@ static struct rte_mbuf *may_keep(struct rnicd_worker *w, const struct stream *s,
 	if (rn_seq_gt(seg->seq, s->qc.tcp.rcv_nxt) &&
 	    (w->streams.held >= w->tcp.cfg.hold_pkts || port_host_scarce(m))) {
 		w->tcp.rc.qp.stats.hold_drops++;
-		seg->len = 0;
-		seg->flags &= (uint8_t) ~(TCPL_FIN | TCPL_PSH);
+		tcpl_strip(seg);
 	}
 	return kept;
 }

@@ -9,6 +9,7 @@
 #include "plane/frame.h"
 #include "plane/port_host.h"
 #include "plane/worker_int.h"
+#include "tcp_lite/tcpl_room.h"
 
 #define SHARE      32u /* segments that one stream may send before the next stream's turn */
 #define TURN_SHARE 64u
@@ -67,11 +68,14 @@ void stream_iwarp_input(struct rnicd_worker *w, struct stream *s, struct rte_mbu
 				    (rn_seq_gt(seg.seq, s->qc.tcp.rcv_nxt) || s->qc.rc.rnr.state != RC_RNR_NONE) &&
 				    port_host_scarce(m);
 		kept = scarce ? NULL : stream_slices(s, m, p);
-		if (kept == NULL) {
-			s->way.tx->st->no_buffer++; /* TCP treats the segment as lost */
+		if (kept == NULL)
+			s->way.tx->st->no_buffer++;
+		if (scarce) /* the ACK still counts */
+			tcpl_strip(&seg);
+		else if (kept == NULL) /* TCP treats the segment as lost */
 			return;
-		}
-		seg.ref = (uint64_t)(uintptr_t)&mbuf_priv(kept)->pkt;
+		else
+			seg.ref = (uint64_t)(uintptr_t)&mbuf_priv(kept)->pkt;
 	}
 	stream_slices_end(m, kept, rc_tcp_segment(stream_iwarp_ctx(w), &s->qc, &seg));
 	stream_iwarp_touch(w, s);
