@@ -20,7 +20,7 @@ extern "C" {
  */
 void *rnic_alloc(size_t size);
 
-/* Frees memory of rnic_alloc(). NULL is allowed. */
+/* Frees memory of rnic_alloc(). NULL is allowed. A child of fork() frees only its own mapping: the parent keeps it. */
 void rnic_free(void *p);
 
 #ifdef __cplusplus
