@@ -5,62 +5,11 @@
  * does not answer; and a stream over iWARP that waits for memory.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "border/event.h"
 #include "border/policy.h"
-#include "eal.h"
-#include "plane/stream_iwarp.h"
-
-#define FRAMES  1024u
-#define LPORT   80u
-#define BACKLOG 1u
-#define HALF    (BACKLOG + 64u) /* half-open connections that the listener may have */
-#define STREAMS (HALF + 1)      /* one of them is connected, or free */
-#define ISS     999u            /* of all peers */
-
-static struct rnicd_port port;
-static struct rnicd_port_cfg port_cfg;
-static struct rnicd_worker w;
-static struct rte_ring *wire;
-static struct pkt_addr peer_ip;
-
-/* Puts a segment of the peer with the TCP port `from`, with s->payload_len octets at p, on the wire. */
-static void put_segment(uint16_t to, uint16_t from, struct pkt_tcp_seg s, const uint8_t *p)
-{
-	struct rte_mbuf *m = rte_pktmbuf_alloc(port.pool);
-	const struct pkt_flow f = {
-		.l2 = { .dst = { 2, 0, 0, 0, 0, 2 }, .src = { 2, 0, 0, 0, 0, 1 }, .vlan = PKT_NO_VLAN },
-		.src = peer_ip,
-		.dst = port_cfg.ip,
-		.sport = from,
-		.dport = to
-	};
-	struct pkt_tcp_template t;
-
-	assert_non_null(m);
-	pkt_tcp_template_init(&t, &f);
-	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
-	const uint32_t hdr = pkt_tcp_hdr_len(&t, s.opt_len);
-	for (uint32_t i = 0; i < s.payload_len; i++)
-		frame[hdr + i] = p[i];
-	s.wnd = 1000;
-	s.payload_sum = pkt_sum(frame + hdr, s.payload_len);
-	pkt_tcp_build(&t, &s, PKT_CSUM_FULL, frame);
-	m->data_len = (uint16_t)(hdr + s.payload_len);
-	m->pkt_len = m->data_len;
-	assert_int_equal(rte_ring_enqueue(wire, m), 0);
-}
-
-static void segment_to(uint16_t to, uint16_t from, uint32_t seq, uint32_t ack, uint8_t flags)
-{
-	put_segment(to, from, (struct pkt_tcp_seg){ .seq = seq, .ack = ack, .flags = flags }, NULL);
-}
+#include "listen_rig.h"
 
 static void segment(uint16_t from, uint32_t seq, uint32_t ack, uint8_t flags)
 {
@@ -113,66 +62,6 @@ static uint32_t free_streams(void)
 	for (const struct stream *s = w.streams.free; s != NULL && n <= w.streams.n; s = s->next)
 		n++;
 	return n;
-}
-
-static int setup(void **state)
-{
-	static const uint8_t mac[PKT_MAC_LEN] = { 2, 0, 0, 0, 0, 2 };
-	static struct flow_slot slots[2][256];
-	struct rc_tcp_cfg cfg;
-	struct tcpl_cfg tcp;
-	char err[128];
-
-	(void)state;
-	memset(&w, 0, sizeof(w));
-	memset(&port, 0, sizeof(port));
-	peer_ip = pkt_addr_ip4(0x0a000001);
-	port_cfg = (struct rnicd_port_cfg){ .ip = pkt_addr_ip4(0x0a000002), .prefix_len = 120, .vlan = PKT_NO_VLAN };
-	memcpy(port.mac, mac, sizeof(mac));
-	port.cfg = &port_cfg;
-	port.mtu = 1500;
-	port.caps.queues = 1;
-	port.peer = &port;
-	port.wire = &wire;
-	port.pool = pool_for_test("frames", FRAMES - 1, 256);
-	wire = rte_ring_create("wire", FRAMES, 0, 0);
-	rnicd.port[0] = &port;
-	rnicd.n_ports = rnicd.n_workers = rnicd.cfg.n_workers = 1;
-	w.tx[0] = (struct port_tx){ .port = &port, .st = &port.stats[0], .wake = RN_NEVER };
-	w.now = rnicd_now();
-	w.arp[0] = arp_create(&port, &port.stats[0], 0);
-	flow_init(&w.flows, slots[0], RN_ARRAY_LEN(slots[0]));
-	flow_init(&w.listens, slots[1], RN_ARRAY_LEN(slots[1]));
-	rc_tcp_cfg_default(&cfg, 0, 1500, 1);
-	uint64_t size = (rc_tcp_ctx_size(&cfg) + RN_CACHE_LINE - 1) / RN_CACHE_LINE * RN_CACHE_LINE;
-	w.qp_mem = aligned_alloc(RN_CACHE_LINE, size);
-	if (port.pool == NULL || wire == NULL || w.arp[0] == NULL || w.qp_mem == NULL)
-		return -1;
-	memset(w.qp_mem, 0, size);
-	tcpl_cfg_default(&tcp, 1460);
-	stream_tcp_init(0, &tcp);
-	struct cmd c = { .type = CMD_STREAM_LISTEN,
-			 .stream_listen = { .lport = LPORT, .backlog = BACKLOG, .families = STREAM_IP4, .key = 1 } };
-	if (rc_tcp_ctx_init(&w.tcp, &cfg, w.qp_mem, size) != QP_OK || !stream_start(&w, STREAMS, 1500) ||
-	    !event_start(1, err, sizeof(err)))
-		return -1;
-	command_stream(&w, &c);
-	(void)worker_rx(&w); /* the first call gives the port its share of a turn */
-	return c.stream_listen.verdict[0] == CONN_OK ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	port_tx_drop_all(&w.tx[0]);
-	arp_destroy(w.arp[0]);
-	event_stop();
-	stream_stop(&w);
-	uint32_t left = rte_mempool_in_use_count(port.pool);
-	free(w.qp_mem);
-	rte_ring_free(wire);
-	rte_mempool_free(port.pool);
-	return left == 0 ? 0 : -1;
 }
 
 static void a_segment_behind_a_reset_in_a_burst_finds_no_stream(void **state)
@@ -604,23 +493,31 @@ static void a_stream_that_waits_for_a_stage_keeps_what_comes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_segment_behind_a_reset_in_a_burst_finds_no_stream, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_syn_behind_a_reset_in_a_burst_begins_a_stream, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_segment_of_an_evicted_stream_does_not_go_to_the_new_one, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(a_segment_behind_a_reset_in_a_burst_finds_no_stream, listen_setup,
+						listen_teardown),
+		cmocka_unit_test_setup_teardown(a_syn_behind_a_reset_in_a_burst_begins_a_stream, listen_setup,
+						listen_teardown),
+		cmocka_unit_test_setup_teardown(a_segment_of_an_evicted_stream_does_not_go_to_the_new_one, listen_setup,
+						listen_teardown),
 		cmocka_unit_test_setup_teardown(an_ended_listener_leaves_its_place_before_its_half_open_connections,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(half_open_connections_leave_blocks_to_others, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_new_connection_takes_none_of_the_last_blocks, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_neighbour_that_has_failed_is_asked_anew_for_a_new_stream, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_stream_that_waits_for_a_stage_keeps_what_comes, setup, teardown),
-		cmocka_unit_test_setup_teardown(an_evicted_stream_is_free_again_while_the_event_queue_is_full, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_half_open_stream_has_no_neighbour, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_connection_without_a_request_has_no_neighbour, setup, teardown),
-		cmocka_unit_test_setup_teardown(syns_get_so_many_half_open_streams_a_second, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_port_flooded_by_syns_has_a_small_share, setup, teardown),
+						listen_setup, listen_teardown),
+		cmocka_unit_test_setup_teardown(half_open_connections_leave_blocks_to_others, listen_setup,
+						listen_teardown),
+		cmocka_unit_test_setup_teardown(a_new_connection_takes_none_of_the_last_blocks, listen_setup,
+						listen_teardown),
+		cmocka_unit_test_setup_teardown(a_neighbour_that_has_failed_is_asked_anew_for_a_new_stream,
+						listen_setup, listen_teardown),
+		cmocka_unit_test_setup_teardown(a_stream_that_waits_for_a_stage_keeps_what_comes, listen_setup,
+						listen_teardown),
+		cmocka_unit_test_setup_teardown(an_evicted_stream_is_free_again_while_the_event_queue_is_full,
+						listen_setup, listen_teardown),
+		cmocka_unit_test_setup_teardown(a_half_open_stream_has_no_neighbour, listen_setup, listen_teardown),
+		cmocka_unit_test_setup_teardown(a_connection_without_a_request_has_no_neighbour, listen_setup,
+						listen_teardown),
+		cmocka_unit_test_setup_teardown(syns_get_so_many_half_open_streams_a_second, listen_setup,
+						listen_teardown),
+		cmocka_unit_test_setup_teardown(a_port_flooded_by_syns_has_a_small_share, listen_setup,
+						listen_teardown),
 	};
 
 	if (!eal_for_test())

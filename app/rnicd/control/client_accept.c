@@ -16,7 +16,10 @@
 static struct loop_fd listener = { .fd = -1 };
 static uint32_t next_id;
 
-/* The client that has been connected longest without sending HELLO (busy: a helper receives its HELLO); u: of this user only, NULL: of any user. */
+/*
+ * The client that has been connected longest without sending HELLO; u: of this user only, NULL: of any user. If the
+ * client is busy, a helper receives its HELLO.
+ */
 static struct client *oldest_silent(const struct user *u)
 {
 	struct client *silent = NULL;

@@ -160,8 +160,10 @@ void client_pd_return(struct client_pd *p)
 		look_again(lender);
 }
 
-/* The client of the PD has ended. Others check again only if this may let one of them go on: a client may have thousands
- * of imports of one PD. */
+/*
+ * The client of the PD has ended. Others check again only if this may let one of them go on: a client may have
+ * thousands of imports of one PD.
+ */
 static void leaves(struct client_pd *p)
 {
 	struct client_pd *lender = p->lender;

@@ -219,8 +219,10 @@ struct cm_conn *cm_conn_of(uint64_t key);
 #define CM_PORT_LAST  60999u
 /* Why the client may not use the port on dev, as local or as remote port; NULL: it may. */
 const char *cm_port_refusal(const struct client *c, uint32_t dev, uint16_t port);
-/* A port below CM_PORT_FREE as the source of a connection of rnicd itself (oob.h): the next one, or (elsewhere) a random
- * one, as the ports that follow one in use are often in use, too. 0: all are in use. */
+/*
+ * A port below CM_PORT_FREE as the source of a connection of rnicd itself (oob.h): the next one, or (elsewhere) a
+ * random one, as the ports that follow one in use are often in use, too. 0: all are in use.
+ */
 uint16_t cm_port_own(uint32_t dev, bool elsewhere);
 /*
  * Reserves and releases port numbers of the devices (cm_port.c). dev CM_NO_DEV: on all devices. families: CM_IP4 and

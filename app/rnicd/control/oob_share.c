@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How many connections without connection manager each user has opened to each peer. With qp-peers = daemons these leave
- * from ports below 1024, and a peer sees one connection from each port. So that one user leaves ports to the others, it
- * gets a share of them (user-share).
+ * How many connections without connection manager each user has opened to each peer. With qp-peers = daemons these
+ * leave from ports below 1024, and a peer sees one connection from each port. So that one user leaves ports to the
+ * others, it gets a share of them (user-share).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ struct oob_share {
 
 static struct rn_list shares[LISTS]; /* by a hash of device and peer */
 
-static struct rn_list *list_of(uint32_t dev, const uint8_t peer[16])
+static struct rn_list *shares_of(uint32_t dev, const uint8_t peer[16])
 {
 	struct pkt_addr a;
 
@@ -32,7 +32,7 @@ static struct rn_list *list_of(uint32_t dev, const uint8_t peer[16])
 
 static struct oob_share *oob_share_find(const struct user *u, uint32_t dev, const uint8_t peer[16])
 {
-	rn_list_each(struct oob_share, s, list_of(dev, peer), link) {
+	rn_list_each(struct oob_share, s, shares_of(dev, peer), link) {
 		if (s->user == u && s->dev == dev && memcmp(s->peer, peer, sizeof(s->peer)) == 0)
 			return s;
 	}
@@ -50,7 +50,7 @@ struct oob_share *oob_share_take(struct user *u, uint32_t dev, const uint8_t pee
 		s->user = user_hold(u);
 		s->dev = dev;
 		memcpy(s->peer, peer, sizeof(s->peer));
-		rn_list_push_front(list_of(dev, peer), &s->link);
+		rn_list_push_front(shares_of(dev, peer), &s->link);
 	}
 	if (s->n >= rn_max_u32(OOB_PORTS * rnicd.cfg.user_share / 100, 1))
 		return NULL;
@@ -62,7 +62,7 @@ void oob_share_give(struct oob_share *s)
 {
 	if (--s->n > 0)
 		return;
-	rn_list_remove(list_of(s->dev, s->peer), &s->link);
+	rn_list_remove(shares_of(s->dev, s->peer), &s->link);
 	user_put(s->user);
 	free(s);
 }
