@@ -329,9 +329,37 @@ void tcpl_mtu_timeout(struct tcpl_conn *c);
 /* SND.UNA has moved; only when anything of the path's MTU is open. */
 void tcpl_mtu_progress(struct tcpl_conn *c);
 
-/* tcpl_out.c */
-/* Bytes of the next new segment, if congestion control allows it; 0: the peer's window has no room for it. */
-uint32_t tcpl_next_len(const struct tcpl_conn *c);
+/*
+ * Bytes of the next new segment: the rest of a chunk that was begun, or whole chunks, up to a full segment. A chunk
+ * that fits a segment is cut only when the peer's window leaves no other way: `usable` is at least half of the largest
+ * window it ever had, or the window probe timer has run out (RFC 9293, 3.8.6.2.1). No chunk is begun with a part of it
+ * while the owner forbids that.
+ */
+static inline uint32_t tcpl_plan(const struct tcpl_conn *c, uint32_t usable, bool override)
+{
+	uint32_t limit = rn_min_u32(c->mss, usable), len = 0, left;
+
+	for (uint32_t i = c->q_sent; i != c->q_tail; i++) {
+		left = tcpl_chunk(c, i)->len - (i == c->q_sent ? c->q_off : 0);
+		if (left > limit - len) {
+			if (len > 0 || (rn_unlikely(c->uncut) && c->q_off == 0))
+				break;
+			if (limit == c->mss || override || (usable > 0 && usable >= c->max_wnd / 2))
+				len = limit;
+			break;
+		}
+		len += left;
+	}
+	return len;
+}
+
+/* Bytes that the peer's window has room for beyond what has been sent. */
+static inline uint32_t tcpl_usable(const struct tcpl_conn *c)
+{
+	uint32_t inflight = c->snd_nxt - c->snd_una;
+
+	return c->snd_wnd > inflight ? c->snd_wnd - inflight : 0;
+}
 
 /* tcpl_timer.c */
 void tcpl_rearm(struct tcpl_conn *c, uint64_t now);

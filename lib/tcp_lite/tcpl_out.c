@@ -204,42 +204,6 @@ static bool out_lost(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 	return resend(c, now, c->r_lost, o);
 }
 
-/*
- * Bytes of the next new segment: the rest of a chunk that was begun, or whole chunks, up to a full segment. A chunk
- * that fits a segment is cut only when the peer's window leaves no other way: `usable` is at least half of the largest
- * window it ever had, or the window probe timer has run out (RFC 9293, 3.8.6.2.1). No chunk is begun with a part of it
- * while the owner forbids that.
- */
-static inline uint32_t plan(const struct tcpl_conn *c, uint32_t usable, bool override)
-{
-	uint32_t limit = rn_min_u32(c->mss, usable), len = 0, left;
-
-	for (uint32_t i = c->q_sent; i != c->q_tail; i++) {
-		left = tcpl_chunk(c, i)->len - (i == c->q_sent ? c->q_off : 0);
-		if (left > limit - len) {
-			if (len > 0 || (rn_unlikely(c->uncut) && c->q_off == 0))
-				break;
-			if (limit == c->mss || override || (usable > 0 && usable >= c->max_wnd / 2))
-				len = limit;
-			break;
-		}
-		len += left;
-	}
-	return len;
-}
-
-static uint32_t usable_window(const struct tcpl_conn *c)
-{
-	uint32_t inflight = c->snd_nxt - c->snd_una;
-
-	return c->snd_wnd > inflight ? c->snd_wnd - inflight : 0;
-}
-
-RN_COLD uint32_t tcpl_next_len(const struct tcpl_conn *c)
-{
-	return c->r_tail - c->r_head == c->mem.rec_n ? 0 : plan(c, usable_window(c), false);
-}
-
 static void advance_queue(struct tcpl_conn *c, uint32_t len)
 {
 	while (len > 0) {
@@ -291,7 +255,7 @@ static inline void put_record(struct tcpl_conn *c, uint64_t now, uint32_t len, b
 /* force: a tail loss probe or a window probe, which do not ask cwnd; override: the latter may cut a chunk. */
 static bool out_data(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, bool force, bool override)
 {
-	uint32_t usable = usable_window(c);
+	uint32_t usable = tcpl_usable(c);
 	uint32_t unsent = tcpl_unsent(c), len = 0;
 
 	if (c->r_tail - c->r_head == c->mem.rec_n || (!force && tcpl_pace_waits(c, now)))
@@ -299,7 +263,7 @@ static bool out_data(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o, bool
 	if (c->r_head == c->r_tail && rn_unlikely(now - c->tlp_base > c->rto))
 		restart(c, now);
 	if (unsent > 0) {
-		len = plan(c, usable, override);
+		len = tcpl_plan(c, usable, override);
 		if (len == 0 || (!force && !cwnd_allows(c, len)))
 			return false;
 	}

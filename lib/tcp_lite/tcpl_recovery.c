@@ -122,7 +122,8 @@ void tcpl_enter_loss(struct tcpl_conn *c, uint64_t now)
 void tcpl_frto_in(struct tcpl_conn *c, struct tcpl_frto_ack a)
 {
 	if (c->frto == TCPL_FRTO_FIRST) {
-		c->frto = a.advanced && tcpl_next_len(c) > 0 ? TCPL_FRTO_SECOND : TCPL_FRTO_OFF;
+		const bool may_send = c->r_tail - c->r_head != c->mem.rec_n && tcpl_plan(c, tcpl_usable(c), false) > 0;
+		c->frto = a.advanced && may_send ? TCPL_FRTO_SECOND : TCPL_FRTO_OFF;
 		if (c->frto == TCPL_FRTO_SECOND)
 			c->cwnd = c->pipe + 2u * c->mss;
 		return;

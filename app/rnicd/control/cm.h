@@ -178,10 +178,6 @@ void cm_timewait_over(struct cm_id *id); /* sends TIMEWAIT_EXIT after DISCONNECT
  * requests to the id are rejected.
  */
 void cm_requests_end(struct cm_id *l);
-/* Counts the id, which begins to listen, in its user's share of listeners. False: the client was answered with the
- * error. */
-bool cm_listen_count(struct client *c, const struct cm_id *id);
-void cm_listen_uncount(const struct cm_id *id);
 void cm_listen_end(struct cm_id *id); /* ends the listener on all workers; then frees the id */
 
 /* Requests about an id of RDMA_PS_UDP; each answers the client (cm_sidr.c). */
@@ -280,5 +276,14 @@ void cm_addr_own(struct ipc_addr *a);
 uint32_t cm_addr_dev(const struct ipc_addr *a);
 /* Sets the scope (number of the interface) of a link-local address, because programs need the complete address. */
 void cm_addr_scope(struct ipc_addr *a, uint32_t dev);
+
+/* ---- cm_count.c ---- */
+
+/*
+ * Counts the id, which begins to listen, in its user's share of listeners. False: the client was answered with the
+ * error.
+ */
+bool cm_listen_count(struct client *c, const struct cm_id *id);
+void cm_listen_uncount(const struct cm_id *id);
 
 #endif
