@@ -289,7 +289,6 @@ def ratios(args):
     for mode in ("send_lat", "write_lat"):
         for size in ("64", "2k"):
             yield versus("ud", mode, size)
-            yield OneProgram(args, mode, size)
     for size in ("1k", "64k", "512k"):
         yield versus("ud", "write_bw", size)
     for kind, sizes in (("ud", ("64", "4k")), ("rd", ("64", "64k"))):
@@ -304,7 +303,9 @@ def ratios(args):
 
 
 def datagram_rows(args):
-    out = [*sweeps(args), *losses(args), *ratios(args), *(Incast(args, kind) for kind in ("rc", "rd"))]
+    out = [*sweeps(args), *losses(args), *ratios(args),
+           *(OneProgram(args, mode, size) for mode in ("send_lat", "write_lat") for size in ("64", "2k")),
+           *(Incast(args, kind) for kind in ("rc", "rd"))]
     for count in (10, 100, 1000, 4000) if args.full else (10, 100, 1000):
         out += [Peers(args, kind, count) for kind in KINDS]
     return out + [Crowd(count) for count in (1000, 10000)] + [Crowd(1024, 16)]

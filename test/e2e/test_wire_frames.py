@@ -148,7 +148,10 @@ def wrong_checksum_is_dropped():
 
 
 class Segments:
-    """A TCP endpoint in Python at an address that the kernel does not have; the test decides what is acknowledged."""
+    """
+    A TCP endpoint in Python at an address that the kernel does not have; the test decides what is acknowledged. rnicd
+    answers the SYN at the MAC that the SYN came from, and asks for the address when the peer has sent an MPA Request.
+    """
 
     mac, ip, port = bytes.fromhex("020000000c01"), "10.79.0.77", 5005
 
@@ -156,11 +159,6 @@ class Segments:
         self.f, self.to = Frames(), to
         self.seq, self.ack = 1000, 0
         self.put(2, options=b"\x02\x04\x05\xb4")
-        asked = self.f.get(lambda f: f[12:14] == b"\x08\x06" and f[20:22] == b"\0\1" and
-                           f[38:42] == socket.inet_aton(self.ip))
-        assert asked, "no ARP request asks for the address"
-        self.f.put(self.mac + self.f.mac + b"\x08\x06" + struct.pack(">HHBBH", 1, 0x800, 6, 4, 2) + self.f.mac +
-                   socket.inet_aton(self.ip) + self.mac + socket.inet_aton(wire.ADDR) + b"\0" * 18)
         seq, flags, _ = self.get()
         assert flags == 0x12, flags
         self.seq, self.ack = 1001, seq + 1
@@ -169,11 +167,20 @@ class Segments:
         self.f.put(tcp_frame(self.mac, self.f.mac, self.ip, wire.ADDR, self.port, self.to, self.seq, self.ack, flags,
                              data, options))
 
+    def asks(self, f):
+        """Whether the frame is an ARP request for the endpoint's address."""
+        return f[12:14] == b"\x08\x06" and f[20:22] == b"\0\1" and f[38:42] == socket.inet_aton(self.ip)
+
     def get(self):
-        """The next segment: sequence number, flags, data."""
-        f = self.f.get(lambda f: f[6:12] == self.mac and f[12:14] == b"\x08\x00" and f[23] == 6 and
-                       f[30:34] == socket.inet_aton(self.ip))
-        assert f, "the device sends no segment"
+        """The next segment: sequence number, flags, data. Answers ARP requests that come before it."""
+        while True:
+            f = self.f.get(lambda f: self.asks(f) or (f[6:12] == self.mac and f[12:14] == b"\x08\x00" and
+                                                      f[23] == 6 and f[30:34] == socket.inet_aton(self.ip)))
+            assert f, "the device sends no segment"
+            if not self.asks(f):
+                break
+            self.f.put(self.mac + self.f.mac + b"\x08\x06" + struct.pack(">HHBBH", 1, 0x800, 6, 4, 2) + self.f.mac +
+                       socket.inet_aton(self.ip) + self.mac + socket.inet_aton(wire.ADDR) + b"\0" * 18)
         end, start = 14 + struct.unpack_from(">H", f, 16)[0], 34 + (f[46] >> 4) * 4
         return struct.unpack_from(">I", f, 38)[0], f[47], f[start:end]
 
