@@ -167,14 +167,19 @@ def a_connection_keeps_its_number_when_others_come():
         server.stop()
 
 
+def crowd(d):
+    """A server, and a client that keeps 300 connections to it open."""
+    server = d.run(TESTPMD, "-s", "-a", ADDR)
+    server.wait_line("listening")
+    return server, d.run(TESTPMD, "--mode", "idle", "--qps", "300", "--seconds", "600", ADDR)
+
+
 @case
 def long_lists_are_whole():
     """301 connections, one of them testpmd-rdma's own, make 602 queue pairs: more than one answer of telemetry can
     hold."""
     with Daemon(pair_conf()) as d:
-        server = d.run(TESTPMD, "-s", "-a", ADDR)
-        server.wait_line("listening")
-        client = d.run(TESTPMD, "--mode", "idle", "--qps", "300", "--seconds", "600", ADDR)
+        server, client = crowd(d)
 
         def ids():
             return [q["id"] for q in json.loads(ok("--json", "qps", sock=d.sock))]
@@ -190,9 +195,7 @@ def long_lists_are_whole():
 def all_connections_are_listed_however_many_there_are():
     """301 connections have 602 ends. A worker is asked for 512 at a time."""
     with Daemon(pair_conf()) as d:
-        server = d.run(TESTPMD, "-s", "-a", ADDR)
-        server.wait_line("listening")
-        client = d.run(TESTPMD, "--mode", "idle", "--qps", "300", "--seconds", "600", ADDR)
+        server, client = crowd(d)
 
         def ids():
             return [c["id"] for c in json.loads(ok("--json", "conns", sock=d.sock))]

@@ -49,9 +49,6 @@ static uint32_t founded(uint32_t client, uint32_t dev)
 
 /* ---- users ---- */
 
-/* How many QPs one user may have in a group. */
-static uint32_t qps_share(void) { return rn_max_u32(DEV_GROUP_QPS * rnicd.cfg.user_share / 100, 1); }
-
 static struct group_user *group_user_find(const struct group *g, const struct user *user)
 {
 	rn_list_each(struct group_user, u, &g->users, link) {
@@ -102,7 +99,7 @@ static bool group_has_room(struct client *c, const struct group *g)
 
 	if (g->qps >= DEV_GROUP_QPS)
 		client_error(c, ENOMEM, "there are %u queue pairs in the group already", DEV_GROUP_QPS);
-	else if (u != NULL && u->qps >= qps_share())
+	else if (u != NULL && u->qps >= user_part(DEV_GROUP_QPS))
 		client_error(c, ENOMEM, "this user has %u of the %u queue pairs that a group may have (user-share)",
 			     u->qps, DEV_GROUP_QPS);
 	else

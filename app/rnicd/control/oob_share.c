@@ -52,7 +52,7 @@ struct oob_share *oob_share_take(struct user *u, uint32_t dev, const uint8_t pee
 		memcpy(s->peer, peer, sizeof(s->peer));
 		rn_list_push_front(shares_of(dev, peer), &s->link);
 	}
-	if (s->n >= rn_max_u32(OOB_PORTS * rnicd.cfg.user_share / 100, 1))
+	if (s->n >= user_part(OOB_PORTS))
 		return NULL;
 	s->n++;
 	return s;

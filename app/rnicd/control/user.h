@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "border/rnicd.h"
+
 #define CLIENTS_MAX 2048u /* the most that the key clients allows: client places are watched for SIGBUS */
 
 /* The tables. Where each device or worker has a table of its own, its number is the index; else the index is 0. */
@@ -69,6 +71,8 @@ uint32_t user_bells_max(void);
 
 /* The number of entries of a table that a user may have. */
 uint64_t user_share(enum user_table table);
+/* What one user may have of n places that no table counts: user-share percent, one at least. */
+static inline uint32_t user_part(uint32_t n) { return rn_max_u32(n * rnicd.cfg.user_share / 100, 1); }
 
 /*
  * Zeroed memory for an object of this user; counts in USER_OBJECTS with what the C library takes for it. lines: begins
