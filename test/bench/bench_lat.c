@@ -9,12 +9,12 @@
  * prints the median time of one way in nanoseconds, over a connection (Send, Write) and by unreliable datagrams (Send,
  * Write-Record). The end of a Write is seen in memory, all others by completions.
  */
+#include "bench_time.h"
 #include "cm_rig.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <rnic/rnicdv.h>
 
@@ -55,21 +55,6 @@ static void must(bool ok, const char *what)
 		return;
 	fprintf(stderr, "bench_lat: %s: %s\n", what, strerror(errno));
 	exit(1);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
 }
 
 /* ---- queue pairs ---- */
@@ -271,12 +256,6 @@ static void turn(struct kind *k, bool keep)
 	}
 }
 
-static double median(struct kind *k)
-{
-	qsort(k->took, k->n, sizeof(*k->took), compare);
-	return k->n == 0 ? 0.0 : k->took[k->n / 2] / 2.0;
-}
-
 int main(int argc, char **argv)
 {
 	static struct kind kind[2] = { { .datagrams = false }, { .datagrams = true } };
@@ -296,6 +275,6 @@ int main(int argc, char **argv)
 	for (uint64_t end = now_ns() + (uint64_t)(strtod(argv[5], NULL) * 1e9); now_ns() < end;)
 		for (int i = 0; i < 2; i++)
 			turn(&kind[i], true);
-	printf("%.0f %.0f\n", median(&kind[0]), median(&kind[1]));
+	printf("%.0f %.0f\n", median_of(kind[0].took, kind[0].n) / 2.0, median_of(kind[1].took, kind[1].n) / 2.0);
 	return 0;
 }

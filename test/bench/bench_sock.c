@@ -13,8 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "bench_time.h"
 
 #define SIZE    64
 #define SAMPLES 1000000u
@@ -23,14 +24,6 @@ static _Noreturn void die(const char *what)
 {
 	fprintf(stderr, "bench_sock: %s: %s\n", what, strerror(errno));
 	exit(1);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
 /* Receives a whole message. 0: the peer has ended the connection. */
@@ -52,13 +45,6 @@ static void give(int fd)
 		die("send");
 }
 
-static int compare(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static void ask(int fd, unsigned seconds)
 {
 	uint32_t *took = calloc(SAMPLES, sizeof(*took));
@@ -75,8 +61,7 @@ static void ask(int fd, unsigned seconds)
 		took[n] = (uint32_t)(now - at);
 		at = now;
 	}
-	qsort(took, n, sizeof(*took), compare);
-	printf("%.3f\n", n == 0 ? 0.0 : took[n / 2] / 2000.0);
+	printf("%.3f\n", median_of(took, n) / 2000.0);
 	free(took);
 }
 
