@@ -220,18 +220,16 @@ void rd_settle(struct rd_ctx *d, struct qp *qp)
 
 /*
  * Moves the first of the pairs that wait for a receive to the end of their list, and takes the pair's kept segments if
- * there is a receive now. only: nothing is taken for pairs of other QPs; NULL: nothing is taken for pairs whose QP has
- * no shared receive queue.
+ * there is a receive now.
  */
-static void look_first(struct rd_ctx *d, const struct qp *only)
+static void look_first(struct rd_ctx *d)
 {
-	struct rd_work *k = rn_list_first(&d->waits, struct rd_work, of_waits);
+	struct rd_work *k = rn_list_pop(&d->waits, struct rd_work, of_waits);
 	struct rd_pair *p = k->pair;
 	struct qp *qp = p->qp;
 
-	rn_list_remove(&d->waits, &k->of_waits);
 	rn_list_push_back(&d->waits, &k->of_waits);
-	if ((only != NULL ? qp == only : qp->srq != NULL) && qp_rq_any(qp) && rd_take_held(d, p))
+	if (qp_rq_any(qp) && rd_take_held(d, p))
 		rd_put(d, p);
 	rd_settle(d, qp);
 }
@@ -242,9 +240,8 @@ void rd_doorbell(struct rd_ctx *d, struct qp *qp)
 		rd_qp_error(d, qp);
 		return;
 	}
-	if (rd_side_of(qp)->waiting > 0) /* if pairs end and leave the list meanwhile, others are looked at twice */
-		for (uint32_t n = d->n_waits; n > 0 && d->n_waits > 0; n--)
-			look_first(d, qp);
+	if (rd_side_of(qp)->waiting > 0)
+		rd_recvs(d);
 	if (qp->state != QP_S_ERR) {
 		qp->rung = true;
 		rd_route(d, qp);
@@ -290,7 +287,7 @@ bool rd_look(struct rd_ctx *d)
 		return false;
 	}
 	d->looks--;
-	look_first(d, NULL);
+	look_first(d);
 	return true;
 }
 
@@ -439,31 +436,40 @@ static void probe(struct rd_ctx *d)
 	d->probe_at = rn_list_empty(&d->busy) ? RN_NEVER : d->qp->now + rd_probe_ns(d);
 }
 
-/* A pair whose wait for a receive has ended; NULL: there is none, and d->wait_due is exact now. */
-static struct rd_work *wait_ended(struct rd_ctx *d)
+/* The pair has waited for a receive for too long. */
+static void wait_ends(struct rd_ctx *d, struct rd_work *k)
 {
-	uint64_t due = RN_NEVER;
+	const struct rd_hold *x = *rd_held(k, k->wait_number);
 
-	rn_list_each(struct rd_work, k, &d->waits, of_waits) {
+	d->qp->stats.rnr_timeouts++;
+	d->stats.rnr_ends++;
+	k->m.err = iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_NO_BUFFER, false);
+	rd_fail(d, k->pair, x->seg, x->len);
+}
+
+/*
+ * Ends the waits whose time is over. Each pair goes once through the list, and so keeps its place; if several pairs
+ * leave the list at one end, others are looked at twice.
+ */
+static void end_waits(struct rd_ctx *d)
+{
+	uint32_t n = d->n_waits;
+
+	d->wait_due = RN_NEVER;
+	for (; n > 0 && d->n_waits > 0; n--) {
+		struct rd_work *k = rn_list_pop(&d->waits, struct rd_work, of_waits);
+
+		rn_list_push_back(&d->waits, &k->of_waits);
 		if (k->wait_end <= d->qp->now)
-			return k;
-		due = rn_min_u64(due, k->wait_end);
+			wait_ends(d, k);
+		else
+			d->wait_due = rn_min_u64(d->wait_due, k->wait_end);
 	}
-	d->wait_due = due;
-	return NULL;
 }
 
 void rd_tick(struct rd_ctx *d)
 {
-	struct rd_work *k;
-
 	probe(d);
-	while (d->wait_due <= d->qp->now && (k = wait_ended(d)) != NULL) {
-		const struct rd_hold *x = *rd_held(k, k->wait_number);
-
-		d->qp->stats.rnr_timeouts++;
-		d->stats.rnr_ends++;
-		k->m.err = iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_NO_BUFFER, false);
-		rd_fail(d, k->pair, x->seg, x->len);
-	}
+	if (d->wait_due <= d->qp->now)
+		end_waits(d);
 }

@@ -411,7 +411,7 @@ RN_NODISCARD enum qp_verdict rd_attach(struct qp *qp, struct rd_side *side, stru
 enum qp_verdict rd_modify(struct rd_ctx *d, struct qp *qp, enum qp_state to);
 void rd_destroy(struct rd_ctx *d, struct qp *qp);
 void rd_doorbell(struct rd_ctx *d, struct qp *qp);
-/* The client has posted to a shared receive queue: rd_look() shall look at the pairs that wait. */
+/* A client has posted to a queue for which pairs wait: rd_look() shall look at the pairs that wait. */
 void rd_recvs(struct rd_ctx *d);
 /*
  * Looks at one pair that keeps segments whose turn has come, or at one send queue that stands still and can go on, or

@@ -66,8 +66,8 @@ enum rc_state {
 enum rc_rnr {
 	RC_RNR_NONE = 0, /* input is used as it comes */
 	/*
-	 * A message waits for a receive, or an FPDU that comes in pieces for a stage; moved on by a doorbell, rc_recvs,
-	 * a stage, rnr.until or the end.
+	 * A message waits for a receive, or an FPDU that comes in pieces for a stage; moved on by a doorbell,
+	 * rc_recvs_look, a stage, rnr.until or the end.
 	 */
 	RC_RNR_WAITS,
 	RC_RNR_BEHIND /* the wait is over; the adapter brings the kept bytes, then calls rc_caught_up */
@@ -469,6 +469,8 @@ struct rc_ctx {
 	uint32_t rec_most;              /* with so many in use, none of the tenant's connections gets one */
 	uint32_t recs_of[QP_TENANTS];   /* records in use, of each tenant */
 	struct rn_list rnr;             /* connections whose message waits for a receive of a shared queue */
+	uint32_t n_rnr;                 /* how many of those there are */
+	uint32_t rnr_looks;             /* how many of those, from the first on, rc_recvs_look() has still to look at */
 	uint8_t *copy_free, *copy_once; /* copy_once: of the FPDU that is being sent, when it has none of its own */
 	uint32_t copies_left;
 	uint32_t copies_of[QP_TENANTS];     /* copies in use, of each tenant */
@@ -485,11 +487,13 @@ struct rc_ctx {
 	uint32_t blks_of[QP_TENANTS + 1];
 	bool fed; /* connections that wait for a pool are tried once between two flushes */
 	struct rc_setup *setup_free, *setup_done;
-	uint32_t setups_left;               /* free set-ups, the never used ones included */
-	uint32_t stages_left;               /* free stages, the never used ones included */
-	uint32_t stages_of[QP_TENANTS];     /* stages in use, of each tenant */
-	struct rn_list stages, stages_free; /* struct rc_stage: in use, and free */
-	struct rn_list stageless;           /* connections that wait for a stage */
+	uint32_t setups_left;                 /* free set-ups, the never used ones included */
+	uint32_t stages_left;                 /* free stages, the never used ones included */
+	uint32_t stages_of[QP_TENANTS];       /* stages in use, of each tenant */
+	struct rn_list stages, stages_free;   /* struct rc_stage: in use, and free */
+	struct rn_list stageless[QP_TENANTS]; /* connections that wait for a stage, of each tenant */
+	uint64_t stageless_of;                /* a bit for each tenant: there may be such connections */
+	uint8_t stage_turn;                   /* the tenant that has the next turn */
 	struct rc_fresh rec_fresh, copy_fresh, setup_fresh, stage_fresh;
 };
 
@@ -570,8 +574,12 @@ void rc_doorbell(struct rc_ctx *ctx, struct qp *qp);
  */
 void rc_srq_leave(struct rc_ctx *ctx, struct qp_srq *srq);
 
-/* A client has posted to shared receive queues for which messages on this worker wait. */
+/*
+ * A client has posted to shared receive queues for which messages on this worker wait. The turns that follow look at
+ * the waiting connections, as far as rc_recvs_look() goes in one call; it returns how many got a turn.
+ */
 void rc_recvs(struct rc_ctx *ctx);
+uint32_t rc_recvs_look(struct rc_ctx *ctx);
 
 /*
  * The QP goes away: no more completions follow. Its connection, if any, is closed (FIN when idle, RST otherwise) and

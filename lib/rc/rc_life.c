@@ -125,7 +125,9 @@ void rc_rnr_stop(struct rc_ctx *ctx, struct rc *c)
 	c->rnr.state = RC_RNR_BEHIND;
 	if (!c->rnr.stage)
 		qp_recv_over(&ctx->qp, c->m.qp, c->rnr.srq);
-	rn_list_remove(c->rnr.stage ? &ctx->stageless : &ctx->rnr, &c->rnr.link);
+	rn_list_remove(c->rnr.stage ? &ctx->stageless[rc_tenant(c)] : &ctx->rnr, &c->rnr.link);
+	ctx->n_rnr -= c->rnr.srq != NULL;
+	ctx->rnr_looks = rn_min_u32(ctx->rnr_looks, ctx->n_rnr);
 	c->rnr.srq = NULL;
 	rc_ready_put(ctx, c);
 }

@@ -13,10 +13,22 @@
  */
 #include "rc/rc_int.h"
 
-void rc_recvs(struct rc_ctx *ctx)
+/* Waiting connections that one turn looks at. A client rings as often as it likes, also without receives. */
+#define LOOKS 256u
+
+void rc_recvs(struct rc_ctx *ctx) { ctx->rnr_looks = ctx->n_rnr; }
+
+uint32_t rc_recvs_look(struct rc_ctx *ctx)
 {
-	rn_list_each(struct rc, c, &ctx->rnr, rnr.link)
+	const uint32_t n = rn_min_u32(ctx->rnr_looks, LOOKS);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct rc *c = rn_list_pop(&ctx->rnr, struct rc, rnr.link);
+		rn_list_push_back(&ctx->rnr, &c->rnr.link);
 		rc_ready_put(ctx, c);
+	}
+	ctx->rnr_looks -= n;
+	return n;
 }
 
 static bool no_stage(const struct rc_ctx *ctx, uint8_t tenant)
@@ -43,8 +55,10 @@ bool rc_rnr_wait(struct rc_ctx *ctx, struct rc *c, const struct mpa_view *v)
 	c->rnr.stage = false;
 	qp_recv_waits(&ctx->qp, c->m.qp);
 	c->rnr.srq = c->m.qp->srq;
-	if (c->rnr.srq != NULL)
+	if (c->rnr.srq != NULL) {
 		rn_list_push_back(&ctx->rnr, &c->rnr.link);
+		ctx->n_rnr++;
+	}
 	if (c->rnr.until == RN_NEVER) {
 		ctx->qp.stats.rnr_waits++;
 		if (ns < RN_NEVER - ctx->qp.now)

@@ -4,8 +4,9 @@
  * quarters of them are for QPs of one tenant at most.
  *
  * A connection that gets none waits as for a receive (rc_rnr.c): the adapter keeps the bytes, and the window closes. A
- * stage that comes back goes to the connection that has waited longest. A peer may take RC_STAGE_NS for the rest of an
- * FPDU that it has begun. Later its connection is reset as soon as another one needs the stage.
+ * stage that comes back goes to the connection of a tenant that has waited longest; one tenant after another has its
+ * turn. A peer may take RC_STAGE_NS for the rest of an FPDU that it has begun. Later its connection is reset as soon as
+ * another one needs the stage.
  */
 #include "rc/rc_int.h"
 
@@ -41,11 +42,19 @@ static bool give(struct rc_ctx *ctx, struct rc *c)
 	return true;
 }
 
-/* Gives a stage that has come back to a connection that waits. */
+/* Gives a stage that has come back to a connection that waits. Tenants whose connections wait take turns. */
 static void serve(struct rc_ctx *ctx)
 {
-	rn_list_each(struct rc, c, &ctx->stageless, rnr.link) {
-		if (room(ctx, rc_tenant(c)) && give(ctx, c)) {
+	for (uint64_t left = ctx->stageless_of; left != 0;) {
+		const uint64_t ahead = left & UINT64_MAX << ctx->stage_turn;
+		const uint8_t t = (uint8_t)__builtin_ctzll(ahead != 0 ? ahead : left);
+		struct rc *c = rn_list_first(&ctx->stageless[t], struct rc, rnr.link);
+
+		left &= ~(UINT64_C(1) << t);
+		if (c == NULL) {
+			ctx->stageless_of &= ~(UINT64_C(1) << t);
+		} else if (room(ctx, t) && give(ctx, c)) {
+			ctx->stage_turn = (uint8_t)((t + 1u) % QP_TENANTS);
 			rc_rnr_stop(ctx, c);
 			return;
 		}
@@ -101,7 +110,8 @@ static void wait_for_one(struct rc_ctx *ctx, struct rc *c)
 {
 	c->rnr.state = RC_RNR_WAITS;
 	c->rnr.stage = true;
-	rn_list_push_back(&ctx->stageless, &c->rnr.link);
+	rn_list_push_back(&ctx->stageless[rc_tenant(c)], &c->rnr.link);
+	ctx->stageless_of |= UINT64_C(1) << rc_tenant(c);
 	if (c->rnr.until == RN_NEVER) {
 		c->rnr.until = ctx->qp.now + RC_STAGE_NS;
 		rc_rnr_bound(ctx, c);

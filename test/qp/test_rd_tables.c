@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tables of reliable datagrams, in simulations (rd_sim.h): places for pairs, and working memory. */
+/* The tables of reliable datagrams, in simulations (rd_sim.h): places for pairs, working memory, and lists. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,6 +35,30 @@ static void a_pair_rests_when_nothing_is_under_way(void **state)
 	rd_run(RN_NS_PER_S / 10);
 	assert_int_equal(rd_status(0, waits), QP_WC_SUCCESS);
 	assert_int_equal(sim.node[0].d.works_used + sim.node[1].d.works_used, 0);
+	rd_sim_down();
+}
+
+/* A doorbell costs the same, however many pairs of the queue pair and of others wait. */
+static void a_doorbell_leaves_it_to_the_turn_to_look_at_pairs_that_wait(void **state)
+{
+	struct rd_wr w = { .op = QP_WR_SEND, .len = 3000, .qkey = RD_QKEY };
+	struct rd_node *n = &sim.node[1];
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	sim.faults = true;
+	qp_set(&n->n->q[0].qp, &(struct qp_tune){ .access = QP_ACC_ALL, .qkey = RD_QKEY, .rnr_ns = 60 * RN_NS_PER_S });
+	rd_post(0, &w);
+	w.from = 1;
+	rd_post(0, &w);
+	rd_run(RN_NS_PER_S / 2);
+	assert_int_equal(n->d.n_waits, 2);
+	rd_post_recv(1, 0);
+	assert_int_equal(n->d.n_waits, 2);
+	assert_int_equal(n->d.looks, 2);
+	rd_post_recv(1, 0);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(n->d.n_waits, 0);
 	rd_sim_down();
 }
 
@@ -220,6 +244,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pair_rests_when_nothing_is_under_way),
+		cmocka_unit_test(a_doorbell_leaves_it_to_the_turn_to_look_at_pairs_that_wait),
 		cmocka_unit_test(pairs_take_turns_to_send_when_working_memory_is_short),
 		cmocka_unit_test(resting_pairs_give_their_place),
 		cmocka_unit_test(a_place_that_is_remembered_may_have_another_pair),

@@ -418,6 +418,7 @@ static void post_shared(uint64_t wr_id, uint32_t off, uint32_t len)
 	spsc_prod_publish(&ring, 1);
 	if (spsc_prod_asked(&ring) != 0)
 		rc_recvs(&B->ctx.rc);
+	rc_recvs_look(&B->ctx.rc);
 	rig_turn(R, 1);
 }
 

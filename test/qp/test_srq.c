@@ -284,6 +284,40 @@ static void the_receives_belong_to_the_queues_domain(void **state)
 	down();
 }
 
+/* A client rings for no receive at all. Connections that wait are looked at in their order, some in each turn. */
+static void a_bell_brings_a_part_of_many_that_wait_in_each_turn(void **state)
+{
+	enum { MANY = 600, PART = 256 };
+	struct rc *c = aligned_alloc(RN_CACHE_LINE, MANY * sizeof(*c)), *ready;
+	uint32_t n, at = 0;
+
+	(void)state;
+	up(1);
+	struct rc_ctx *ctx = &B->ctx.rc;
+	memset(c, 0, MANY * sizeof(*c));
+	for (uint32_t i = 0; i < MANY; i++) {
+		c[i].state = RC_DEAD;
+		rn_list_push_back(&ctx->rnr, &c[i].rnr.link);
+	}
+	ctx->n_rnr = MANY;
+	assert_int_equal(rc_recvs_look(ctx), 0);
+	rc_recvs(ctx);
+	for (uint32_t turn = 0; (n = rc_recvs_look(ctx)) > 0; turn++) {
+		assert_true(n <= PART);
+		for (; n > 0; n--) {
+			ready = rn_list_pop(&ctx->ready, struct rc, ready);
+			assert_ptr_equal(ready, &c[at++ % MANY]);
+		}
+		if (turn == 0)
+			rc_recvs(ctx);
+	}
+	assert_int_equal(at, PART + MANY); /* the second bell asks for all of them once more */
+	ctx->rnr = (struct rn_list){ 0 };
+	ctx->n_rnr = 0;
+	free(c);
+	down();
+}
+
 /* ---- completion queues that grow ---- */
 
 static void a_larger_ring_takes_over_in_order(void **state)
@@ -355,6 +389,7 @@ int main(void)
 		cmocka_unit_test(an_impossible_index_is_told_once),
 		cmocka_unit_test(part_of_a_receive_is_none),
 		cmocka_unit_test(the_receives_belong_to_the_queues_domain),
+		cmocka_unit_test(a_bell_brings_a_part_of_many_that_wait_in_each_turn),
 		cmocka_unit_test(a_larger_ring_takes_over_in_order),
 	};
 

@@ -152,10 +152,41 @@ static void one_that_waits_for_a_stage_can_be_ended(void **state)
 		else
 			rc_disconnect(&B->ctx.rc, &B->conn[RIG_FLOWS - 1].rc);
 		rig_run(R, 20 * RN_NS_PER_S);
-		assert_true(rn_list_empty(&B->ctx.rc.stageless));
+		for (uint32_t t = 0; t < QP_TENANTS; t++)
+			assert_true(rn_list_empty(&B->ctx.rc.stageless[t]));
 		assert_int_equal(B->ctx.rnr_kept, 0);
 		rig_free(R);
 	}
+}
+
+/* Two connections of a tenant wait for the only stage, and behind them one of another tenant. */
+static void tenants_take_turns_for_a_stage(void **state)
+{
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.stages = 1;
+	up_with(&cfg);
+	B->q[3].qp.tenant = 5;
+	for (uint32_t f = 1; f < 4; f++)
+		rig_connect(R, f);
+	begin(0);
+	R->cfg.link.cut = ALWAYS;
+	for (uint32_t f = 1; f < 4; f++) {
+		post_recv(f, f);
+		queue_send(f, 1, 1200);
+		rc_doorbell(&A->ctx.rc, &A->q[f].qp);
+		rig_run(R, RN_NS_PER_S);
+		assert_true(B->conn[f].rc.rnr.stage);
+	}
+	B->ctx.rc.qp.now = R->now;
+	rc_abort(&B->ctx.rc, &B->conn[0].rc);
+	rig_run(R, RN_NS_PER_S);
+	expect(&B->rcq_client, 1, QP_WC_SUCCESS);
+	expect(&B->rcq_client, 3, QP_WC_SUCCESS);
+	expect(&B->rcq_client, 2, QP_WC_SUCCESS);
+	rig_free(R);
 }
 
 /* Four connections share one stage over a bad line. */
@@ -211,6 +242,7 @@ int main(void)
 		cmocka_unit_test(without_a_stage_an_fpdu_waits_until_one_comes_back),
 		cmocka_unit_test(a_peer_that_has_stopped_for_long_loses_its_stage_to_another),
 		cmocka_unit_test(one_that_waits_for_a_stage_can_be_ended),
+		cmocka_unit_test(tenants_take_turns_for_a_stage),
 		cmocka_unit_test(data_is_whole_with_a_single_stage),
 	};
 

@@ -120,6 +120,7 @@ static void post(uint32_t i, uint64_t wr_id, uint32_t off, uint32_t len)
 	memcpy(spsc_prod_slot(&P[i].ring, 0), &w, sizeof(w));
 	spsc_prod_publish(&P[i].ring, 1);
 	rc_recvs(&B->ctx.rc);
+	rc_recvs_look(&B->ctx.rc);
 }
 
 static void start(uint8_t op, uint32_t to, uint32_t off, uint32_t len, uint32_t rkey)

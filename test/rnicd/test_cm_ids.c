@@ -62,8 +62,11 @@ static struct cmd *under_way;
 void cmd_send_all(struct cmd *c) { under_way = c; }
 void cmd_send(struct cmd *c, uint32_t w)
 {
-	(void)c;
 	(void)w;
+	if (c->type != CMD_NEIGH)
+		return;
+	c->neigh.verdict = NEIGH_WAIT;
+	c->done(c);
 }
 
 static void all_work(void)
@@ -518,6 +521,46 @@ static void an_id_that_goes_gives_back_no_port_of_others(void **state)
 	assert_true(port_is_free(1, 20002));
 }
 
+static uint32_t resolving(const struct ipc_addr *dst)
+{
+	const uint32_t id = new_id();
+
+	assert_int_equal(CALL(cm_resolve_addr, cm_resolve, .id = id, .has_src = 1, .src = addr(10, 1, 0), .dst = *dst),
+			 0);
+	assert_int_equal(CALL(cm_resolve_route, cm_resolve, .id = id, .timeout_ms = 1000), 0);
+	return id;
+}
+
+/* Ids wait for 10.77.0.8, for 10.77.0.9, and two of them for the gateway, 10.77.0.254. */
+static void a_neighbour_moves_on_the_ids_whose_next_hop_it_is(void **state)
+{
+	static const uint8_t last[] = { 8, 9, 254, 254 };
+	struct ipc_addr dst[] = { addr(10, 8, 1), addr(10, 9, 1), addr(10, 3, 1), addr(10, 4, 1) };
+	uint32_t id[4];
+
+	(void)state;
+	dst[2].ip[14] = dst[3].ip[14] = 1; /* 10.77.1.3 and 10.77.1.4, in another subnet */
+	memcpy(port_cfg[0].ip.b + 12, (uint8_t[]){ 10, 77, 0, 1 }, 4);
+	port_cfg[0].prefix_len = 96 + 24;
+	port_cfg[0].gateway = port_cfg[0].ip;
+	port_cfg[0].gateway.b[15] = 254;
+	port_cfg[0].gateway_set = true;
+	for (uint32_t i = 0; i < 4; i++)
+		id[i] = resolving(&dst[i]);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct event_neigh ev = { .port = 0, .status = i == 2 ? -ETIMEDOUT : 0, .addr = port_cfg[0].ip };
+		ev.addr.b[15] = last[i];
+		cm_neigh(&ev);
+		for (uint32_t k = 0; k < 4; k++)
+			assert_int_equal(cm_find(&cl, id[k])->state, last[k] > last[i] ? CM_ROUTE_WAIT
+								     : last[k] == 254  ? CM_ADDR_KNOWN
+										       : CM_ROUTE_KNOWN);
+	}
+	for (uint32_t i = 0; i < 4; i++)
+		assert_true(destroyed(id[i]));
+	port_cfg[0] = (struct rnicd_port_cfg){ .ip.b = { [10] = 0xff, [11] = 0xff } };
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
@@ -534,6 +577,7 @@ int main(void)
 		T(a_link_local_address_is_of_the_interface_that_it_names),
 		T(a_family_does_not_take_the_ports_of_the_other),
 		T(an_id_that_goes_gives_back_no_port_of_others),
+		T(a_neighbour_moves_on_the_ids_whose_next_hop_it_is),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

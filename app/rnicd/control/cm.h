@@ -116,7 +116,7 @@ struct cm_id {
 	bool answer; /* the client waits for the answer to destroy */
 	/* ROUTE_WAIT, or RDMA_PS_UDP: until the next repetition */
 	struct loop_timer timer;
-	/* ROUTE_WAIT: in `waiting` of cm_route.c; a listener of RDMA_PS_UDP: in its list of cm_sidr.c */
+	/* ROUTE_WAIT: in one of the lists `waiting` of cm_route.c; a listener of RDMA_PS_UDP: in its list of cm_sidr.c */
 	struct rn_link wait;
 };
 

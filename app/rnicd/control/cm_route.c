@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rn_sip.h"
 #include "control/cm.h"
 #include "control/dev.h"
 
@@ -12,7 +13,9 @@
 #define LATELY         64u
 #define LATELY_NS      RN_NS_PER_S
 
-static struct rn_list waiting; /* struct cm_id in CM_ROUTE_WAIT, by `wait` */
+#define LISTS 256u
+
+static struct rn_list waiting[LISTS]; /* struct cm_id in CM_ROUTE_WAIT, by `wait`; by hash of the device and next hop */
 
 /* ---- destinations whose neighbour was resolved in the last LATELY_NS ---- */
 
@@ -166,11 +169,27 @@ void cm_open(struct client *c)
 
 /* ---- resolve_route ---- */
 
+/* The neighbour by which the device reaches the address: the owner of the address, or the gateway. */
+static struct pkt_addr hop_to(uint32_t dev, const uint8_t ip[16])
+{
+	const struct rnicd_port_cfg *p = rnicd.port[dev]->cfg;
+	struct pkt_addr a;
+
+	memcpy(a.b, ip, sizeof(a.b));
+	return p->gateway_set && !pkt_addr_same_net(&p->ip, &a, p->prefix_len) ? p->gateway : a;
+}
+
+static struct rn_list *waiting_for(uint32_t dev, const struct pkt_addr *hop)
+{
+	return &waiting[rn_sip_hash(rnicd.secret, hop->b, sizeof(hop->b), dev) % LISTS];
+}
+
 void cm_route_forget(struct cm_id *id)
 {
 	if (id->state != CM_ROUTE_WAIT)
 		return;
-	rn_list_remove(&waiting, &id->wait);
+	const struct pkt_addr hop = hop_to(id->dev, id->remote.ip);
+	rn_list_remove(waiting_for(id->dev, &hop), &id->wait);
 	loop_timer_disarm(&id->timer);
 }
 
@@ -186,36 +205,26 @@ static void cm_route_timed_out(struct loop_timer *t)
 	cm_route_end(rn_container_of(t, struct cm_id, timer), -ETIMEDOUT);
 }
 
-static bool waits_for(const struct cm_id *id, uint32_t dev, const struct pkt_addr *a)
+static bool waits_for(const struct cm_id *id, uint32_t dev, const struct pkt_addr *hop)
 {
-	return id->dev == dev && memcmp(id->remote.ip, a->b, 16) == 0;
+	const struct pkt_addr a = hop_to(id->dev, id->remote.ip);
+
+	return id->dev == dev && pkt_addr_eq(&a, hop);
 }
 
+/* Continues the ids that wait for the neighbour by which the device reaches dst. */
 static void cm_route_tell(uint32_t dev, const struct pkt_addr *dst, int status)
 {
+	const struct pkt_addr hop = hop_to(dev, dst->b);
+
 	lately_put(dev, dst, status);
-	rn_list_each(struct cm_id, id, &waiting, wait) {
-		if (waits_for(id, dev, dst))
+	rn_list_each(struct cm_id, id, waiting_for(dev, &hop), wait) {
+		if (waits_for(id, dev, &hop))
 			cm_route_end(id, status);
 	}
 }
 
-/* Continues the ids that wait for this neighbour; if it is the device's gateway, also those whose destination lies
- * behind it. */
-void cm_neigh(const struct event_neigh *ev)
-{
-	const struct rnicd_port_cfg *p = rnicd.port[ev->port]->cfg;
-
-	cm_route_tell(ev->port, &ev->addr, ev->status);
-	if (!p->gateway_set || !pkt_addr_eq(&p->gateway, &ev->addr))
-		return;
-	rn_list_each(struct cm_id, id, &waiting, wait) {
-		struct pkt_addr dst;
-		memcpy(dst.b, id->remote.ip, 16);
-		if (id->dev == ev->port && !pkt_addr_same_net(&p->ip, &dst, p->prefix_len))
-			cm_route_end(id, ev->status);
-	}
-}
+void cm_neigh(const struct event_neigh *ev) { cm_route_tell(ev->port, &ev->addr, ev->status); }
 
 static void cm_route_asked(struct cmd *cmd)
 {
@@ -252,7 +261,8 @@ void cm_resolve_route(struct client *c)
 	id->timer.due = cm_route_timed_out;
 	uint32_t ms = rn_min_u32(rn_max_u32(r->timeout_ms, TIMEOUT_MIN_MS), TIMEOUT_MAX_MS);
 	loop_timer_arm(&id->timer, rnicd_now() + ms * RN_NS_PER_MS);
-	rn_list_push_front(&waiting, &id->wait);
+	const struct pkt_addr hop = hop_to(id->dev, id->remote.ip);
+	rn_list_push_front(waiting_for(id->dev, &hop), &id->wait);
 	client_ok(c);
 	cmd_send(a, 0); /* worker 0 asks; every worker learns the neighbour from the answer */
 }

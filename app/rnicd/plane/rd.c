@@ -15,6 +15,7 @@
 #define RD_SPORTS    0xc000u /* UDP source ports of flows lie above this one: RFC 6335's dynamic ports */
 #define TURN_SHARE   WORKER_BURST
 #define PAIR_SHARE   8u                 /* packets that one pair may send before the next pair's turn */
+#define TURN_LOOKS   256u               /* pairs and queues that rd_look() looks at in a turn */
 #define TURN_BLOCKED 16u                /* so many pairs that find no free packet end a turn's search */
 #define LONG_AGO     (10 * RN_NS_PER_S) /* longer than any packet is on the way */
 #define RESERVE      64u                /* packets and rings that are left for answers */
@@ -479,7 +480,7 @@ uint32_t rd_port_turn(struct rnicd_worker *w)
 			rd_fold_sweep(r, w->now);
 		if (rd_timer(&r->d) <= w->now && worker_space(w))
 			rd_tick(&r->d);
-		while (worker_space(w) && rd_look(&r->d))
+		for (uint32_t k = 0; k < TURN_LOOKS && worker_space(w) && rd_look(&r->d); k++)
 			n++;
 		n += pairs_give(w, r);
 		n += flows_send(w, r);

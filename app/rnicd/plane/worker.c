@@ -116,7 +116,7 @@ static uint32_t doorbells(struct rnicd_worker *w)
 		if (!ring_client(w, c, &n))
 			break;
 	}
-	return n;
+	return n + rc_recvs_look(&w->tcp.rc);
 }
 
 /* Tells the sockets of one block whose bits are set; returns how many bits were set. */

@@ -61,7 +61,7 @@ static uint32_t doorbells(void)
 		for (; words != 0; words &= words - 1)
 			n += ring_word(c, (uint32_t)__builtin_ctzll(words));
 	}
-	return n;
+	return n + rc_recvs_look(&ks.rc);
 }
 
 static void arm(struct ks_conn *c) { rn_wheel_arm(&ks.wheel, &c->timer, ks_conn_due(c)); }
