@@ -128,6 +128,31 @@ static uint32_t all_objects(struct user *u, void *got[8192], bool lined)
 	return n;
 }
 
+/* A uid chooses nothing: the users of uids 1000 and 1000 + QP_TENANTS are not in the workers' pools together. */
+static void each_of_many_users_has_a_number_of_its_own(void **state)
+{
+	struct user *u[QP_TENANTS - 3], *again, *late;
+	uint64_t seen = UINT64_C(1) << user_tenant(alice) | UINT64_C(1) << user_tenant(bob);
+
+	(void)state;
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(u); i++) {
+		u[i] = user_get(1000 + i * QP_TENANTS);
+		assert_false(seen >> user_tenant(u[i]) & 1);
+		seen |= UINT64_C(1) << user_tenant(u[i]);
+	}
+	assert_int_equal(seen, UINT64_MAX - 1); /* number 0 is nobody's */
+	again = user_get(1000);
+	assert_int_equal(user_tenant(again), user_tenant(u[0]));
+	user_put(again);
+	const uint8_t left = user_tenant(u[5]);
+	user_put(u[5]);
+	late = user_get(5000);
+	assert_int_equal(user_tenant(late), left);
+	u[5] = late;
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(u); i++)
+		user_put(u[i]);
+}
+
 static void objects_of_one_user_take_no_more_memory_than_the_share(void **state)
 {
 	static void *of_alice[8192], *of_bob[8192];
@@ -312,6 +337,7 @@ static void a_client_whose_hello_is_under_way_keeps_its_place(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(each_of_many_users_has_a_number_of_its_own, begin, end),
 		cmocka_unit_test_setup_teardown(objects_of_one_user_take_no_more_memory_than_the_share, begin, end),
 		cmocka_unit_test_setup_teardown(memory_is_shared_up_to_the_share_and_comes_back, begin, end),
 		cmocka_unit_test_setup_teardown(a_limit_that_bites_is_told_once_with_its_key, begin, end),

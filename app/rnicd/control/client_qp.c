@@ -275,7 +275,7 @@ static struct qp_attr attr_of(const struct client_qp *q, const struct ipc_create
 			   : q->datagram ? ud_mtu(port)
 					 : 0,
 		.sparing = rnicd_adapter(port->cfg),
-		.tenant = (uint8_t)(q->c->uid % QP_TENANTS),
+		.tenant = user_tenant(q->c->user),
 		.region = q->c->region[IPC_REGION_QUEUES].base,
 		.region_size = q->c->region[IPC_REGION_QUEUES].size,
 		.shm_off = r->shm_off,

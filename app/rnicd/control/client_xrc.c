@@ -327,7 +327,7 @@ static struct client_qp *target_new(struct xrcd *d)
 			     .dev = dev_get(d->dev),
 			     .access = q->at.access,
 			     .sparing = rnicd_adapter(rnicd.port[d->dev]->cfg),
-			     .tenant = (uint8_t)(d->uid % QP_TENANTS) };
+			     .tenant = user_tenant(u) };
 	qp_target_attr(t, &d->view, &a);
 	if (q->qpn == 0 || qp_init(qp, &a) != QP_OK || !client_qp_enter(q, a.owner))
 		goto fail;

@@ -56,6 +56,7 @@ static void sk_user_free(struct sk_user *su)
 	}
 	if (su->wake_fd >= 0)
 		close(su->wake_fd); /* this also ends the workers' watch of it */
+	user_put(su->user);
 	free(su);
 }
 
@@ -73,7 +74,7 @@ static bool sk_user_make(struct sk_user *su)
 		if (su->view[i] == NULL || !bell_watch(i, su->wake_fd, EPOLLIN | EPOLLET))
 			return false;
 		su->view[i]->bell = &su->bells[i];
-		su->view[i]->tenant = (uint8_t)(su->uid % QP_TENANTS);
+		su->view[i]->tenant = user_tenant(su->user);
 	}
 	return true;
 }
@@ -105,6 +106,7 @@ struct sk_user *sk_user_get(struct client *c)
 	if (su == NULL)
 		return NULL;
 	su->uid = c->uid;
+	su->user = user_hold(c->user);
 	su->bells_fd = su->wake_fd = -1;
 	if (!sk_user_make(su)) {
 		sk_user_free(su);

@@ -34,6 +34,7 @@ enum sk_state {
 struct sk_user {
 	struct rn_link link;
 	uid_t uid;
+	struct user *user; /* with a reference, for good: its number stays the same */
 	int bells_fd, wake_fd;
 	struct ipc_sock_bell *bells; /* [worker] */
 	struct stream_user *view[RNICD_MAX_WORKERS];

@@ -30,6 +30,7 @@ _Static_assert(RNICD_MAX_WORKERS <= INDICES, "a worker has its place");
 struct user {
 	struct rn_link link;
 	uid_t uid;
+	uint8_t tenant; /* from 1 on */
 	uint32_t refs;
 	uint64_t used[USER_TABLES][INDICES];
 };
@@ -55,6 +56,7 @@ static const char *const name[USER_TABLES] = {
 };
 
 static struct rn_list users;
+static uint32_t tenants[QP_TENANTS]; /* how many users have this number */
 /* total: entries of each table. used: entries in use by all users. */
 static uint64_t total[USER_TABLES], used[USER_TABLES][INDICES];
 static uint64_t told[USER_TABLES]; /* time of the last line of the log about the table */
@@ -127,6 +129,17 @@ uint64_t user_share(enum user_table table)
 	return n > 0 ? n : 1;
 }
 
+/* The number that the fewest users have. Connections without a queue pair count for number 0. */
+static uint8_t free_tenant(void)
+{
+	uint8_t best = 1;
+
+	for (uint8_t t = 2; t < QP_TENANTS; t++)
+		if (tenants[t] < tenants[best])
+			best = t;
+	return best;
+}
+
 struct user *user_get(uid_t uid)
 {
 	rn_list_each(struct user, u, &users, link)
@@ -136,6 +149,8 @@ struct user *user_get(uid_t uid)
 	if (u == NULL)
 		return NULL;
 	u->uid = uid;
+	u->tenant = free_tenant();
+	tenants[u->tenant]++;
 	u->refs = 1;
 	rn_list_push_front(&users, &u->link);
 	return u;
@@ -152,8 +167,11 @@ void user_put(struct user *u)
 	if (--u->refs > 0)
 		return;
 	rn_list_remove(&users, &u->link);
+	tenants[u->tenant]--;
 	free(u);
 }
+
+uint8_t user_tenant(const struct user *u) { return u->tenant; }
 
 static bool user_refuse(const struct user *u, enum user_table table, bool whole)
 {

@@ -51,6 +51,12 @@ struct user *user_get(uid_t uid);
 struct user *user_hold(struct user *u);
 void user_put(struct user *u);
 
+/*
+ * The user's number in the workers (qp_attr.tenant), constant while the user lives. Up to QP_TENANTS - 1 users have a
+ * number each; with more, some share one, and nobody chooses with whom.
+ */
+uint8_t user_tenant(const struct user *u);
+
 /* Whether this user may take n entries of table[index] now. Takes and logs nothing. */
 bool user_has_room(const struct user *u, enum user_table table, uint32_t index, uint64_t n);
 
