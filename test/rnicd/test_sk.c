@@ -310,6 +310,32 @@ static void port_of_a_failed_connect_is_free_when_the_socket_is_closed(void **st
 	}
 }
 
+/* A peer connects and resets the connection again and again, and the program does not accept. */
+static void connections_that_end_before_accept_leave_nothing(void **state)
+{
+	static int connection;
+
+	(void)state;
+	assert_int_equal(stream(&client, 0, false), SK_PORT_OK);
+	struct sk *l = made[0];
+	sk_set_state(l, SK_LISTENING);
+	for (uint64_t key = UINT64_C(1) << 60; key < (UINT64_C(1) << 60) + 100; key++) {
+		struct event_stream ev = { .bits = STREAM_ARRIVED,
+					   .key = key,
+					   .listener = l->owner.key,
+					   .stream = (struct stream *)(void *)&connection };
+		sk_event(&ev, 0);
+		assert_int_equal(l->n_pending, 1);
+		assert_int_equal(l->tokens, 1);
+		ev.bits = STREAM_CLOSED;
+		sk_event(&ev, 0);
+		assert_int_equal(l->n_pending, 0);
+		assert_int_equal(flows, 0);
+		assert_null(sk_of(key));
+	}
+	sk_set_state(l, SK_BOUND);
+}
+
 static void each_user_s_streams_are_a_tenant_of_their_own(void **state)
 {
 	(void)state;
@@ -350,6 +376,7 @@ int main(void)
 		T(port_is_free_when_the_last_of_its_sockets_is_closed),
 		T(a_closed_stream_lasts_until_its_worker_ends_it),
 		T(port_of_a_failed_connect_is_free_when_the_socket_is_closed),
+		T(connections_that_end_before_accept_leave_nothing),
 		T(each_user_s_streams_are_a_tenant_of_their_own),
 		T(further_users_do_not_use_up_descriptors),
 	};

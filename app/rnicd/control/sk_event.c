@@ -51,6 +51,9 @@ void sk_event(const struct event_stream *ev, uint32_t worker)
 		s->stream = NULL;
 		if (!s->busy)
 			sk_disarm(s);
+		/* Its token stays in the listener's descriptor, until an accept finds no connection. */
+		if (s->state == SK_PENDING)
+			s->gone = true;
 		sk_settle(s);
 	}
 }
