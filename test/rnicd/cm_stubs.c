@@ -28,10 +28,11 @@ void client_drop(struct client *c, const char *why)
 	fail_msg("dropped: %s", why);
 }
 
+struct loop_timer *armed_last;
 void loop_timer_arm(struct loop_timer *t, uint64_t when)
 {
-	(void)t;
 	(void)when;
+	armed_last = t;
 }
 void loop_timer_disarm(struct loop_timer *t) { (void)t; }
 uint64_t rnicd_now(void) { return 1; }

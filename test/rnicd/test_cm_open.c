@@ -55,12 +55,12 @@ void cm_wrong_state(struct client *c, const struct cm_id *i, const char *what)
 	fail_msg("%s", what);
 }
 uint8_t cm_family_of(uint32_t dev) { return dev == 0 ? CM_IP4 : CM_IP6; }
+#define PORT 50000u
+static uint32_t ports_left, searches; /* free ports, from PORT on; searches: how often the next one was asked for */
 uint16_t cm_port_next(uint32_t dev, uint32_t families)
 {
-	static uint16_t next = 50000;
-
 	assert_int_equal(families, cm_family_of(dev));
-	return next++;
+	return ports_left == 0 ? 0 : (uint16_t)(PORT + searches++ % ports_left);
 }
 const char *cm_port_refusal(const struct client *c, uint32_t dev, uint16_t p)
 {
@@ -93,7 +93,7 @@ struct qp_dev *dev_get(uint32_t index)
 uint32_t conn_owner(const struct conn_addr *a)
 {
 	(void)a;
-	return 0;
+	return 0; /* all flows belong to worker 0 */
 }
 struct mpa_policy conn_policy(const struct rnicd_port *p)
 {
@@ -101,11 +101,11 @@ struct mpa_policy conn_policy(const struct rnicd_port *p)
 	return (struct mpa_policy){ .ird = 0 };
 }
 
-/* These connections have no queue pair. */
+/* A queue pair moves to any worker at once. */
 void client_qp_lend(struct client_qp *q, uint32_t worker, void *borrower, void (*then)(struct client_qp *q))
 {
-	(void)worker;
-	(void)borrower;
+	q->worker = q->target = worker;
+	q->borrower = borrower;
 	then(q);
 }
 void client_qp_return(struct client_qp *q) { (void)q; }
@@ -202,6 +202,8 @@ static int begin(void **state)
 		id[i] = (struct cm_id){ .c = &cl[i], .state = CM_ROUTE_KNOWN };
 	}
 	n_sent = n_armed = 0;
+	ports_left = 1000;
+	searches = 0;
 	return 0;
 }
 
@@ -272,6 +274,38 @@ static void a_port_that_the_user_may_not_have_is_told(void **state)
 	assert_int_equal(answer[1], 0);
 }
 
+/* All but few ports are taken, and these have connections to the peer already. */
+static void few_free_ports_are_tried_once_each(void **state)
+{
+	(void)state;
+	for (ports_left = 0; ports_left < 4; ports_left++) {
+		searches = 0;
+		connects(0);
+		for (uint32_t i = 0; i < ports_left; i++) {
+			assert_int_equal(answer[0], -1);
+			answers(CONN_IN_USE, QP_OK);
+		}
+		assert_int_equal(answer[0], ports_left == 0 ? EADDRNOTAVAIL : EADDRINUSE);
+		assert_int_equal(searches, ports_left == 0 ? 0 : ports_left + 1);
+	}
+}
+
+/* No port leads to the queue pair's worker. */
+static void a_port_for_another_worker_is_looked_for_once_round(void **state)
+{
+	struct client_pd pd = { .dev = 0 };
+	struct client_qp q = { .c = &cl[0], .pd = &pd, .worker = 1 };
+
+	(void)state;
+	ports_left = 3;
+	cl[0].req = (struct ipc_msg){ .cm_connect = { .id = 1, .qp = table_add(&cl[0].qp, &q) } };
+	cm_connect(&cl[0]);
+	assert_int_equal(searches, 4);
+	answers(CONN_OK, QP_OK);
+	assert_int_equal(answer[0], 0);
+	table_free(&cl[0].qp);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
@@ -279,6 +313,8 @@ int main(void)
 		T(all_that_wait_for_memory_try_again_when_their_pause_ends),
 		T(another_port_is_tried_by_one_that_fills_the_users_share),
 		T(a_port_that_the_user_may_not_have_is_told),
+		T(few_free_ports_are_tried_once_each),
+		T(a_port_for_another_worker_is_looked_for_once_round),
 	};
 
 	return cmocka_run_group_tests_name("cm_open", tests, NULL, NULL);

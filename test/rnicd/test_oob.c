@@ -46,7 +46,13 @@ void rnicd_log(enum rnicd_log_level level, const char *fmt, ...)
 	(void)fmt;
 	lines++;
 }
-void loop_timer_arm(struct loop_timer *t, uint64_t when) { (void)t, (void)when; }
+static uint32_t armed; /* how often a timer was armed */
+void loop_timer_arm(struct loop_timer *t, uint64_t when)
+{
+	(void)t;
+	(void)when;
+	armed++;
+}
 void loop_timer_disarm(struct loop_timer *t) { (void)t; }
 
 /* Connections, each with the command that opens it. */
@@ -76,6 +82,7 @@ void cm_conn_free(struct cm_conn *k)
 		k->oob->k = NULL;
 	if (k->share != NULL)
 		oob_share_give(k->share);
+	cm_conn_give(k, NULL);
 	rn_container_of(k, struct conn, k)->used = false;
 	live--;
 }
@@ -199,7 +206,7 @@ static int begin(void **state)
 	port.cfg = &port_cfg;
 	alice = (struct client){ .state = CLIENT_READY, .uid = 1, .user = (struct user *)(void *)&user[0] };
 	bob = (struct client){ .state = CLIENT_READY, .uid = 2, .user = (struct user *)(void *)&user[1] };
-	n_sent = lines = elsewhere_n = 0;
+	n_sent = lines = elsewhere_n = armed = 0;
 	now += 60 * RN_NS_PER_S;
 	return 0;
 }
@@ -301,12 +308,25 @@ static void a_connection_that_is_not_opened_does_not_count(void **state)
 	assert_int_equal(live, 0);
 }
 
+/* The peer has the larger address, so it connects. Without patience there is nothing to look at meanwhile. */
+static void a_side_that_only_waits_for_its_peer_is_not_looked_at(void **state)
+{
+	(void)state;
+	connects(0, &bob, 200);
+	oob_patience(&qp[0], 0, 7);
+	assert_int_equal(armed, 0);
+	oob_patience(&qp[0], 14, 7);
+	assert_int_equal(armed, 1);
+	ends(0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(one_user_leaves_ports_below_1024_to_others, begin),
 		cmocka_unit_test_setup(a_port_in_use_is_followed_by_others_at_once, begin),
 		cmocka_unit_test_setup(a_connection_that_is_not_opened_does_not_count, begin),
+		cmocka_unit_test_setup(a_side_that_only_waits_for_its_peer_is_not_looked_at, begin),
 	};
 
 	return cmocka_run_group_tests_name("oob", tests, NULL, NULL);

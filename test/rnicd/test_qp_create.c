@@ -223,6 +223,7 @@ void *user_alloc(struct user *u, size_t size)
 	return calloc(1, size);
 }
 
+uint8_t user_tenant(const struct user *u) { return u != NULL ? 1 : 2; }
 void *user_alloc_lines(struct user *u, size_t size)
 {
 	const size_t whole = (size + RN_CACHE_LINE - 1) & ~(size_t)(RN_CACHE_LINE - 1);

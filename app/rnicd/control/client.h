@@ -193,6 +193,7 @@ struct client_qp {
 	struct xrcd *xrcd;           /* TARGET: its domain, whose `host` is c */
 	struct qp_target *no_queues; /* TARGET: empty queues for the engine, as a target has none of its own */
 	struct rn_list opens;        /* TARGET: struct client_target */
+	uint32_t n_opens;            /* how many of those there are */
 	struct client *asker;        /* TARGET: the client whose request about it is under way; held */
 	struct client *parker;       /* the client whose request waits (see parked); held if it is not c */
 	bool datagram;
@@ -234,6 +235,7 @@ struct client {
 	int wake_fd;
 	struct worker_client *wc[RNICD_MAX_WORKERS]; /* each worker's own record of this client */
 	struct table pd, mr, mw, cq, srq, qp, chan, cm, imports, xrcd, target;
+	struct rn_list conns;               /* its connections: struct cm_conn, by `mine` */
 	struct xrcd *hosts;                 /* the XRC domain whose host this client is; NULL: an ordinary client with a
 					     * process */
 	uint64_t db_used[IPC_MAX_QPS / 64]; /* doorbell bits in use */

@@ -106,6 +106,7 @@ static void forget(struct client_qp *q)
 		rn_list_remove(&q->opens, &t->link);
 		t->q = NULL;
 	}
+	q->n_opens = 0;
 	table_del(&c->qp, q->handle);
 	give_bit(c, q->db_bit);
 	c->slots -= q->slots;

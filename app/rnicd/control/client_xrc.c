@@ -15,7 +15,8 @@
 #include "control/client.h"
 #include "control/dev.h"
 
-#define XRCDS_EACH 16u /* domains that a client may have open */
+#define XRCDS_EACH 16u   /* domains that a client may have open */
+#define OPENS_MAX  1024u /* handles of a target: each gets the target's events, all in one turn */
 
 struct xrcd {
 	struct rn_link link; /* in `domains` while a client has the domain open */
@@ -218,8 +219,10 @@ static struct client_target *open_new(struct client *c, uint32_t xrcd, uint32_t 
 
 static void open_free(struct client_target *t)
 {
-	if (t->q != NULL)
+	if (t->q != NULL) {
 		rn_list_remove(&t->q->opens, &t->link);
+		t->q->n_opens--;
+	}
 	client_async_leave(t->async, OWNER_QP, t->cookie);
 	t->x->users--;
 	table_del(&t->c->target, t->handle);
@@ -230,6 +233,7 @@ static void open_is_of(struct client_target *t, struct client_qp *q)
 {
 	t->q = q;
 	rn_list_push_back(&q->opens, &t->link);
+	q->n_opens++;
 }
 
 static void open_answer(const struct client_target *t)
@@ -250,6 +254,12 @@ void client_open_qp(struct client *c)
 	if (q == NULL || q->xrcd != t->x->d || client_qp_is_ending(q)) {
 		open_free(t);
 		client_error(c, EINVAL, "the XRC domain has no target queue pair %u", r->qpn);
+		return;
+	}
+	if (q->n_opens == OPENS_MAX) {
+		open_free(t);
+		client_error(c, ENOMEM, "queue pair %u is open %u times already, as often as it can be", r->qpn,
+			     OPENS_MAX);
 		return;
 	}
 	open_is_of(t, q);

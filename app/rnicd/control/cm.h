@@ -55,12 +55,13 @@ struct cm_id;
 /* A connection as the control thread knows it. */
 struct cm_conn {
 	struct owner owner;
-	struct client *c;        /* NULL: the client is gone */
+	struct client *c;        /* NULL: the client is gone. Written by cm_conn_give() */
 	struct cm_id *id;        /* NULL: the id was destroyed, or there is no connection manager */
 	struct oob *oob;         /* without connection manager: the QP's side of it (oob.h); NULL: the QP is gone */
 	struct oob_held *held;   /* the same: a Request that waits until its QP is in RTR; NULL: it does not wait */
 	struct oob_share *share; /* the same: what its user has opened to this peer (oob_share.c); NULL: not counted */
 	struct rn_link link;     /* cm_conns() */
+	struct rn_link mine;     /* `conns` of c */
 	uint32_t number;         /* in telemetry's list; counted from 1, and no other connection has it */
 	struct rc *conn;         /* the worker's connection; NULL while it is being opened */
 	uint32_t worker;
@@ -97,6 +98,8 @@ struct cm_id {
 	uint8_t families;     /* CM_IP4, CM_IP6: the families in which its address and port are valid */
 	uint8_t tos;          /* LISTENING: TOS of its connections' packets */
 	bool routed;          /* ADDR_KNOWN: connect needs no resolve_route: the neighbour was known lately */
+	bool answered;        /* ROUTE_WAIT: the result is known, and soon told */
+	int route_err;        /* the same: 0 or a negative errno */
 	bool disconnected;    /* DISCONNECTED has been sent to the client, or waits in `hold` */
 	bool quiet;           /* ACCEPTING: the client gets no ESTABLISHED */
 	bool udp;             /* RDMA_PS_UDP: cm_sidr.c */
@@ -116,7 +119,7 @@ struct cm_id {
 	bool answer; /* the client waits for the answer to destroy */
 	/* ROUTE_WAIT, or RDMA_PS_UDP: until the next repetition */
 	struct loop_timer timer;
-	/* ROUTE_WAIT: in one of the lists `waiting` of cm_route.c; a listener of RDMA_PS_UDP: in its list of cm_sidr.c */
+	/* ROUTE_WAIT: in a list of cm_route.c; a listener of RDMA_PS_UDP: in its list of cm_sidr.c */
 	struct rn_link wait;
 };
 
@@ -201,6 +204,15 @@ void cm_conn_free(struct cm_conn *k);
  */
 bool cm_conn_on(struct cm_conn *k, struct user *u, uint32_t worker, enum user_table as);
 void cm_conn_established(struct cm_conn *k);
+/* The connection is this client's from now on; NULL: no client's. */
+static inline void cm_conn_give(struct cm_conn *k, struct client *c)
+{
+	if (k->c != NULL)
+		rn_list_remove(&k->c->conns, &k->mine);
+	k->c = c;
+	if (c != NULL)
+		rn_list_push_back(&c->conns, &k->mine);
+}
 struct cm_conn *cm_conn_new(struct client *c, struct cm_id *id, uint64_t key);
 struct cm_conn *cm_conn_make(struct client *c,
 			     uint64_t key); /* a connection without id; the caller sets dev and addresses */

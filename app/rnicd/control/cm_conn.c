@@ -34,7 +34,7 @@ struct cm_conn *cm_conn_make(struct client *c, uint64_t key)
 		return NULL;
 	k->number = ++made;
 	owner_put(&k->owner, OWNER_CONN, key);
-	k->c = c;
+	cm_conn_give(k, c);
 	rn_list_push_front(&conns, &k->link);
 	return k;
 }
@@ -91,6 +91,7 @@ void cm_conn_free(struct cm_conn *k)
 		k->id->conn = NULL;
 	oob_conn_gone(k);
 	leave_worker(k);
+	cm_conn_give(k, NULL);
 	rn_list_remove(&conns, &k->link);
 	owner_del(&k->owner);
 	free(k);
@@ -109,6 +110,7 @@ struct op {
 	struct qp_tune tune;
 	enum cm_state was; /* state of the id before accept */
 	uint32_t tries;    /* local ports tried so far */
+	uint16_t tried;    /* the first one of them */
 	uint32_t waits;    /* pauses so far for lack of working memory or of the user's share */
 	struct loop_timer wait;
 	void (*go)(struct op *o); /* continues when the QP is at the worker */
@@ -218,20 +220,43 @@ static void bring_qp(struct op *o, uint32_t worker, void (*go)(struct op *o))
 
 static void open_go(struct op *o);
 
-/* Chooses the local port, if possible one with which the flow belongs to the QP's worker. Returns the flow's worker. */
+static uint16_t next_port(const struct op *o) { return cm_port_next(o->id->dev, cm_family_of(o->id->dev)); }
+
+/*
+ * Chooses the local port, if possible one with which the flow belongs to the QP's worker. Returns the flow's worker. If
+ * few ports are free, each call of next_port() is a long search: the port that comes first again ends the loop.
+ */
 static uint32_t choose_port(struct op *o)
 {
-	bool fixed = o->id->has_port || o->id->handed != NULL;
-
-	o->addr.lport = fixed ? o->id->local.port : cm_port_next(o->id->dev, cm_family_of(o->id->dev));
-	for (uint32_t i = 0; !fixed && o->addr.lport != 0 && o->q != NULL && i < 16 * rnicd.n_workers &&
-			     conn_owner(&o->addr) != o->q->worker;
+	if (o->id->has_port || o->id->handed != NULL) {
+		o->addr.lport = o->id->local.port;
+		return conn_owner(&o->addr);
+	}
+	const uint16_t first = next_port(o);
+	uint16_t p = first;
+	o->addr.lport = first;
+	for (uint32_t i = 0; o->q != NULL && i < 16 * rnicd.n_workers && conn_owner(&o->addr) != o->q->worker &&
+			     (p = next_port(o)) != first;
 	     i++)
-		o->addr.lport = cm_port_next(o->id->dev, cm_family_of(o->id->dev));
+		o->addr.lport = p;
 	return conn_owner(&o->addr);
 }
 
 static void open_retry(struct op *o) { bring_qp(o, choose_port(o), open_go); }
+
+/* The local port may not be used: tries another one. False: no other port is free, or enough have been tried. */
+static bool open_elsewhere(struct op *o)
+{
+	if (o->tries == 0)
+		o->tried = o->addr.lport;
+	if (o->id->has_port || ++o->tries >= PORT_TRIES || o->c->state == CLIENT_DYING)
+		return false;
+	const uint32_t w = choose_port(o);
+	if (o->addr.lport == o->tried)
+		return false;
+	bring_qp(o, w, open_go);
+	return true;
+}
 
 static void waited(struct loop_timer *t) { open_retry(rn_container_of(t, struct op, wait)); }
 
@@ -268,10 +293,8 @@ static void cm_conn_opened(struct cmd *cmd)
 		return;
 	case CONN_IN_USE:
 	case CONN_DENIED:
-		if (!o->id->has_port && ++o->tries < PORT_TRIES && o->c->state != CLIENT_DYING) {
-			open_retry(o);
+		if (open_elsewhere(o))
 			return;
-		}
 		break;
 	case CONN_QP:
 		if (qv == QP_NO_MEMORY && wait_for_others(o))

@@ -107,10 +107,10 @@ void cm_client_dies(struct client *c)
 
 void cm_client_conns(struct client *c)
 {
-	rn_list_each(struct cm_conn, k, cm_conns(), link) {
-		if (k->c != c)
-			continue;
-		k->c = NULL;
+	struct cm_conn *k;
+
+	while ((k = rn_list_first(&c->conns, struct cm_conn, mine)) != NULL) {
+		cm_conn_give(k, NULL);
 		struct let_go *l = k->conn != NULL ? calloc(1, sizeof(*l)) : NULL;
 		if (l == NULL)
 			continue;

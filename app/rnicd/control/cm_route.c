@@ -13,9 +13,12 @@
 #define LATELY         64u
 #define LATELY_NS      RN_NS_PER_S
 
-#define LISTS 256u
+#define LISTS     256u
+#define TELL_EACH 256u /* ids that are told of their neighbour in one turn */
 
 static struct rn_list waiting[LISTS]; /* struct cm_id in CM_ROUTE_WAIT, by `wait`; by hash of the device and next hop */
+static struct rn_list answered;       /* the same, of ids whose neighbour has answered, or been given up */
+static struct loop_timer go_on;
 
 /* ---- destinations whose neighbour was resolved in the last LATELY_NS ---- */
 
@@ -189,7 +192,8 @@ void cm_route_forget(struct cm_id *id)
 	if (id->state != CM_ROUTE_WAIT)
 		return;
 	const struct pkt_addr hop = hop_to(id->dev, id->remote.ip);
-	rn_list_remove(waiting_for(id->dev, &hop), &id->wait);
+	rn_list_remove(id->answered ? &answered : waiting_for(id->dev, &hop), &id->wait);
+	id->answered = false;
 	loop_timer_disarm(&id->timer);
 }
 
@@ -212,16 +216,36 @@ static bool waits_for(const struct cm_id *id, uint32_t dev, const struct pkt_add
 	return id->dev == dev && pkt_addr_eq(&a, hop);
 }
 
-/* Continues the ids that wait for the neighbour by which the device reaches dst. */
+static void tell_some(struct loop_timer *t)
+{
+	struct cm_id *id;
+
+	for (uint32_t n = 0; n < TELL_EACH && (id = rn_list_first(&answered, struct cm_id, wait)) != NULL; n++)
+		cm_route_end(id, id->route_err);
+	if (rn_list_empty(&answered))
+		return;
+	t->due = tell_some;
+	loop_timer_arm(t, rnicd_now());
+}
+
+/* Continues the ids that wait for the neighbour by which the device reaches dst: some now, the others by and by. */
 static void cm_route_tell(uint32_t dev, const struct pkt_addr *dst, int status)
 {
 	const struct pkt_addr hop = hop_to(dev, dst->b);
+	struct rn_list *l = waiting_for(dev, &hop);
 
 	lately_put(dev, dst, status);
-	rn_list_each(struct cm_id, id, waiting_for(dev, &hop), wait) {
-		if (waits_for(id, dev, &hop))
-			cm_route_end(id, status);
+	rn_list_each(struct cm_id, id, l, wait) {
+		if (!waits_for(id, dev, &hop))
+			continue;
+		rn_list_remove(l, &id->wait);
+		loop_timer_disarm(&id->timer);
+		id->answered = true;
+		id->route_err = status;
+		rn_list_push_back(&answered, &id->wait);
 	}
+	if (!rn_timer_armed(&go_on.t))
+		tell_some(&go_on);
 }
 
 void cm_neigh(const struct event_neigh *ev) { cm_route_tell(ev->port, &ev->addr, ev->status); }

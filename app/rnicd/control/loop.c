@@ -10,6 +10,7 @@
 #include "border/event.h"
 
 #define BATCH        64
+#define TIMERS_MAX   256u /* timers that one turn handles */
 #define SLEEP_MAX_MS 1000 /* also the longest delay of events that make no descriptor readable */
 
 static int ep = -1;
@@ -81,12 +82,13 @@ void loop_del(struct loop_fd *f)
 void loop_timer_arm(struct loop_timer *t, uint64_t when) { rn_wheel_arm(&wheel, &t->t, when); }
 void loop_timer_disarm(struct loop_timer *t) { rn_wheel_disarm(&wheel, &t->t); }
 
+/* Clients decide how many timers are due at once. Those that are left are due in the next turn, which does not sleep. */
 static void run_timers(void)
 {
 	uint64_t now = rnicd_now();
 	struct rn_timer *t;
 
-	while ((t = rn_wheel_pop(&wheel, now)) != NULL) {
+	for (uint32_t n = 0; n < TIMERS_MAX && (t = rn_wheel_pop(&wheel, now)) != NULL; n++) {
 		struct loop_timer *l = rn_container_of(t, struct loop_timer, t);
 		l->due(l);
 	}

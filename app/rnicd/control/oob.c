@@ -36,10 +36,17 @@ static void look_later(struct oob *o, uint64_t pause_ns)
 	loop_timer_arm(&o->timer, rnicd_now() + pause_ns);
 }
 
+/*
+ * Whether the QP must be looked at while it seeks its peer: to connect, or to give up sends that wait for too long. A
+ * side that waits for the peer without end costs nothing, so a user may have any number of them.
+ */
+static bool must_look(const struct oob *o) { return o->active || o->patience_ns != RN_NEVER; }
+
 static void seek(struct oob *o, uint64_t pause_ns)
 {
 	oob_set_state(o, OOB_SEEKING);
-	look_later(o, pause_ns);
+	if (must_look(o))
+		look_later(o, pause_ns);
 }
 
 /* Ends the attempt to connect, separates the connection from the QP if it still exists, and plans the next attempt. */
@@ -292,7 +299,7 @@ static void start_join(struct oob *o)
 
 	o->due = false;
 	o->which = (struct cmd_conn){ .conn = o->k->conn, .key = o->k->owner.key };
-	o->k->c = q->c;
+	cm_conn_give(o->k, q->c);
 	o->k->qp = q->owner.key;
 	client_qp_lend(q, o->k->worker, o, oob_arrived);
 }
@@ -415,6 +422,8 @@ void oob_patience(struct client_qp *q, uint8_t timeout, uint8_t retry_cnt)
 		return;
 	uint64_t each = UINT64_C(4096) << (timeout & 31); /* IBTA volume 1, 9.7.6.1.3 */
 	q->oob->patience_ns = timeout == 0 ? RN_NEVER : rn_max_u64(each * (retry_cnt + 1u), PATIENCE_MIN_NS);
+	if (q->oob->state == OOB_SEEKING && must_look(q->oob) && !rn_timer_armed(&q->oob->timer.t))
+		look_later(q->oob, q->oob->pause_ns);
 }
 
 void oob_leave(struct client_qp *q)

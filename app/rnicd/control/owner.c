@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <time.h>
 
-#define BUCKETS 4096u
+#define BUCKETS 65536u /* a user's share of the memory regions of two devices: six in a bucket */
 
 static struct rn_list bucket[BUCKETS];
 static uint64_t last;
