@@ -307,113 +307,9 @@ static void leave(struct rnicd_worker *w, struct cmd_stream *c)
 
 /* ---- listeners ---- */
 
-static struct flow listener_flow(uint32_t port, uint16_t lport)
-{
-	struct flow f = { .key = { .lport = lport, .port = port }, .kind = FLOW_STREAM };
-
-	f.hash = flow_hash(rnicd.secret, &f.key);
-	return f;
-}
-
-static struct stream_listener *first_listener(const struct rnicd_worker *w, uint32_t port, uint16_t lport)
-{
-	struct flow f = listener_flow(port, lport);
-	struct flow *found = flow_find(&w->streams.listens, &f.key, f.hash);
-
-	return found == NULL ? NULL : rn_container_of(found, struct stream_listener, flow);
-}
-
-static void listen_on(struct rnicd_worker *w, struct cmd_stream_listen *c)
-{
-	struct stream_listener *first = first_listener(w, c->port, c->lport);
-	enum conn_verdict *v = &c->verdict[w->index];
-
-	*v = CONN_FULL;
-	for (uint32_t i = 0; i < WORKER_LISTENERS; i++) {
-		struct stream_listener *l = &w->streams.listener[i];
-		if (l->key != 0)
-			continue;
-		l->flow = listener_flow(c->port, c->lport);
-		if (first == NULL && flow_add(&w->streams.listens, &l->flow) != FLOW_OK)
-			return;
-		if (first != NULL) {
-			l->same = first->same;
-			first->same = l;
-		}
-		l->key = c->key;
-		l->families = c->families;
-		l->backlog = c->backlog;
-		*v = CONN_OK;
-		return;
-	}
-}
-
-static struct stream_listener *listener_at(const struct rnicd_worker *w, const struct cmd_stream_listen *c)
-{
-	struct stream_listener *l = first_listener(w, c->port, c->lport);
-
-	while (l != NULL && l->key != c->key)
-		l = l->same;
-	return l;
-}
-
-static void listen_again(struct rnicd_worker *w, struct cmd_stream_listen *c)
-{
-	struct stream_listener *l = listener_at(w, c);
-
-	if (l != NULL)
-		l->backlog = c->backlog;
-}
-
-/* Takes l out of the list of listeners with the same port and TCP port, whose first entry is in the table. */
-static void leave_others(struct rnicd_worker *w, struct stream_listener *l)
-{
-	struct stream_listener *first = first_listener(w, l->flow.key.port, l->flow.key.lport);
-
-	if (first == l) {
-		flow_del(&w->streams.listens, &l->flow);
-		if (l->same != NULL)
-			(void)flow_add(&w->streams.listens, &l->same->flow); /* takes the place of l */
-		return;
-	}
-	while (first->same != l)
-		first = first->same;
-	first->same = l->same;
-}
-
-/*
- * Picks one of the listeners that share a TCP port (SO_REUSEPORT): the hash of a connection's addresses decides, so a
- * connection goes to the same listener while the set of listeners stays the same.
- */
-static struct stream_listener *pick(struct stream_listener *first, uint8_t family, uint32_t hash)
-{
-	uint32_t n = 0;
-
-	for (const struct stream_listener *l = first; l != NULL; l = l->same)
-		n += (l->families & family) != 0;
-	if (n == 0)
-		return NULL;
-	for (n = hash % n; (first->families & family) == 0 || n-- > 0;)
-		first = first->same;
-	return first;
-}
-
-/* The listener that gets a connection with these addresses; NULL: none. */
-static struct stream_listener *listener_for(const struct rnicd_worker *w, const struct conn_addr *a)
-{
-	struct stream_listener *l = first_listener(w, a->port, a->lport);
-	const struct flow_key key = flow_key_of(a);
-
-	if (l == NULL)
-		l = first_listener(w, STREAM_ANY_PORT, a->lport);
-	if (rn_likely(l == NULL))
-		return NULL;
-	return pick(l, stream_family(&a->local), flow_hash(rnicd.secret, &key));
-}
-
 static void listen_end(struct rnicd_worker *w, const struct cmd_stream_listen *c)
 {
-	struct stream_listener *l = listener_at(w, c);
+	struct stream_listener *l = stream_listener_of(w, c);
 	struct stream *s;
 
 	if (l == NULL)
@@ -435,8 +331,7 @@ static void listen_end(struct rnicd_worker *w, const struct cmd_stream_listen *c
 			claim(&w->streams.at[i]);
 			w->streams.at[i].listener = NULL;
 		}
-	leave_others(w, l);
-	*l = (struct stream_listener){ .key = 0 };
+	stream_listener_end(w, l);
 }
 
 /*
@@ -486,7 +381,7 @@ static bool syn_asks(struct rnicd_worker *w, struct stream *s, const struct tcpl
 bool stream_stranger(struct rnicd_worker *w, const struct rte_mbuf *m, const struct pkt *p, uint32_t port)
 {
 	struct conn_addr a = { .port = port, .local = p->dst, .remote = p->src, .lport = p->dport, .rport = p->sport };
-	struct stream_listener *l = rn_likely(w->streams.listens.used == 0) ? NULL : listener_for(w, &a);
+	struct stream_listener *l = rn_likely(w->streams.listens.used == 0) ? NULL : stream_listener_for(w, &a);
 	struct tcpl_seg seg = way_segment(p);
 	enum conn_verdict v;
 
@@ -585,7 +480,7 @@ void command_stream(struct rnicd_worker *w, struct cmd *c)
 		c->stream_join[w->index]->next = w->streams.users;
 		w->streams.users = c->stream_join[w->index];
 		break;
-	case CMD_STREAM_LISTEN: (c->stream_listen.again ? listen_again : listen_on)(w, &c->stream_listen); break;
+	case CMD_STREAM_LISTEN: stream_listener_set(w, &c->stream_listen); break;
 	case CMD_STREAM_UNLISTEN: listen_end(w, &c->stream_listen); break;
 	case CMD_STREAM_OPEN: open_stream(w, &c->stream); break;
 	case CMD_STREAM_ADOPT: adopt(w, &c->stream); break;

@@ -149,6 +149,15 @@ void command_stream(struct rnicd_worker *w, struct cmd *c);
 
 /* ---- between the stream's files ---- */
 
+/* The command CMD_STREAM_LISTEN: puts a listener up, or changes the backlog of one. */
+void stream_listener_set(struct rnicd_worker *w, struct cmd_stream_listen *c);
+/* The listener that the command names; NULL: it has ended. */
+struct stream_listener *stream_listener_of(const struct rnicd_worker *w, const struct cmd_stream_listen *c);
+/* Takes a listener without streams out of the table. */
+void stream_listener_end(struct rnicd_worker *w, struct stream_listener *l);
+/* The listener that gets a connection with these addresses; NULL: none. */
+struct stream_listener *stream_listener_for(const struct rnicd_worker *w, const struct conn_addr *a);
+
 /* stream_transmit() shall look at the stream. */
 void stream_ready(struct rnicd_worker *w, struct stream *s);
 /* Called when a half-open stream of a listener is connected: a program may accept it. */
