@@ -47,7 +47,7 @@ void segment_to(uint16_t to, uint16_t from, uint32_t seq, uint32_t ack, uint8_t 
 int listen_setup(void **state)
 {
 	static const uint8_t mac[PKT_MAC_LEN] = { 2, 0, 0, 0, 0, 2 };
-	static struct flow_slot slots[2][256];
+	static struct flow_slot slots[2][1024];
 	struct rc_tcp_cfg cfg;
 	struct tcpl_cfg tcp;
 	char err[128];
@@ -102,4 +102,58 @@ int listen_teardown(void **state)
 	rte_ring_free(wire);
 	rte_mempool_free(port.pool);
 	return left == 0 ? 0 : -1;
+}
+
+void segment(uint16_t from, uint32_t seq, uint32_t ack, uint8_t flags) { segment_to(LPORT, from, seq, ack, flags); }
+
+void syn(uint16_t from) { segment(from, ISS, 0, PKT_TCP_SYN); }
+
+void one_burst(uint32_t frames)
+{
+	assert_int_equal(worker_rx(&w), frames);
+	port_tx_drop_all(&w.tx[0]);
+}
+
+void rest_of_turn(void)
+{
+	while (!rn_list_empty(&w.streams.ready)) {
+		stream_transmit(&w);
+		port_tx_drop_all(&w.tx[0]);
+	}
+	stream_events(&w);
+}
+
+struct stream *stream_of(uint16_t from)
+{
+	for (uint32_t i = 0; i < w.streams.used; i++)
+		if (!stream_is_over(&w.streams.at[i]) && w.streams.at[i].addr.rport == from)
+			return &w.streams.at[i];
+	return NULL;
+}
+
+uint32_t free_streams(void)
+{
+	uint32_t n = w.streams.n - w.streams.used;
+
+	for (const struct stream *s = w.streams.free; s != NULL && n <= w.streams.n; s = s->next)
+		n++;
+	return n;
+}
+
+struct stream *open_to_nobody(struct ipc_stream *mem, uint16_t lport)
+{
+	static struct stream_user user;
+	struct cmd c = { .type = CMD_STREAM_OPEN,
+			 .stream = { .key = lport,
+				     .addr = { .local = port_cfg.ip,
+					       .remote = pkt_addr_ip4(0x0a000009),
+					       .lport = lport,
+					       .rport = LPORT },
+				     .mem = mem,
+				     .user = &user } };
+
+	command_stream(&w, &c);
+	assert_int_equal(c.stream.verdict, CONN_OK);
+	rest_of_turn();
+	return c.stream.stream;
 }

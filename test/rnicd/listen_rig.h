@@ -18,7 +18,7 @@
 #define LPORT   80u
 #define BACKLOG 1u
 #define HALF    (BACKLOG + 64u) /* half-open connections that the listener may have */
-#define STREAMS (HALF + 1)      /* one of them is connected, or free */
+#define STREAMS (4 * HALF + 4)  /* of which a quarter may be half open */
 #define ISS     999u            /* of all peers */
 
 extern struct rnicd_port port;
@@ -34,5 +34,18 @@ int listen_teardown(void **state);
 void put_segment(uint16_t to, uint16_t from, struct pkt_tcp_seg s, const uint8_t *p);
 /* A segment without payload. */
 void segment_to(uint16_t to, uint16_t from, uint32_t seq, uint32_t ack, uint8_t flags);
+/* The same to the listener of the rig; syn(): the peer's first one. */
+void segment(uint16_t from, uint32_t seq, uint32_t ack, uint8_t flags);
+void syn(uint16_t from);
+/* Handles what is on the wire as one burst. */
+void one_burst(uint32_t frames);
+/* The steps of a turn behind its bursts. */
+void rest_of_turn(void);
+
+/* The stream of the peer with this TCP port. NULL: none. */
+struct stream *stream_of(uint16_t from);
+uint32_t free_streams(void);
+/* A program connects to a host that does not answer ARP. */
+struct stream *open_to_nobody(struct ipc_stream *mem, uint16_t lport);
 
 #endif

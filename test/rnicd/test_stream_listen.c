@@ -11,39 +11,6 @@
 #include "border/policy.h"
 #include "listen_rig.h"
 
-static void segment(uint16_t from, uint32_t seq, uint32_t ack, uint8_t flags)
-{
-	segment_to(LPORT, from, seq, ack, flags);
-}
-
-static void syn(uint16_t from) { segment(from, ISS, 0, PKT_TCP_SYN); }
-
-/* Handles what is on the wire as one burst. */
-static void one_burst(uint32_t frames)
-{
-	assert_int_equal(worker_rx(&w), frames);
-	port_tx_drop_all(&w.tx[0]);
-}
-
-/* The steps of a turn behind its bursts. */
-static void rest_of_turn(void)
-{
-	while (!rn_list_empty(&w.streams.ready)) {
-		stream_transmit(&w);
-		port_tx_drop_all(&w.tx[0]);
-	}
-	stream_events(&w);
-}
-
-/* The stream that the listener has for the peer with this TCP port. NULL: none. */
-static struct stream *stream_of(uint16_t from)
-{
-	for (uint32_t i = 0; i < w.streams.used; i++)
-		if (!stream_is_over(&w.streams.at[i]) && w.streams.at[i].addr.rport == from)
-			return &w.streams.at[i];
-	return NULL;
-}
-
 /* As many peers as the listener takes send a SYN: those with the TCP ports 1 to HALF. */
 static void crowd(void)
 {
@@ -53,15 +20,6 @@ static void crowd(void)
 	}
 	rest_of_turn();
 	assert_int_equal(w.streams.listener[0].n_half, HALF);
-}
-
-static uint32_t free_streams(void)
-{
-	uint32_t n = w.streams.n - w.streams.used;
-
-	for (const struct stream *s = w.streams.free; s != NULL && n <= w.streams.n; s = s->next)
-		n++;
-	return n;
 }
 
 static void a_segment_behind_a_reset_in_a_burst_finds_no_stream(void **state)
@@ -121,7 +79,7 @@ static void a_segment_of_an_evicted_stream_does_not_go_to_the_new_one(void **sta
 	rest_of_turn();
 	assert_int_equal(evicted->state, STREAM_FREE);
 	assert_int_equal(w.streams.listener[0].n_half, HALF);
-	assert_int_equal(free_streams(), 1);
+	assert_int_equal(free_streams(), STREAMS - HALF);
 }
 
 /* Else a flood of SYNs with forged addresses takes the worker's time from established connections. */
@@ -208,6 +166,7 @@ static void an_evicted_stream_is_free_again_while_the_event_queue_is_full(void *
 		event_put(0);
 	}
 	crowd();
+	w.streams.used = w.streams.n;                                   /* as if others had the other places */
 	assert_true((stream_of(HALF + 1)->tell & STREAM_ARRIVED) != 0); /* waits for room in the queue */
 	assert_int_equal(free_streams(), 0);
 	syn(HALF + 2);
@@ -359,25 +318,6 @@ static void a_new_connection_takes_none_of_the_last_blocks(void **state)
 	to_listener(1, ISS + 1, iss + 1, PKT_TCP_ACK);
 	assert_int_equal(w.listener[0].half_open, 1);
 	assert_int_equal(w.tcp.rc.blk_left, BLOCKS - 1);
-}
-
-/* A program connects to a host that does not answer ARP. */
-static struct stream *open_to_nobody(struct ipc_stream *mem, uint16_t lport)
-{
-	static struct stream_user user;
-	struct cmd c = { .type = CMD_STREAM_OPEN,
-			 .stream = { .key = lport,
-				     .addr = { .local = port_cfg.ip,
-					       .remote = pkt_addr_ip4(0x0a000009),
-					       .lport = lport,
-					       .rport = LPORT },
-				     .mem = mem,
-				     .user = &user } };
-
-	command_stream(&w, &c);
-	assert_int_equal(c.stream.verdict, CONN_OK);
-	rest_of_turn();
-	return c.stream.stream;
 }
 
 /* Lets the timers run until the stream has ended. Returns how long that took, in ms. */

@@ -20,6 +20,7 @@
 /* half-open connections that a listener may have beyond its backlog: a SYN alone may have a forged source address */
 #define BACKLOG_MORE 64u
 #define HALF_MOST    256u /* a larger backlog counts as this: a flood of SYNs leaves room for other listeners */
+#define HALF_SHARE   4u   /* half-open connections of all listeners: one place in HALF_SHARE of those for streams */
 
 /*
  * STREAM_TCP_WAITS: connections of a listener that no program has accepted yet. Their receive window is zero: the peer
@@ -177,6 +178,25 @@ static void claim(struct stream *s)
 	s->unclaimed = false;
 }
 
+/* Takes a half-open stream off the lists of these: it is connected, or it ends. */
+static void half_end(struct rnicd_worker *w, struct stream *s)
+{
+	rn_list_remove(&s->listener->half, &s->half);
+	s->listener->n_half--;
+	rn_list_remove(&w->streams.half, &s->half_any);
+	w->streams.n_half--;
+}
+
+void stream_arrived(struct rnicd_worker *w, struct stream *s)
+{
+	half_end(w, s);
+	s->listener->n_unclaimed++;
+	s->unclaimed = true;
+	conn_proved(&w->streams.strangers_at);
+	way_proved(w, &s->way, &s->addr.remote);
+	stream_tell(w, s, STREAM_ARRIVED);
+}
+
 /* Makes the worker touch neither the program's memory nor its doorbell from now on. */
 static void let_go(struct stream *s)
 {
@@ -199,8 +219,7 @@ void stream_over(struct rnicd_worker *w, struct stream *s, int error)
 	stream_settle(w);
 	stream_ended(s, error);
 	if (s->listener != NULL && !s->connected) {
-		rn_list_remove(&s->listener->half, &s->half);
-		s->listener->n_half--;
+		half_end(w, s);
 		s->listener = NULL;
 		s->key = 0; /* the control thread was never told of this stream */
 	}
@@ -315,8 +334,7 @@ static void listen_end(struct rnicd_worker *w, const struct cmd_stream_listen *c
 	if (l == NULL)
 		return;
 	while ((s = rn_list_first(&l->half, struct stream, half)) != NULL) {
-		rn_list_remove(&l->half, &s->half);
-		l->n_half--;
+		half_end(w, s);
 		s->listener = NULL;
 		stream_abort(w, s);
 		stream_set_state(s, STREAM_LEFT);
@@ -348,17 +366,25 @@ static bool must_wait(const struct stream *s, uint8_t flags)
 }
 
 /*
- * Ends the listener's oldest half-open connection to make room for a new one. Under a flood of SYNs this leaves an
- * honest peer's new connection the longest time before it is evicted itself.
+ * The half-open connection that makes room for a new one; NULL: there is room. It is the listener's oldest when that
+ * listener has too many, and the worker's oldest when many listeners together leave too few places to other streams
+ * and to queue pairs. Under a flood of SYNs the oldest leaves an honest peer's new connection the longest time before
+ * it is evicted itself.
  */
-static void make_room(struct rnicd_worker *w, struct stream_listener *l)
+static struct stream *stream_in_the_way(const struct stream_ctx *x, const struct stream_listener *l)
 {
-	struct stream *s = rn_list_first(&l->half, struct stream, half);
+	if (l->n_half >= rn_min_u32(l->backlog, HALF_MOST) + BACKLOG_MORE)
+		return rn_list_first(&l->half, struct stream, half);
+	return x->n_half >= x->n / HALF_SHARE ? rn_list_first(&x->half, struct stream, half_any) : NULL;
+}
+
+/* Ends a half-open connection. */
+static void stream_evict(struct rnicd_worker *w, struct stream *s)
+{
 	struct tcpl_out o;
 
 	if (s->iwarp != NULL) {
-		rn_list_remove(&l->half, &s->half);
-		l->n_half--;
+		half_end(w, s);
 		s->listener = NULL;
 		s->key = 0; /* the control thread was never told of this stream */
 		stream_iwarp_abort(w, s);
@@ -393,9 +419,10 @@ bool stream_stranger(struct rnicd_worker *w, const struct rte_mbuf *m, const str
 	}
 	if (!conn_allowed(w, rnicd.port[port], &w->streams.strangers_at))
 		return true; /* an honest peer's TCP repeats its SYN */
-	if (l->n_half >= rn_min_u32(l->backlog, HALF_MOST) + BACKLOG_MORE)
-		make_room(w, l);
-	struct stream *s = make(w, &a, m, STREAM_TCP_WAITS, &v);
+	struct stream *s = stream_in_the_way(&w->streams, l);
+	if (s != NULL)
+		stream_evict(w, s);
+	s = make(w, &a, m, STREAM_TCP_WAITS, &v);
 	if (s == NULL)
 		return true; /* no room: the peer's TCP repeats its SYN */
 	s->key = EVENT_OWNER_PASSIVE | (uint64_t)w->index << 48 | ++w->streams.passive;
@@ -408,6 +435,8 @@ bool stream_stranger(struct rnicd_worker *w, const struct rte_mbuf *m, const str
 	s->listener = l;
 	rn_list_push_back(&l->half, &s->half);
 	l->n_half++;
+	rn_list_push_back(&w->streams.half, &s->half_any);
+	w->streams.n_half++;
 	stream_ready(w, s);
 	return true;
 }

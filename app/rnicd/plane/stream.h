@@ -60,6 +60,7 @@ struct stream {
 	/* links of lists in stream_ctx; a stream is on a list while its link is linked */
 	struct rn_link ready, telling;
 	struct rn_link half;      /* of its listener's list, until the stream is connected */
+	struct rn_link half_any;  /* likewise of the list in stream_ctx */
 	struct rn_link time_wait; /* of the list in stream_ctx */
 	struct stream_listener *listener;
 	struct stream *next;    /* free list */
@@ -104,6 +105,8 @@ struct stream_ctx {
 	struct rn_list ready, telling;
 	struct rn_list time_wait; /* streams in TIME_WAIT, oldest first */
 	uint32_t time_waits;      /* length of the list time_wait */
+	uint32_t n_half;          /* half-open streams of all listeners, and their list */
+	struct rn_list half;      /* oldest first */
 	uint32_t held;            /* frames that all streams keep until a hole is filled */
 	struct rn_wheel wheel;
 	struct flow_table listens;

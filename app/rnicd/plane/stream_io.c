@@ -269,19 +269,6 @@ static void connected(struct rnicd_worker *w, struct stream *s)
 	}
 }
 
-void stream_arrived(struct rnicd_worker *w, struct stream *s)
-{
-	struct stream_listener *l = s->listener;
-
-	rn_list_remove(&l->half, &s->half);
-	l->n_half--;
-	l->n_unclaimed++;
-	s->unclaimed = true;
-	conn_proved(&w->streams.strangers_at);
-	way_proved(w, &s->way, &s->addr.remote);
-	stream_tell(w, s, STREAM_ARRIVED);
-}
-
 void stream_take(struct rnicd_worker *w, struct stream *s, const struct tcpl_ev *ev, const struct rte_mbuf *m,
 		 uint32_t payload_off)
 {
