@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What many listeners, and streams of others, leave to a stream, and what they cost a worker. */
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "listen_rig.h"
 
@@ -43,10 +44,48 @@ static void floods_of_many_listeners_leave_places_to_others(void **state)
 	free(mem);
 }
 
+/* Lets the test use the whole pages between two addresses, or fail when it does. */
+static void pages_may(const void *from, const void *end, int prot)
+{
+	const uintptr_t page = 4096, first = ((uintptr_t)from + page - 1) / page * page;
+
+	assert_int_equal(mprotect((void *)first, (uintptr_t)end / page * page - first, prot), 0);
+}
+
+/* The worker does nothing else meanwhile, and any user may end listeners as fast as it likes. */
+static void a_listener_that_ends_looks_at_none_but_its_own_streams(void **state)
+{
+	const struct stream *end = w.streams.at + STREAMS;
+	struct cmd c = { .type = CMD_STREAM_UNLISTEN, .stream_listen = { .lport = LPORT, .key = 1 } };
+
+	(void)state;
+	syn(1);
+	one_burst(1);
+	segment(1, ISS + 1, stream_of(1)->qc.tcp.iss + 1, PKT_TCP_ACK);
+	syn(2);
+	one_burst(2);
+	rest_of_turn();
+	const struct stream *arrived = stream_of(1), *half = stream_of(2);
+	assert_true(arrived->connected && arrived->listener != NULL && half->listener != NULL);
+	w.streams.used = w.streams.n; /* as if others had the other places */
+	pages_may(&w.streams.at[2], end, PROT_NONE);
+	command_stream(&w, &c);
+	pages_may(&w.streams.at[2], end, PROT_READ | PROT_WRITE);
+	assert_null(arrived->listener);
+	assert_null(half->listener);
+	assert_int_equal(w.streams.listens.used, 0);
+	rest_of_turn();
+	assert_int_equal(half->state, STREAM_FREE); /* reset */
+	assert_int_equal(arrived->state, STREAM_WAITS);
+	assert_true(rn_list_empty(&w.streams.half));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(floods_of_many_listeners_leave_places_to_others, listen_setup,
+						listen_teardown),
+		cmocka_unit_test_setup_teardown(a_listener_that_ends_looks_at_none_but_its_own_streams, listen_setup,
 						listen_teardown),
 	};
 

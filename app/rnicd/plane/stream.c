@@ -72,8 +72,27 @@ static struct ipc_addr stream_endpoint(const struct pkt_addr *ip, uint16_t port)
 	return a;
 }
 
+/* Takes the stream off its listener's count of unaccepted connections: a program has accepted it, or none will. */
+static void claim(struct stream *s)
+{
+	if (s->unclaimed)
+		s->listener->n_unclaimed--;
+	s->unclaimed = false;
+}
+
+/* Takes a connected stream off its listener's list. */
+static void disown(struct stream *s)
+{
+	if (s->listener == NULL)
+		return;
+	claim(s);
+	rn_list_remove(&s->listener->arrived, &s->half);
+	s->listener = NULL;
+}
+
 static void stream_free(struct rnicd_worker *w, struct stream *s)
 {
+	disown(s);
 	stream_set_state(s, STREAM_FREE);
 	s->key = 0;
 	s->next = w->streams.free;
@@ -170,26 +189,23 @@ static uint32_t iss_of(const struct rnicd_worker *w, const struct stream *s)
 	return tcpl_isn(&rnicd.secret[2], &s->flow.key, sizeof(s->flow.key), w->now);
 }
 
-/* Takes the stream off its listener's count of unaccepted connections: a program has accepted it, or none will. */
-static void claim(struct stream *s)
+/* Takes a half-open stream off the lists of these: it is connected, or it ends. Returns the listener. */
+static struct stream_listener *half_end(struct rnicd_worker *w, struct stream *s)
 {
-	if (s->unclaimed)
-		s->listener->n_unclaimed--;
-	s->unclaimed = false;
-}
+	struct stream_listener *l = s->listener;
 
-/* Takes a half-open stream off the lists of these: it is connected, or it ends. */
-static void half_end(struct rnicd_worker *w, struct stream *s)
-{
-	rn_list_remove(&s->listener->half, &s->half);
-	s->listener->n_half--;
+	rn_list_remove(&l->half, &s->half);
+	l->n_half--;
 	rn_list_remove(&w->streams.half, &s->half_any);
 	w->streams.n_half--;
+	s->listener = NULL;
+	return l;
 }
 
 void stream_arrived(struct rnicd_worker *w, struct stream *s)
 {
-	half_end(w, s);
+	s->listener = half_end(w, s);
+	rn_list_push_back(&s->listener->arrived, &s->half);
 	s->listener->n_unclaimed++;
 	s->unclaimed = true;
 	conn_proved(&w->streams.strangers_at);
@@ -220,7 +236,6 @@ void stream_over(struct rnicd_worker *w, struct stream *s, int error)
 	stream_ended(s, error);
 	if (s->listener != NULL && !s->connected) {
 		half_end(w, s);
-		s->listener = NULL;
 		s->key = 0; /* the control thread was never told of this stream */
 	}
 	claim(s);
@@ -285,8 +300,7 @@ static void adopt(struct rnicd_worker *w, struct cmd_stream *c)
 	if (!here(c) || s->state != STREAM_WAITS)
 		return;
 	c->verdict = CONN_OK;
-	claim(s);
-	s->listener = NULL;
+	disown(s);
 	own(s, c);
 	c->mem->mss = tcpl_emss(&s->qc.tcp);
 	c->mem->state = IPC_STREAM_CONNECTED;
@@ -317,7 +331,7 @@ static void leave(struct rnicd_worker *w, struct cmd_stream *c)
 				 (__atomic_load_n(&s->mem->fin, __ATOMIC_RELAXED) & IPC_STREAM_ABORT) != 0;
 	if (c->abort || lingers_not || s->state != STREAM_OWNED || !s->connected || s->pos.rx_head != s->pos.rx_tail)
 		stream_abort(w, s);
-	claim(s);
+	disown(s);
 	stream_set_state(s, STREAM_LEFT);
 	tcpl_leave(&s->qc.tcp, w->now);
 	rn_wheel_arm(&w->streams.wheel, &s->timer, w->now); /* sets the timer anew: TCP's deadline is earlier */
@@ -335,20 +349,13 @@ static void listen_end(struct rnicd_worker *w, const struct cmd_stream_listen *c
 		return;
 	while ((s = rn_list_first(&l->half, struct stream, half)) != NULL) {
 		half_end(w, s);
-		s->listener = NULL;
 		stream_abort(w, s);
 		stream_set_state(s, STREAM_LEFT);
 		stream_ready(w, s);
 	}
-	/*
-	 * Of the other streams with this listener, which are connected, the control thread may not have been told yet.
-	 * When it is told, the listener's number would be void.
-	 */
-	for (uint32_t i = 0; i < w->streams.used; i++)
-		if (w->streams.at[i].listener == l) {
-			claim(&w->streams.at[i]);
-			w->streams.at[i].listener = NULL;
-		}
+	/* The control thread may not have been told of these yet. When it is told, the listener's number would be void. */
+	while ((s = rn_list_first(&l->arrived, struct stream, half)) != NULL)
+		disown(s);
 	stream_listener_end(w, l);
 }
 
@@ -385,7 +392,6 @@ static void stream_evict(struct rnicd_worker *w, struct stream *s)
 
 	if (s->iwarp != NULL) {
 		half_end(w, s);
-		s->listener = NULL;
 		s->key = 0; /* the control thread was never told of this stream */
 		stream_iwarp_abort(w, s);
 		return;

@@ -59,12 +59,12 @@ struct stream {
 	struct rn_timer timer;
 	/* links of lists in stream_ctx; a stream is on a list while its link is linked */
 	struct rn_link ready, telling;
-	struct rn_link half;      /* of its listener's list, until the stream is connected */
-	struct rn_link half_any;  /* likewise of the list in stream_ctx */
-	struct rn_link time_wait; /* of the list in stream_ctx */
-	struct stream_listener *listener;
-	struct stream *next;    /* free list */
-	struct ipc_stream *mem; /* the program's memory, not trusted. NULL: none yet, or none any more */
+	struct rn_link half;              /* of its listener's list half, then of the list arrived */
+	struct rn_link half_any;          /* of the list in stream_ctx, until the stream is connected */
+	struct rn_link time_wait;         /* of the list in stream_ctx */
+	struct stream_listener *listener; /* not NULL: the stream is on a list of this listener */
+	struct stream *next;              /* free list */
+	struct ipc_stream *mem;           /* the program's memory, not trusted. NULL: none yet, or none any more */
 	struct stream_user *user;
 	uint32_t bit;     /* the socket's bit in its user's doorbell */
 	bool fin;         /* the end of the program's bytes has been handed to TCP */
@@ -95,6 +95,8 @@ struct stream_listener {
 	uint32_t n_unclaimed; /* connections that no program has accepted yet: until CMD_STREAM_ADOPT or _CLOSE */
 	uint32_t n_half;      /* half-open connections, and their list */
 	struct rn_list half;  /* struct stream, oldest first */
+	/* connected streams that no program has accepted; one that is over, until the control thread has been told */
+	struct rn_list arrived;
 };
 
 struct stream_ctx {
