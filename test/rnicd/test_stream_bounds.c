@@ -5,11 +5,11 @@
 
 #include "listen_rig.h"
 
-/* Puts a listener with the rig's backlog up at the TCP port `at`, whose number is `at` too. */
-static void listen_at(uint16_t at)
+/* Puts a listener with this number and the rig's backlog up at a TCP port. */
+static void listen_at(uint16_t at, uint64_t key)
 {
 	struct cmd c = { .type = CMD_STREAM_LISTEN,
-			 .stream_listen = { .lport = at, .backlog = BACKLOG, .families = STREAM_IP4, .key = at } };
+			 .stream_listen = { .lport = at, .backlog = BACKLOG, .families = STREAM_IP4, .key = key } };
 
 	command_stream(&w, &c);
 	assert_int_equal(c.stream_listen.verdict[0], CONN_OK);
@@ -24,7 +24,7 @@ static void floods_of_many_listeners_leave_places_to_others(void **state)
 	(void)state;
 	assert_non_null(mem);
 	for (uint16_t i = 1; i <= LISTENERS; i++) {
-		listen_at(LPORT + i);
+		listen_at(LPORT + i, LPORT + i);
 		for (uint16_t from = 1; from <= HALF; from++) {
 			segment_to(LPORT + i, from, ISS, 0, PKT_TCP_SYN);
 			one_burst(1);
@@ -80,12 +80,56 @@ static void a_listener_that_ends_looks_at_none_but_its_own_streams(void **state)
 	assert_true(rn_list_empty(&w.streams.half));
 }
 
+/* Else the segments of a flood to such a port cost far more than those of another flood. */
+static void a_segment_that_gets_no_stream_looks_at_one_listener_of_a_port(void **state)
+{
+	enum { LISTENERS = 200 };
+	const struct stream_listener *l = w.streams.listener;
+
+	(void)state;
+	for (uint64_t key = 2; key <= LISTENERS; key++)
+		listen_at(LPORT, key);
+	w.streams.strangers_at = w.now; /* no stream for strangers now */
+	pages_may(&l[1], &l[LISTENERS], PROT_NONE);
+	segment(1, ISS + 1, 1, PKT_TCP_ACK);
+	segment(2, ISS + 1, 0, PKT_TCP_RST);
+	syn(3);
+	one_burst(3);
+	pages_may(&l[1], &l[LISTENERS], PROT_READ | PROT_WRITE);
+	assert_int_equal(port.stats[0].rx_no_flow, 2);
+	assert_int_equal(w.streams.used, 0);
+	w.now += RN_NS_PER_MS;
+	syn(3);
+	one_burst(1);
+	assert_int_equal(w.streams.n_half, 1);
+}
+
+/* A SYN that its listener cannot take must not use up what a worker allows the peers of all listeners. */
+static void a_listener_with_a_full_backlog_leaves_strangers_to_others(void **state)
+{
+	(void)state;
+	w.streams.listener[0].n_unclaimed = BACKLOG + 1;
+	listen_at(LPORT + 1, 2);
+	for (uint32_t i = 0; i < 2000; i++) {
+		syn(1);
+		one_burst(1);
+	}
+	assert_int_equal(w.streams.used, 0);
+	segment_to(LPORT + 1, 1, ISS, 0, PKT_TCP_SYN);
+	one_burst(1);
+	assert_int_equal(w.streams.n_half, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(floods_of_many_listeners_leave_places_to_others, listen_setup,
 						listen_teardown),
 		cmocka_unit_test_setup_teardown(a_listener_that_ends_looks_at_none_but_its_own_streams, listen_setup,
+						listen_teardown),
+		cmocka_unit_test_setup_teardown(a_segment_that_gets_no_stream_looks_at_one_listener_of_a_port,
+						listen_setup, listen_teardown),
+		cmocka_unit_test_setup_teardown(a_listener_with_a_full_backlog_leaves_strangers_to_others, listen_setup,
 						listen_teardown),
 	};
 

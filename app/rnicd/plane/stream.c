@@ -413,18 +413,22 @@ static bool syn_asks(struct rnicd_worker *w, struct stream *s, const struct tcpl
 bool stream_stranger(struct rnicd_worker *w, const struct rte_mbuf *m, const struct pkt *p, uint32_t port)
 {
 	struct conn_addr a = { .port = port, .local = p->dst, .remote = p->src, .lport = p->dport, .rport = p->sport };
-	struct stream_listener *l = rn_likely(w->streams.listens.used == 0) ? NULL : stream_listener_for(w, &a);
 	struct tcpl_seg seg = way_segment(p);
 	enum conn_verdict v;
 
-	if (l == NULL || (seg.flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) != TCPL_SYN)
+	if (rn_likely(w->streams.listens.used == 0) || (seg.flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) != TCPL_SYN)
 		return false;
-	if (backlog_full(l)) {
-		w->tx[port].st->rx_unanswered++;
-		return true; /* the peer's TCP repeats its SYN */
-	}
+	struct stream_listener *l = stream_listener_first(w, &a);
+	if (l == NULL)
+		return false;
 	if (!conn_allowed(w, rnicd.port[port], &w->streams.strangers_at))
 		return true; /* an honest peer's TCP repeats its SYN */
+	l = stream_listener_pick(l, &a);
+	if (l == NULL || backlog_full(l)) {
+		conn_proved(&w->streams.strangers_at); /* it takes no stream from the allowance */
+		w->tx[port].st->rx_unanswered += l != NULL;
+		return l != NULL; /* the peer's TCP repeats its SYN */
+	}
 	struct stream *s = stream_in_the_way(&w->streams, l);
 	if (s != NULL)
 		stream_evict(w, s);

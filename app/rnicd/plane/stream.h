@@ -160,8 +160,14 @@ void stream_listener_set(struct rnicd_worker *w, struct cmd_stream_listen *c);
 struct stream_listener *stream_listener_of(const struct rnicd_worker *w, const struct cmd_stream_listen *c);
 /* Takes a listener without streams out of the table. */
 void stream_listener_end(struct rnicd_worker *w, struct stream_listener *l);
-/* The listener that gets a connection with these addresses; NULL: none. */
-struct stream_listener *stream_listener_for(const struct rnicd_worker *w, const struct conn_addr *a);
+/* The first of the listeners that share a's port and TCP port; NULL: none. */
+struct stream_listener *stream_listener_first(const struct rnicd_worker *w, const struct conn_addr *a);
+/*
+ * Picks the listener that gets a connection with these addresses, of those that share a TCP port (SO_REUSEPORT): the
+ * hash of the addresses decides, so a connection goes to the same listener while the set of listeners stays the same.
+ * The time is proportional to the number of listeners. NULL: none is for the address's family.
+ */
+struct stream_listener *stream_listener_pick(struct stream_listener *first, const struct conn_addr *a);
 
 /* stream_transmit() shall look at the stream. */
 void stream_ready(struct rnicd_worker *w, struct stream *s);

@@ -94,31 +94,24 @@ void stream_listener_end(struct rnicd_worker *w, struct stream_listener *l)
 	*l = (struct stream_listener){ .key = 0 };
 }
 
-/*
- * Picks one of the listeners that share a TCP port (SO_REUSEPORT): the hash of a connection's addresses decides, so a
- * connection goes to the same listener while the set of listeners stays the same.
- */
-static struct stream_listener *pick(struct stream_listener *first, uint8_t family, uint32_t hash)
+struct stream_listener *stream_listener_first(const struct rnicd_worker *w, const struct conn_addr *a)
 {
+	struct stream_listener *l = first_listener(w, a->port, a->lport);
+
+	return l != NULL ? l : first_listener(w, STREAM_ANY_PORT, a->lport);
+}
+
+struct stream_listener *stream_listener_pick(struct stream_listener *first, const struct conn_addr *a)
+{
+	const struct flow_key key = flow_key_of(a);
+	const uint8_t family = stream_family(&a->local);
 	uint32_t n = 0;
 
 	for (const struct stream_listener *l = first; l != NULL; l = l->same)
 		n += (l->families & family) != 0;
 	if (n == 0)
 		return NULL;
-	for (n = hash % n; (first->families & family) == 0 || n-- > 0;)
+	for (n = flow_hash(rnicd.secret, &key) % n; (first->families & family) == 0 || n-- > 0;)
 		first = first->same;
 	return first;
-}
-
-struct stream_listener *stream_listener_for(const struct rnicd_worker *w, const struct conn_addr *a)
-{
-	struct stream_listener *l = first_listener(w, a->port, a->lport);
-	const struct flow_key key = flow_key_of(a);
-
-	if (l == NULL)
-		l = first_listener(w, STREAM_ANY_PORT, a->lport);
-	if (rn_likely(l == NULL))
-		return NULL;
-	return pick(l, stream_family(&a->local), flow_hash(rnicd.secret, &key));
 }
