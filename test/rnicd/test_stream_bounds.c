@@ -120,6 +120,40 @@ static void a_listener_with_a_full_backlog_leaves_strangers_to_others(void **sta
 	assert_int_equal(w.streams.n_half, 1);
 }
 
+/* A user rings all doorbells that it might have, again and again. */
+static void doorbells_of_one_users_sockets_fill_no_turn(void **state)
+{
+	enum { MOST = 64 + 63, WORDS = IPC_MAX_QPS / 64, BLOCKS = 2 };
+	static struct stream_user user[2];
+	static struct ipc_sock_bell bell[2];
+	struct stream *s = w.streams.at, *last = &s[STREAMS - 1];
+
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++) {
+		struct stream_user *const view[] = { &user[i] };
+		struct cmd c = { .type = CMD_STREAM_JOIN, .stream_join = view };
+		user[i] = (struct stream_user){ .bell = &bell[i], .blocks = BLOCKS };
+		command_stream(&w, &c);
+	}
+	for (uint32_t i = 0; i < STREAMS; i++)
+		s[i].state = STREAM_OWNED;
+	for (uint32_t i = 0; i < STREAMS - 1; i++) /* far apart, in all words of both blocks */
+		user[0].at[(i * 67) % (BLOCKS * IPC_MAX_QPS)] = &s[i];
+	user[1].at[0] = last;
+	bell[1].block[0].bits[0] = bell[1].block[0].summary = 1;
+	for (uint32_t turn = 0; turn < BLOCKS * WORDS + 1; turn++) {
+		for (uint32_t i = 0; i < BLOCKS; i++) {
+			memset(bell[0].block[i].bits, 0xff, sizeof(bell[0].block[i].bits));
+			bell[0].block[i].summary = UINT64_MAX;
+		}
+		assert_in_range(worker_socket_bells(&w), 64, MOST + 1);
+		assert_true(rn_link_linked(&last->ready));
+		assert_true(stream_users_rung(w.streams.users)); /* the worker does not sleep */
+	}
+	for (uint32_t i = 0; i < STREAMS; i++)
+		assert_true(rn_link_linked(&s[i].ready));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -130,6 +164,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_segment_that_gets_no_stream_looks_at_one_listener_of_a_port,
 						listen_setup, listen_teardown),
 		cmocka_unit_test_setup_teardown(a_listener_with_a_full_backlog_leaves_strangers_to_others, listen_setup,
+						listen_teardown),
+		cmocka_unit_test_setup_teardown(doorbells_of_one_users_sockets_fill_no_turn, listen_setup,
 						listen_teardown),
 	};
 

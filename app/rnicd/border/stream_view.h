@@ -16,6 +16,7 @@ struct gram;   /* gram_view.h */
 struct stream_user {
 	struct ipc_sock_bell *bell; /* this worker's doorbell, in memory shared with the user's programs: not trusted */
 	uint32_t blocks;            /* the worker looks at this many blocks of `bell`: no socket has had a bit beyond */
+	uint16_t first;             /* the worker begins with this word of `bell`: its first bit is 64 * first */
 	struct stream_user *next;   /* the worker's list */
 	uint8_t tenant;             /* of the queue pairs of the user's streams (qp_attr); constant */
 	struct stream *at[IPC_MAX_SOCKS]; /* by doorbell bit; NULL: no such stream */

@@ -119,41 +119,6 @@ static uint32_t doorbells(struct rnicd_worker *w)
 	return n + rc_recvs_look(&w->tcp.rc);
 }
 
-/* Tells the sockets of one block whose bits are set; returns how many bits were set. */
-static uint32_t ring_block(struct rnicd_worker *w, struct stream_user *u, uint32_t block)
-{
-	struct ipc_doorbell *db = &u->bell->block[block];
-	uint64_t words = __atomic_exchange_n(&db->summary, 0, __ATOMIC_ACQUIRE);
-	uint32_t n = 0;
-
-	for (; words != 0; words &= words - 1) {
-		const uint32_t word = (uint32_t)__builtin_ctzll(words);
-		/* acquire: pairs with the program's release; its indices are in the rings */
-		uint64_t bits = __atomic_exchange_n(&db->bits[word], 0, __ATOMIC_ACQUIRE);
-		for (; bits != 0; bits &= bits - 1) {
-			const uint32_t bit = block * IPC_MAX_QPS + word * 64 + (uint32_t)__builtin_ctzll(bits);
-			n++;
-			if (u->at[bit] != NULL)
-				stream_ring(w, u->at[bit]);
-			else if (u->gram[bit] != NULL)
-				gram_ring(w, u->gram[bit]);
-		}
-	}
-	return n;
-}
-
-/* Handles the doorbells of sockets. Streams and datagram sockets of a user share the user's doorbells. */
-static uint32_t socket_doorbells(struct rnicd_worker *w)
-{
-	uint32_t n = 0;
-
-	for (struct stream_user *u = w->streams.users; u != NULL; u = u->next)
-		for (uint32_t i = 0; i < u->blocks; i++)
-			if (rn_unlikely(__atomic_load_n(&u->bell->block[i].summary, __ATOMIC_RELAXED) != 0))
-				n += ring_block(w, u, i);
-	return n;
-}
-
 static uint32_t transmit(struct rnicd_worker *w)
 {
 	uint32_t n = 0;
@@ -233,7 +198,7 @@ static uint32_t turn(struct rnicd_worker *w)
 	stage_end(&w->stages, STAGE_RECEIVE);
 	n += doorbells(w);
 	if (has_sockets(w))
-		n += socket_doorbells(w);
+		n += worker_socket_bells(w);
 	stage_end(&w->stages, STAGE_DOORBELLS);
 	n += conn_timers(w);
 	if (has_sockets(w))

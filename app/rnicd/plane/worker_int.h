@@ -232,6 +232,10 @@ void worker_move(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbu
 /* Called after a turn without work: spins, or sleeps until something happens or is due. */
 void worker_idle(struct rnicd_worker *w);
 
+/* ---- socket_bells.c ---- */
+/* Handles the doorbells of sockets; returns how many were rung. A user has a bounded part of a turn. */
+uint32_t worker_socket_bells(struct rnicd_worker *w);
+
 /* ---- commands.c, commands_conn.c ---- */
 /* Carries out the control thread's commands that have come; returns their number. */
 uint32_t worker_commands(struct rnicd_worker *w);
