@@ -41,6 +41,8 @@ void loop_timer_disarm(struct loop_timer *t)
 	armed = NULL;
 }
 
+#define UID 1000u /* of the client */
+
 /* The command under way, and the numbers of the commands of two types so far. */
 static struct cmd *sent;
 static uint32_t looks, leaves;
@@ -49,6 +51,8 @@ void cmd_send_all(struct cmd *c)
 	assert_null(sent);
 	sent = c;
 	looks += c->type == CMD_CLIENT_REFERS;
+	if (c->type == CMD_CLIENT_REFERS)
+		assert_int_equal(c->refers.tenant, UID % QP_TENANTS);
 	leaves += c->type == CMD_CLIENT_DEL;
 }
 
@@ -219,6 +223,7 @@ static int begin(void **state)
 	cl = calloc(1, sizeof(*cl));
 	assert_non_null(cl);
 	*cl = (struct client){ .state = CLIENT_READY,
+			       .uid = UID,
 			       .src.fd = -1,
 			       .wc[0] = &view,
 			       .joined = true,

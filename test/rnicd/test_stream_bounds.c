@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What many listeners, and streams of others, leave to a stream, and what they cost a worker. */
+/* What many listeners, streams and connections leave to others, and what they cost a worker. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -154,6 +154,25 @@ static void doorbells_of_one_users_sockets_fill_no_turn(void **state)
 		assert_true(rn_link_linked(&s[i].ready));
 }
 
+/* The control thread asks when a client has ended; programs that share memory may end as fast as they like. */
+static void a_tenant_with_nothing_in_flight_makes_a_worker_look_at_no_connection(void **state)
+{
+	enum { CONNS = 64, TENANT = 5 };
+	static const uint8_t region[100];
+	const struct cmd_refers r = { .region = { { region, sizeof(region) } }, .n = 1, .tenant = TENANT };
+	const size_t size = CONNS * sizeof(struct conn);
+	struct conn *conns = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_ptr_not_equal(conns, MAP_FAILED);
+	w.conns = conns;
+	w.n_conns = w.conns_used = CONNS;
+	assert_false(conn_refers(&w, &r));
+	w.tcp.rc.recs_of[TENANT - 1] = 1;
+	assert_false(conn_refers(&w, &r));
+	assert_int_equal(munmap(conns, size), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -167,6 +186,8 @@ int main(void)
 						listen_teardown),
 		cmocka_unit_test_setup_teardown(doorbells_of_one_users_sockets_fill_no_turn, listen_setup,
 						listen_teardown),
+		cmocka_unit_test_setup_teardown(a_tenant_with_nothing_in_flight_makes_a_worker_look_at_no_connection,
+						listen_setup, listen_teardown),
 	};
 
 	if (!eal_for_test())

@@ -127,7 +127,8 @@ struct cmd_refers {
 		uint64_t len;
 	} region[CMD_REGIONS];
 	uint32_t n;
-	bool found; /* result, atomic: set by any worker that has such a connection */
+	uint8_t tenant; /* of the queue pairs that can reach the memory: those of the client's user */
+	bool found;     /* result, atomic: set by any worker that has such a connection */
 };
 
 struct cmd_qp {

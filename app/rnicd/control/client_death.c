@@ -121,7 +121,10 @@ static void step_unsent(struct client *c)
 		try_later(c);
 		return;
 	}
-	*l = (struct look){ .c = c, .cmd = { .type = CMD_CLIENT_REFERS, .done = look_done } };
+	*l = (struct look){
+		.c = c,
+		.cmd = { .type = CMD_CLIENT_REFERS, .done = look_done, .refers.tenant = (uint8_t)(c->uid % QP_TENANTS) }
+	};
 	refers_add(&l->cmd.refers, c->room.base, c->room.size);
 	for (uint32_t r = 0; r < IPC_REGIONS; r++)
 		refers_add(&l->cmd.refers, c->region[r].base, c->region[r].size);

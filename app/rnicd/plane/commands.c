@@ -27,11 +27,7 @@ static void client_del(struct rnicd_worker *w, const struct worker_client *c)
 
 static void client_refers(const struct rnicd_worker *w, struct cmd_refers *r)
 {
-	bool found = false;
-
-	for (uint32_t i = 0; i < r->n; i++)
-		found |= conn_refers(w, r->region[i].base, r->region[i].len);
-	if (found)
+	if (conn_refers(w, r))
 		__atomic_store_n(&r->found, true, __ATOMIC_RELAXED);
 }
 

@@ -26,11 +26,14 @@ void conn_set_client(struct rc *c, struct worker_client *client) { conn_of(c)->c
 
 void conn_set_tos(struct rc *c, uint8_t tos) { pkt_tcp_template_set_tos(&conn_of(c)->way.tmpl, tos & WAY_DSCP); }
 
-bool conn_refers(const struct rnicd_worker *w, const uint8_t *base, uint64_t len)
+bool conn_refers(const struct rnicd_worker *w, const struct cmd_refers *r)
 {
+	if (w->tcp.rc.recs_of[r->tenant] == 0)
+		return false;
 	for (uint32_t i = 0; i < w->conns_used; i++)
-		if (rc_tcp_refers(&w->conns[i].qc, base, len))
-			return true;
+		for (uint32_t k = 0; k < r->n; k++)
+			if (rc_tcp_refers(&w->conns[i].qc, r->region[k].base, r->region[k].len))
+				return true;
 	return false;
 }
 

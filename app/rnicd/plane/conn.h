@@ -37,10 +37,10 @@ void conn_set_tos(struct rc *c, uint8_t tos);
 const struct conn_addr *conn_addr(const struct rc *c);
 
 /*
- * Whether bytes in [base, base + len) wait to be sent or acknowledged on any of the worker's connections. The time is
- * proportional to the number of connections.
+ * Whether bytes of these regions wait to be sent or acknowledged on any of the worker's connections. If the tenant has
+ * anything in flight, the time is proportional to the number of connections.
  */
-bool conn_refers(const struct rnicd_worker *w, const uint8_t *base, uint64_t len);
+bool conn_refers(const struct rnicd_worker *w, const struct cmd_refers *r);
 
 /*
  * A listener: each worker has its own copy. A connection that the listener takes begins with the listener's tos,
