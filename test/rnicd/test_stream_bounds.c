@@ -173,6 +173,79 @@ static void a_tenant_with_nothing_in_flight_makes_a_worker_look_at_no_connection
 	assert_int_equal(munmap(conns, size), 0);
 }
 
+/* ---- neighbours ---- */
+
+/* The host with this address answers ARP. */
+static void host_answers(const struct pkt_addr *ip)
+{
+	static const struct pkt_l2 l2 = { .dst = { 2, 0, 0, 0, 0, 2 },
+					  .src = { 2, 0, 0, 0, 0, 7 },
+					  .vlan = PKT_NO_VLAN };
+	const struct pkt_arp a = {
+		.op = PKT_ARP_REPLY, .sender = *ip, .target = port_cfg.ip, .sender_mac = { 2, 0, 0, 0, 0, 7 }
+	};
+	struct rte_mbuf *m = rte_pktmbuf_alloc(port.pool);
+	struct arp_todo todo = { .n_out = 0 };
+	struct pkt p;
+
+	assert_non_null(m);
+	m->data_len = (uint16_t)pkt_arp_build(rte_pktmbuf_mtod(m, uint8_t *), &l2, &a);
+	m->pkt_len = m->data_len;
+	assert_int_equal(pkt_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, m->pkt_len, &p), PKT_OK);
+	arp_input(w.arp[0], m, &p, false, w.now, &todo);
+	worker_arp_todo(&w, &port, &todo);
+	rte_pktmbuf_free(m);
+}
+
+/* A connection to the host is being opened. */
+static struct way way_of(uint32_t host)
+{
+	const struct conn_addr a = { .local = port_cfg.ip, .remote = pkt_addr_ip4(host), .lport = 1, .rport = 1 };
+	struct way way;
+
+	w.now += RN_NS_PER_US;
+	assert_int_equal(way_find(&w, &a, NULL, &way), CONN_OK);
+	port_tx_drop_all(&w.tx[0]);
+	return way;
+}
+
+/* Else nobody could connect to a present host while one user connects to absent ones. */
+static void connections_to_absent_hosts_leave_neighbours_to_others(void **state)
+{
+	enum { ABSENT = 0x0a000100, HOST = 0x0a000009, WAYS = 4 * ARP_ENTRIES };
+	const struct pkt_addr host = pkt_addr_ip4(HOST), other = pkt_addr_ip4(ABSENT);
+	static struct way way[WAYS];
+
+	(void)state;
+	port_cfg.prefix_len = 112;
+	for (uint32_t i = 0; i < WAYS; i++)
+		way[i] = way_of(ABSENT + i);
+	struct way good = way_of(HOST);
+	assert_false(good.holds);
+	host_answers(&host);
+	way_refresh(&w, &good, &host);
+	for (uint32_t i = 0; i < WAYS; i++) {
+		way_leave(&way[i]);
+		way[i] = way_of(ABSENT + i);
+	}
+	assert_true(good.holds && pkt_addr_eq(&good.neigh->ip, &host) && arp_usable(good.neigh));
+	assert_int_equal(good.neigh->users, 1);
+	struct way again = way_of(HOST);
+	assert_ptr_equal(again.neigh, good.neigh);
+	way_leave(&good);
+	assert_int_equal(again.neigh->users, 1);
+	/* the entry of the first one has been other neighbours' meanwhile */
+	way_refresh(&w, &way[0], &other);
+	assert_true(pkt_addr_eq(&way[0].neigh->ip, &other));
+	host_answers(&other);
+	way_refresh(&w, &way[0], &other);
+	assert_int_equal(way[0].neigh->users, 1);
+	for (uint32_t i = 0; i < WAYS; i++)
+		way_leave(&way[i]);
+	way_leave(&again);
+	port_tx_drop_all(&w.tx[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -188,6 +261,8 @@ int main(void)
 						listen_teardown),
 		cmocka_unit_test_setup_teardown(a_tenant_with_nothing_in_flight_makes_a_worker_look_at_no_connection,
 						listen_setup, listen_teardown),
+		cmocka_unit_test_setup_teardown(connections_to_absent_hosts_leave_neighbours_to_others, listen_setup,
+						listen_teardown),
 	};
 
 	if (!eal_for_test())

@@ -3,8 +3,8 @@
  * Neighbours of one port as one worker knows them (RFC 826). Each worker learns for itself: every worker sees all ARP
  * frames. An entry is made only for an address that this host wants to reach, and for a host of the network that asks
  * for this one; so a flood of forged senders can take only unused entries. Entries whose neighbour is silent make room
- * for others, so a program that asks for absent hosts cannot fill the table. Worker thread only; memory is taken at
- * creation.
+ * for others, so programs that ask for absent hosts, or connect to them, cannot fill the table. Worker thread only;
+ * memory is taken at creation.
  */
 #ifndef RNICD_ARP_H
 #define RNICD_ARP_H
@@ -38,7 +38,7 @@ enum arp_state {
 struct arp_entry {
 	struct pkt_addr ip;
 	enum arp_state state;
-	uint32_t users; /* connections that hold a pointer: the entry stays */
+	uint32_t users; /* connections that hold a pointer, since the neighbour has answered: the entry stays */
 	uint32_t gen;   /* changes with mac, and when the entry is taken for another neighbour */
 	uint32_t tries;
 	uint64_t due; /* ns: next try, or end of freshness or failure */

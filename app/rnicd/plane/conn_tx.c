@@ -52,7 +52,7 @@ static bool send_segments(struct rnicd_worker *w, struct conn *c, uint32_t share
 	struct tcpl_out o;
 	bool done = false;
 
-	way_refresh(w, &c->way);
+	way_refresh(w, &c->way, &c->addr.remote);
 	for (uint32_t i = 0; i < n && worker_space(w); i++) {
 		way_aim(&c->way, &c->qc.tcp, w->now);
 		done = !rc_tcp_out(&w->tcp, &c->qc, &o);

@@ -137,9 +137,7 @@ static int end_error(const struct stream *s, const struct tcpl_ev *ev)
 
 bool stream_has_no_way(struct rnicd_worker *w, struct stream *s)
 {
-	const struct arp_entry *e = s->way.neigh;
-
-	if (s->connected || s->listener != NULL || e == NULL || e->state != ARP_S_FAILED)
+	if (s->connected || s->listener != NULL || !way_failed(&s->way))
 		return false;
 	stream_drain(w, s);
 	stream_over(w, s, EHOSTUNREACH);
@@ -539,7 +537,7 @@ static bool stream_send(struct rnicd_worker *w, struct stream *s, uint32_t *coun
 	uint32_t n = rn_min_u32(way_room(w, &s->way), SHARE);
 	struct tcpl_out o;
 
-	way_refresh(w, &s->way);
+	way_refresh(w, &s->way, &s->addr.remote);
 	for (uint32_t i = 0; i < n; i++) {
 		way_aim(&s->way, &s->qc.tcp, w->now);
 		if (!tcpl_out(&s->qc.tcp, w->now, &o))

@@ -125,7 +125,7 @@ static bool iw_send(struct rnicd_worker *w, struct stream *s, uint32_t *count)
 	struct rc_tcp_ctx *ctx = stream_iwarp_ctx(w);
 	struct tcpl_out o;
 
-	way_refresh(w, &s->way);
+	way_refresh(w, &s->way, &s->addr.remote);
 	for (uint32_t i = 0; i < n && !rc_tcp_full(ctx); i++) {
 		way_aim(&s->way, &s->qc.tcp, w->now);
 		if (!rc_tcp_out(ctx, &s->qc, &o))

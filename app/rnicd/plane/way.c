@@ -10,13 +10,20 @@
  * share it.
  */
 static const struct arp_entry unproved = { .state = ARP_S_READY, .due = RN_NEVER };
+/* Stands for a neighbour for which there was no entry: frames are dropped. Constant as well. */
+static const struct arp_entry unknown = { .state = ARP_S_FREE };
 
-static bool has_entry(const struct way *way) { return way->neigh != NULL && way->neigh != &unproved; }
-
-static void take_entry(struct way *way, struct arp_entry *e)
+/*
+ * An entry stays for the way once its neighbour has answered. Else connections to absent hosts could hold all entries.
+ */
+static void use_entry(struct way *way, struct arp_entry *e)
 {
 	way->neigh = e;
 	way->neigh_gen = e->gen;
+	pkt_tcp_template_set_dst_mac(&way->tmpl, e->mac);
+	if (way->holds || !arp_usable(e))
+		return;
+	way->holds = true;
 	e->users++;
 }
 
@@ -39,21 +46,22 @@ enum conn_verdict way_find(struct rnicd_worker *w, const struct conn_addr *a, co
 	if (!loop && syn != NULL) {
 		way->neigh = (struct arp_entry *)(uintptr_t)&unproved; /* is never written */
 		memcpy(f.l2.dst, rte_pktmbuf_mtod_offset(syn, const uint8_t *, PKT_MAC_LEN), PKT_MAC_LEN);
-	} else if (!loop) {
-		struct arp_entry *e = neigh_get(w, port, hop);
-		if (e == NULL)
-			return CONN_FULL;
-		take_entry(way, e);
-		memcpy(f.l2.dst, e->mac, PKT_MAC_LEN);
 	}
 	pkt_tcp_template_init(&way->tmpl, &f);
+	if (loop || syn != NULL)
+		return CONN_OK;
+	struct arp_entry *e = neigh_get(w, port, hop);
+	if (e == NULL)
+		return CONN_FULL;
+	use_entry(way, e);
 	return CONN_OK;
 }
 
 void way_leave(struct way *way)
 {
-	if (has_entry(way))
+	if (way->holds)
 		way->neigh->users--;
+	way->holds = false;
 	way->neigh = NULL;
 }
 
@@ -67,22 +75,28 @@ void way_proved(struct rnicd_worker *w, struct way *way, const struct pkt_addr *
 	if (e == NULL)
 		return; /* connections hold all entries: the MAC that the SYN came from stays in use */
 	arp_retry(e);   /* the peer is alive: a neighbour that has failed is asked again at once */
-	take_entry(way, e);
-	pkt_tcp_template_set_dst_mac(&way->tmpl, e->mac);
+	use_entry(way, e);
 }
 
-void way_refresh(struct rnicd_worker *w, struct way *way)
+/* The neighbour was not heard of lately, has another MAC address, or has lost an entry that the way did not hold. */
+static RN_COLD void way_renew(struct rnicd_worker *w, struct way *way, const struct pkt_addr *remote)
 {
-	struct arp_entry *e = way->neigh;
+	struct arp_entry *e = neigh_get(w, way->port, conn_next_hop(way->port, remote));
 
-	if (e == NULL)
-		return;
-	if (rn_unlikely(!arp_fresh(e, w->now)))
-		(void)neigh_get(w, way->port, &e->ip);
-	if (rn_unlikely(e->gen != way->neigh_gen)) {
-		pkt_tcp_template_set_dst_mac(&way->tmpl, e->mac);
-		way->neigh_gen = e->gen;
+	if (e != NULL) {
+		use_entry(way, e);
+	} else {
+		way->neigh = (struct arp_entry *)(uintptr_t)&unknown; /* is never written */
+		way->neigh_gen = unknown.gen;
 	}
+}
+
+void way_refresh(struct rnicd_worker *w, struct way *way, const struct pkt_addr *remote)
+{
+	const struct arp_entry *e = way->neigh;
+
+	if (e != NULL && rn_unlikely(!arp_fresh(e, w->now) || e->gen != way->neigh_gen))
+		way_renew(w, way, remote);
 }
 
 uint32_t way_room(const struct rnicd_worker *w, const struct way *way)

@@ -21,10 +21,15 @@ struct rnicd_worker;
 struct way {
 	struct rnicd_port *port;
 	struct port_tx *tx;
-	struct arp_entry *neigh; /* NULL: the peer is the port's own address. Until way_proved(): of no neighbour */
-	uint32_t neigh_gen;      /* generation of the neighbour's MAC address that is in tmpl */
-	uint8_t path, next;      /* of a port with several paths: the last segment's path, the next segment's path */
-	uint8_t came;            /* the path of the peer's last segment */
+	/*
+	 * The next hop's entry; without `holds` only as long as its gen is neigh_gen, since other neighbours may get
+	 * it. NULL: the peer is the port's own address. Until way_proved(): of no neighbour
+	 */
+	struct arp_entry *neigh;
+	uint32_t neigh_gen; /* generation of the neighbour's MAC address that is in tmpl */
+	bool holds;         /* counted in the entry's users: the neighbour has answered ARP */
+	uint8_t path, next; /* of a port with several paths: the last segment's path, the next segment's path */
+	uint8_t came;       /* the path of the peer's last segment */
 	struct pkt_tcp_template tmpl;
 };
 
@@ -39,8 +44,18 @@ void way_leave(struct way *way);
 /* The peer at `remote` has answered, so its address is not forged: takes the ARP entry of the next hop. */
 void way_proved(struct rnicd_worker *w, struct way *way, const struct pkt_addr *remote);
 
-/* Keeps the neighbour's entry in use and its MAC address in the headers up to date; called before frames are made. */
-void way_refresh(struct rnicd_worker *w, struct way *way);
+/*
+ * Keeps the neighbour's entry in use and its MAC address in the headers up to date; called before frames are made to
+ * the peer at `remote`.
+ */
+void way_refresh(struct rnicd_worker *w, struct way *way, const struct pkt_addr *remote);
+/* Whether the next hop has been asked for in vain. */
+static inline bool way_failed(const struct way *way)
+{
+	const struct arp_entry *e = way->neigh;
+
+	return e != NULL && e->state == ARP_S_FAILED && e->gen == way->neigh_gen;
+}
 /* How many frames may be sent now. */
 uint32_t way_room(const struct rnicd_worker *w, const struct way *way);
 /* True: the checksum is left open, since the port computes it or the frame does not leave the process. */
