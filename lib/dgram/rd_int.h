@@ -83,6 +83,13 @@ uint32_t rd_term(uint8_t term[RDMAP_TERM_MAX_LEN], struct iw_err e, const uint8_
 /* From now on rd_tick() looks at pairs that wait for the peer. */
 void rd_arm_probe(struct rd_ctx *d);
 
+/* rd_list.c */
+/* Puts the pair, which is in no list of this kind, at the list's begin or end. */
+void rd_enlist_first(struct rd_ctx *d, struct rd_list *l, enum rd_in in, struct rd_pair *p);
+void rd_enlist_last(struct rd_ctx *d, struct rd_list *l, enum rd_in in, struct rd_pair *p);
+/* Takes the pair off the list, in which it is. */
+void rd_delist(struct rd_ctx *d, struct rd_list *l, enum rd_in in, struct rd_pair *p);
+
 /* rd_wide.c */
 /* Gives the pair a struct rd_wide, with which it may have more than RD_WIN segments on the way. False: none is free. */
 RN_NODISCARD bool rd_widen(struct rd_ctx *d, struct rd_pair *p);

@@ -44,52 +44,6 @@ void rd_give_works(struct rd_ctx *d, struct rd_work *work, struct rd_hold *hold,
 /* The one writer of a pair's state. */
 static void rd_set_state(struct rd_pair *p, enum rd_state s) { p->state = (uint8_t)s; }
 
-/* ---- lists by places ---- */
-
-static struct rd_link *link_of(struct rd_pair *p, enum rd_in in)
-{
-	return in == RD_IN_RESTS ? &p->rest.link : &p->in[in];
-}
-
-/* The place that leads on from p, and the one that leads back; p NULL: to the list's first pair, and to its last. */
-static uint16_t *next_of(struct rd_list *l, enum rd_in in, struct rd_pair *p)
-{
-	return p != NULL ? &link_of(p, in)->next : &l->first;
-}
-
-static uint16_t *prev_of(struct rd_list *l, enum rd_in in, struct rd_pair *p)
-{
-	return p != NULL ? &link_of(p, in)->prev : &l->last;
-}
-
-/* Puts the pair, which is in no list of this kind, before the pair `before` of this list; NULL: at the end. */
-static void enlist(struct rd_ctx *d, struct rd_list *l, enum rd_in in, struct rd_pair *before, struct rd_pair *p)
-{
-	uint16_t *prev = prev_of(l, in, before), *next = next_of(l, in, rd_at(d, *prev));
-
-	*link_of(p, in) = (struct rd_link){ .next = *next, .prev = *prev };
-	*next = *prev = (uint16_t)(p - d->pair + 1);
-}
-
-static void enlist_first(struct rd_ctx *d, struct rd_list *l, enum rd_in in, struct rd_pair *p)
-{
-	enlist(d, l, in, rd_at(d, l->first), p);
-}
-
-static void enlist_last(struct rd_ctx *d, struct rd_list *l, enum rd_in in, struct rd_pair *p)
-{
-	enlist(d, l, in, NULL, p);
-}
-
-/* Takes the pair off the list, in which it is. */
-static void delist(struct rd_ctx *d, struct rd_list *l, enum rd_in in, struct rd_pair *p)
-{
-	const struct rd_link x = *link_of(p, in);
-
-	*next_of(l, in, rd_at(d, x.prev)) = x.next;
-	*prev_of(l, in, rd_at(d, x.next)) = x.prev;
-}
-
 /* ---- pairs with something to send ---- */
 
 /* A pair's link can lie in one list only: a listed pair stays where it is, and a free pair stays in the pool. */
@@ -217,7 +171,7 @@ static void go_on(const struct rd_pair *p, const struct rd_rest *r, struct qp_ms
 /* Takes the pair off the list of those that rest. It has no working memory yet. */
 static void rest_over(struct rd_ctx *d, struct rd_pair *p)
 {
-	delist(d, &d->tenant[p->tenant].rests, RD_IN_RESTS, p);
+	rd_delist(d, &d->tenant[p->tenant].rests, RD_IN_RESTS, p);
 	p->rests = false;
 	p->k = NULL;
 }
@@ -227,7 +181,7 @@ static void rest_begins(struct rd_ctx *d, struct rd_pair *p, struct rd_rest rest
 {
 	p->rests = true;
 	p->rest = rest;
-	enlist_last(d, &d->tenant[p->tenant].rests, RD_IN_RESTS, p);
+	rd_enlist_last(d, &d->tenant[p->tenant].rests, RD_IN_RESTS, p);
 }
 
 bool rd_wake(struct rd_ctx *d, struct rd_pair *p)
@@ -348,7 +302,7 @@ void rd_give_back(struct rd_ctx *d, struct rd_pair *p)
 {
 	if (p->k != NULL)
 		work_back(d, p);
-	delist(d, rd_addr_list(d, p->addr), RD_IN_ADDR, p);
+	rd_delist(d, rd_addr_list(d, p->addr), RD_IN_ADDR, p);
 	d->tenant[p->tenant].ended--;
 	rd_set_state(p, p->listed ? RD_GONE : RD_FREE);
 	if (!p->listed)
@@ -482,8 +436,8 @@ void rd_end(struct rd_ctx *d, struct rd_pair *p, enum rd_end how, bool tell)
 		rest_over(d, p);
 	else
 		end_work(d, p, how);
-	delist(d, &rd_side_of(p->qp)->pairs, RD_IN_QP, p);
-	delist(d, both_of(d, p->qpn, p->addr, p->peer_qpn), RD_IN_BOTH, p);
+	rd_delist(d, &rd_side_of(p->qp)->pairs, RD_IN_QP, p);
+	rd_delist(d, both_of(d, p->qpn, p->addr, p->peer_qpn), RD_IN_BOTH, p);
 	p->qp = NULL;
 	rd_set_state(p, RD_ENDED);
 	t->pairs--;
@@ -576,8 +530,8 @@ struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, ui
 		d, p,
 		(struct rd_rest){
 			.msn_send = 1, .msn_read = 1, .msn_atomic = 1, .uq_send = 1, .uq_read = 1, .uq_atomic = 1 });
-	enlist_last(d, &rd_side_of(qp)->pairs, RD_IN_QP, p);
-	enlist_first(d, both_of(d, p->qpn, p->addr, p->peer_qpn), RD_IN_BOTH, p);
-	enlist_first(d, rd_addr_list(d, p->addr), RD_IN_ADDR, p);
+	rd_enlist_last(d, &rd_side_of(qp)->pairs, RD_IN_QP, p);
+	rd_enlist_first(d, both_of(d, p->qpn, p->addr, p->peer_qpn), RD_IN_BOTH, p);
+	rd_enlist_first(d, rd_addr_list(d, p->addr), RD_IN_ADDR, p);
 	return p;
 }
