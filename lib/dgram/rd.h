@@ -265,7 +265,7 @@ struct rd_pair {
 	uint8_t state; /* enum rd_state; written by rd_set_state() alone */
 	uint8_t tenant;
 	bool rests : 1;  /* has no working memory, and nothing to send */
-	bool listed : 1; /* in the worker's list of pairs with something to send, or in a list of rd_park() */
+	bool listed : 1; /* in the tenant's list of pairs with something to send, or in a list of rd_park() */
 	bool owes : 1;   /* the peer must get a report: of segments that had their turn, of promises, or as a probe */
 	bool loose : 1;  /* our run is unordered */
 	bool peer_loose : 1;
@@ -320,13 +320,14 @@ struct rd_told {
 
 /* What the queue pairs of one tenant (qp_attr) have of a worker's tables. */
 struct rd_tenant {
-	uint32_t pairs;       /* pairs that are up */
-	uint32_t ended;       /* pairs that have ended, and have not told their peers yet */
-	uint32_t works;       /* working memories, those of ended pairs included */
-	uint32_t senders;     /* how many of these belong to pairs that send work requests */
-	uint32_t wides;       /* struct rd_wide in use */
-	uint32_t promised;    /* segments that are promised to the peers of all its pairs */
-	struct rd_list rests; /* RD_IN_RESTS */
+	uint32_t pairs;        /* pairs that are up */
+	uint32_t ended;        /* pairs that have ended, and have not told their peers yet */
+	uint32_t works;        /* working memories, those of ended pairs included */
+	uint32_t senders;      /* how many of these belong to pairs that send work requests */
+	uint32_t wides;        /* struct rd_wide in use */
+	uint32_t promised;     /* segments that are promised to the peers of all its pairs */
+	struct rd_list rests;  /* RD_IN_RESTS */
+	struct rn_slist ready; /* pairs with something to send */
 };
 
 /* A worker's carrier of reliable datagrams. */
@@ -344,9 +345,10 @@ struct rd_ctx {
 	struct rn_pool free, works, holds, chains, wides;
 	uint32_t n_works, works_used, senders;
 	uint32_t n_wides, wides_free;
-	uint32_t n_promises; /* segments that can be promised to all pairs at once */
-	uint32_t promised;   /* segments that are promised to all pairs now */
-	struct rn_slist ready;
+	uint32_t n_promises;             /* segments that can be promised to all pairs at once */
+	uint32_t promised;               /* segments that are promised to all pairs now */
+	uint64_t ready;                  /* bit i: rd_tenant.ready of tenant i may have pairs */
+	uint8_t ready_turn;              /* the tenant that rd_pop() looks at first */
 	struct rn_list busy, waits, due; /* struct rd_work */
 	struct rn_list again;            /* struct rd_side: queues to be looked at when there is working memory */
 	bool fed; /* there may be memory for a queue of `again`: memory has come back, or the queue is new in `again` */
@@ -419,7 +421,10 @@ void rd_recvs(struct rd_ctx *d);
  */
 bool rd_look(struct rd_ctx *d);
 
-/* The next pair for which rd_out must be called until it returns 0; NULL: there are no more. */
+/*
+ * The next pair for which rd_out must be called until it returns 0; NULL: there are no more. Tenants take turns, so one
+ * that has many such pairs delays those of others by no more than one that has few.
+ */
 struct rd_pair *rd_pop(struct rd_ctx *d);
 /* rd_pop() shall return the pair. Does nothing if the pair is free or rests. */
 void rd_put(struct rd_ctx *d, struct rd_pair *p);

@@ -46,6 +46,18 @@ static void rd_set_state(struct rd_pair *p, enum rd_state s) { p->state = (uint8
 
 /* ---- pairs with something to send ---- */
 
+static uint64_t bit_of(uint8_t tenant) { return UINT64_C(1) << tenant; }
+
+/* The first of these tenants from `turn` on; behind the last tenant comes the first one. of: their bits, at least one. */
+static uint8_t in_turn(uint64_t of, uint8_t turn)
+{
+	const uint64_t ahead = of & UINT64_MAX << turn;
+
+	return (uint8_t)__builtin_ctzll(ahead != 0 ? ahead : of);
+}
+
+static uint8_t turn_after(uint8_t tenant) { return (uint8_t)((tenant + 1u) % QP_TENANTS); }
+
 /* A pair's link can lie in one list only: a listed pair stays where it is, and a free pair stays in the pool. */
 static void put_into(struct rd_pair *p, struct rn_slist *list)
 {
@@ -55,7 +67,11 @@ static void put_into(struct rd_pair *p, struct rn_slist *list)
 	rn_slist_push_back(list, &p->link);
 }
 
-void rd_put(struct rd_ctx *d, struct rd_pair *p) { put_into(p, &d->ready); }
+void rd_put(struct rd_ctx *d, struct rd_pair *p)
+{
+	put_into(p, &d->tenant[p->tenant].ready);
+	d->ready |= bit_of(p->tenant);
+}
 
 /* The first pair of a list of pairs with something to send; pairs that are gone are freed. NULL: there is none. */
 static struct rd_pair *take_first(struct rd_ctx *d, struct rn_slist *of)
@@ -72,7 +88,20 @@ static struct rd_pair *take_first(struct rd_ctx *d, struct rn_slist *of)
 	return NULL;
 }
 
-struct rd_pair *rd_pop(struct rd_ctx *d) { return take_first(d, &d->ready); }
+struct rd_pair *rd_pop(struct rd_ctx *d)
+{
+	struct rd_pair *p = NULL;
+
+	while (p == NULL && d->ready != 0) {
+		const uint8_t tenant = in_turn(d->ready, d->ready_turn);
+
+		p = take_first(d, &d->tenant[tenant].ready);
+		if (rn_slist_empty(&d->tenant[tenant].ready))
+			d->ready &= ~bit_of(tenant);
+		d->ready_turn = turn_after(tenant);
+	}
+	return p;
+}
 
 void rd_park(struct rd_pair *p, struct rn_slist *where) { put_into(p, where); }
 

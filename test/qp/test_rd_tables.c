@@ -155,6 +155,35 @@ static void a_tenant_takes_no_more_than_its_share_of_pairs(void **state)
 	rd_sim_down();
 }
 
+/* A tenant with many pairs that have something to send delays one with few such pairs by one pair at most. */
+static void tenants_take_turns_to_send(void **state)
+{
+	static const struct rd_wr w[] = { { .op = QP_WR_WRITE, .len = 100, .qkey = RD_QKEY },
+					  { .op = QP_WR_WRITE, .to = 1, .len = 100, .qkey = RD_QKEY },
+					  { .op = QP_WR_WRITE, .from = 1, .len = 100, .qkey = RD_QKEY } };
+	static const uint8_t order[] = { 1, 2, 1 };
+	struct rd_pair *p[RN_ARRAY_LEN(order)];
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	struct rd_ctx *d = &sim.node[0].d;
+	for (uint32_t q = 0; q < QPS; q++)
+		sim.node[0].n->q[q].qp.tenant = (uint8_t)(q + 1);
+	for (uint32_t k = 0; k < RN_ARRAY_LEN(w); k++)
+		rd_post(0, &w[k]);
+	for (uint32_t k = 0; k < RN_ARRAY_LEN(order); k++) {
+		p[k] = rd_pop(d);
+		assert_non_null(p[k]);
+		assert_int_equal(p[k]->tenant, order[k]);
+	}
+	assert_null(rd_pop(d));
+	for (uint32_t k = 0; k < RN_ARRAY_LEN(order); k++)
+		rd_put(d, p[k]);
+	rd_run(RN_NS_PER_S / 10);
+	rd_all_over();
+	rd_sim_down();
+}
+
 /* What was taken from the queue before SQD, and had not begun, is sent when the queue pair is in RTS again. */
 static void pairs_go_on_when_their_queue_pair_leaves_sqd(void **state)
 {
@@ -249,6 +278,7 @@ int main(void)
 		cmocka_unit_test(resting_pairs_give_their_place),
 		cmocka_unit_test(a_place_that_is_remembered_may_have_another_pair),
 		cmocka_unit_test(a_tenant_takes_no_more_than_its_share_of_pairs),
+		cmocka_unit_test(tenants_take_turns_to_send),
 		cmocka_unit_test(pairs_go_on_when_their_queue_pair_leaves_sqd),
 		cmocka_unit_test(sqd_is_told_when_the_begun_work_of_all_pairs_is_over),
 		cmocka_unit_test(tables_cost_memory_as_far_as_they_are_used),

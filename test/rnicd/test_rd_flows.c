@@ -30,13 +30,30 @@ static struct rnicd_port port;
 static struct rnicd_port_cfg port_cfg;
 static struct rnicd_worker worker;
 static struct rig *rig;
-static struct rd_side side;
+static struct rd_side side[2];
 static struct rd_port *rd;
 static struct udpr_rx flow[WORKERS]; /* the peer's ends */
 static bool came[WORKERS * PAIRS];   /* by the QPN of the peer: a segment has come */
 static const uint64_t peer_key[2] = { 1, 2 };
 
-static struct qp *qp(void) { return &rig->n[0].q[0].qp; }
+static struct qp *qp(uint32_t q) { return &rig->n[0].q[q].qp; }
+
+/* Makes queue pair q, of tenant q + 1. */
+static bool make_rd(uint32_t q)
+{
+	struct qp_attr a = rig_attr(&rig->n[0], q);
+
+	a.many = true;
+	a.tenant = (uint8_t)(q + 1);
+	rc_destroy(&rig->n[0].ctx.rc, qp(q));
+	if (qp_init(qp(q), &a) != QP_OK || rd_attach(qp(q), &side[q], (struct rd_manner){ 0 }) != QP_OK)
+		return false;
+	qp_set(qp(q), &(struct qp_tune){ .access = QP_ACC_ALL, .qkey = QKEY, .rnr_ns = RN_NEVER });
+	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
+		if (rd_modify(&rd->d, qp(q), (enum qp_state)s) != QP_OK)
+			return false;
+	return true;
+}
 
 static int setup(void **state)
 {
@@ -65,23 +82,15 @@ static int setup(void **state)
 		return -1;
 	rd_port_join(&worker, rd);
 	rd->d.qp = &rig->n[0].ctx.rc.qp;
-	struct qp_attr a = rig_attr(&rig->n[0], 0);
-	a.many = true;
-	rc_destroy(&rig->n[0].ctx.rc, qp());
-	if (qp_init(qp(), &a) != QP_OK || rd_attach(qp(), &side, (struct rd_manner){ 0 }) != QP_OK)
-		return -1;
-	qp_set(qp(), &(struct qp_tune){ .access = QP_ACC_ALL, .qkey = QKEY, .rnr_ns = RN_NEVER });
-	for (uint32_t s = QP_S_INIT; s <= QP_S_RTS; s++)
-		if (rd_modify(&rd->d, qp(), (enum qp_state)s) != QP_OK)
-			return -1;
-	return 0;
+	return make_rd(0) && make_rd(1) ? 0 : -1;
 }
 
 /* All packets and pairs come back; the next case has the same memory (rd_memory). */
 static int teardown(void **state)
 {
 	(void)state;
-	rd_destroy(&rd->d, qp());
+	for (uint32_t q = 0; q < RN_ARRAY_LEN(side); q++)
+		rd_destroy(&rd->d, qp(q));
 	rig_free(rig);
 	while (worker.loop_head != worker.loop_tail)
 		rte_pktmbuf_free(worker.loop[worker.loop_head++ % WORKER_LOOP]);
@@ -93,8 +102,8 @@ static int teardown(void **state)
 	return left == 0 ? 0 : -1;
 }
 
-/* Posts a Send to this QPN of the peer. */
-static void post(uint32_t qpn)
+/* Posts a Send of queue pair q to this QPN of the device at this address. */
+static void post_to(uint32_t q, const struct pkt_addr *addr, uint32_t qpn, uint32_t len)
 {
 	struct {
 		struct qp_wqe w;
@@ -102,12 +111,16 @@ static void post(uint32_t qpn)
 	} slots = { .w = { .wr_id = qpn, .op = QP_WR_SEND, .num_sge = 1, .slots = 2 },
 		    .to = { .qpn = qpn, .qkey = QKEY } };
 
-	memcpy(slots.to.addr, port_cfg.ip.b, sizeof(slots.to.addr));
-	slots.w.sge[0] = rig_sge(&rig->n[0], 0, 100);
-	spsc_prod_copy(&rig->n[0].q[0].sq, 0, &slots, sizeof(slots));
-	spsc_prod_publish(&rig->n[0].q[0].sq, 2);
-	rd_doorbell(&rd->d, qp());
+	memcpy(slots.to.addr, addr->b, sizeof(slots.to.addr));
+	slots.w.sge[0] = rig_sge(&rig->n[0], 0, len);
+	assert_true(spsc_prod_free(&rig->n[0].q[q].sq, 2) >= 2);
+	spsc_prod_copy(&rig->n[0].q[q].sq, 0, &slots, sizeof(slots));
+	spsc_prod_publish(&rig->n[0].q[q].sq, 2);
+	rd_doorbell(&rd->d, qp(q));
 }
+
+/* Posts a Send of queue pair 0 to this QPN of the peer. */
+static void post(uint32_t qpn) { post_to(0, &port_cfg.ip, qpn, 100); }
 
 /* Passes a header from this address to the worker, as a frame. rh: of a packet behind it, or NULL. */
 static void packet_in(const struct pkt_addr *from, const struct udpr_hdr *h, const struct rd_hdr *rh)
@@ -273,6 +286,18 @@ static void segments_of_stranger(const struct pkt_addr *from, uint16_t number, u
 		packet_in(from, &h, &rh);
 }
 
+/* Runs until all packets have come back, some of them from flows that are lost. The slots of send queues are free. */
+static void until_all_is_back(void)
+{
+	for (uint32_t i = 0; i < 1000 && rd->packets_free < RD_PACKETS; i++) {
+		worker.now += 10 * RN_NS_PER_MS;
+		turns(10);
+	}
+	assert_int_equal(rd->packets_free, RD_PACKETS);
+	assert_int_equal(rd->rings_free, RD_RINGS);
+	rc_flush(&rig->n[0].ctx.rc);
+}
+
 /* More peers than there are rings, and such with as many answers as a flow can hold. */
 static void answers_to_strangers_leave_packets_for_others(void **state)
 {
@@ -293,11 +318,34 @@ static void answers_to_strangers_leave_packets_for_others(void **state)
 	turns(1000);
 	for (uint32_t i = 0; i < PAIRS; i++)
 		assert_true(came[2 * i]);
-	for (uint32_t i = 0; i < 1000 && rd->packets_free < RD_PACKETS; i++) {
-		worker.now += 10 * RN_NS_PER_MS;
-		turns(1);
+	until_all_is_back();
+}
+
+/* Rings, then packets, are short, and tenant 1 sends to more silent addresses than there are of these. */
+static void a_tenant_that_sends_to_silent_addresses_leaves_room_for_others(void **state)
+{
+	uint32_t *const of[] = { &rd->rings_free, &rd->packets_free };
+	const uint32_t few = 150;
+
+	(void)state;
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(of); i++) {
+		const uint32_t more = *of[i] - few;
+
+		*of[i] = few;
+		for (uint32_t k = 0; k < 100; k++) {
+			const struct pkt_addr silent = pkt_addr_ip4(0xc0000200 + k);
+			post_to(0, &silent, 4, 100);
+		}
+		turns(100);
+		assert_in_range(rd->use[1].rings, 50, 80);
+		assert_int_equal(rd->use[1].packets, rd->use[1].rings);
+		post_to(1, &port_cfg.ip, 2 * i, 100);
+		turns(100);
+		assert_true(came[2 * i]);
+		*of[i] += more;
+		until_all_is_back();
+		assert_int_equal(rd->use[1].rings + rd->use[1].packets, 0);
 	}
-	assert_int_equal(rd->packets_free, RD_PACKETS);
 }
 
 int main(void)
@@ -308,6 +356,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(peer_at_which_pairs_wait_is_not_forgotten, setup, teardown),
 		cmocka_unit_test_setup_teardown(floods_do_not_keep_known_peers_from_opening_flows, setup, teardown),
 		cmocka_unit_test_setup_teardown(answers_to_strangers_leave_packets_for_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_tenant_that_sends_to_silent_addresses_leaves_room_for_others, setup,
+						teardown),
 	};
 
 	if (!eal_for_test())

@@ -24,13 +24,14 @@
 #define RD_BUCKETS    8192u     /* of each hash table of pairs; a power of two */
 #define RD_RING       256u      /* packets on the way to a peer, at most: every receiver takes so many (UDPR_WINDOW) */
 #define RD_RING_WIDE  UDPR_WIDE /* packets on the way to a peer that takes more, at most */
-#define RD_RINGS      2048u     /* how many peers may have packets on the way to them */
+#define RD_RINGS      4096u     /* how many peers may have packets on the way to them; half of them for one tenant */
 #define RD_RINGS_WIDE 64u       /* how many of these may have more than RD_RING packets on the way */
 #define RD_BITS       256u      /* how many peers may have more than RD_RING packets on the way to this worker */
-#define RD_PACKETS    16384u    /* packets on the way to all peers, at most */
+#define RD_PACKETS    32768u    /* packets on the way to all peers, at most; half of them for one tenant */
 #define RD_ANSWERS    1024u     /* how many of these are answers to what peers have sent, at most */
 #define RD_BACKLOG    64u       /* packets that wait in a flow, at most: more would delay the packets of other pairs */
 #define RD_NUMBERS    RNICD_MAX_WORKERS /* workers of a device with which there are flows, at most */
+#define RD_NOBODY     QP_TENANTS        /* in place of a tenant: of answers to what peers have sent */
 
 /*
  * Each pair needs one peer, so a tenant that uses its whole share of the pairs takes at most this share of the peers.
@@ -47,15 +48,17 @@ _Static_assert(RD_MTU_MIN <= 1500, "a packet fits Ethernet's frame");
 struct rd_packet {
 	struct rn_slink link; /* in the pool */
 	uint32_t len;
-	bool answer; /* to a packet of the peer */
+	uint8_t tenant; /* of the pair that has sent the packet, or RD_NOBODY */
 	uint8_t b[RD_PACKET_MAX];
 };
 
 /* The packets on the way to a peer; udpr_pkt.user is the address of a struct rd_packet. */
 struct rd_ring {
-	struct rn_slink link; /* in the pool */
+	struct rn_slink link;        /* in the pool */
+	uint16_t of[QP_TENANTS + 1]; /* how many packets the flow has of each tenant and of RD_NOBODY */
 	struct udpr_pkt pkt[RD_RING];
 };
+_Static_assert(RD_RING_WIDE <= UINT16_MAX, "struct rd_ring has room for the numbers of packets");
 
 struct rd_ring_wide {
 	struct rn_slink link; /* in the pool */
@@ -111,7 +114,6 @@ struct rd_peer {
 	struct rd_ring_wide *wide; /* where the flow's packets lie; NULL: in `ring` */
 	struct rd_bits *bits;      /* NULL: the flow from the peer has the window UDPR_WINDOW */
 	uint32_t packets;          /* how many of rd_port.packets the flow to the peer has */
-	uint32_t answers;          /* how many of these are answers */
 	struct rn_slist full;      /* pairs that wait until the flow to the peer takes more packets (rd_park) */
 };
 
@@ -132,6 +134,12 @@ struct rd_fold {
 _Static_assert(sizeof(struct rd_fold) <= 40, "a peer at rest has grown");
 _Static_assert(RD_NUMBERS < RD_FOLD_FREE && RD_PEERS < UINT16_MAX, "struct rd_fold has room for them");
 
+/* What the queue pairs of one tenant have of a device's pools, or what RD_NOBODY has. */
+struct rd_use {
+	uint32_t packets; /* of rd_port.packets */
+	uint32_t rings;   /* rings with at least one of these packets */
+};
+
 /* A device's reliable datagrams at one worker. */
 struct rd_port {
 	uint32_t port;   /* index of the device */
@@ -143,7 +151,7 @@ struct rd_port {
 	struct rn_slist touched; /* struct rd_peer, by link: peers that rd_port_turn() must look at */
 	struct rn_pool rings, rings_wide, bits, packets;
 	uint32_t rings_free, packets_free;
-	uint32_t answers;    /* packets in flows that are answers */
+	struct rd_use use[QP_TENANTS + 1];
 	uint32_t hand;       /* where the next look for a resting peer begins */
 	uint32_t fold_hand;  /* the same among folded ones */
 	uint32_t sweep_hand; /* where the next look for folded peers that are to be forgotten begins */

@@ -18,7 +18,6 @@
 #define TURN_LOOKS   256u               /* pairs and queues that rd_look() looks at in a turn */
 #define TURN_BLOCKED 16u                /* so many pairs that find no free packet end a turn's search */
 #define LONG_AGO     (10 * RN_NS_PER_S) /* longer than any packet is on the way */
-#define RESERVE      64u                /* packets and rings that are left for answers */
 
 #define PATIENCE (5 * RN_NS_PER_S)
 
@@ -106,11 +105,11 @@ static void numbers_in(struct rd_port *r, struct rd_peer *p, uint32_t numbers, u
 	for (uint32_t i = 0; i < n; i++) {
 		struct rd_packet *packet = rd_packet_of(back[i]);
 		struct rd_peer *to = rd_peer_get(r, &p->addr, number_of(packet, p->numbers), now);
-		const bool answer = packet->answer;
+		const uint8_t tenant = packet->tenant;
 
 		rd_packet_back(r, p, packet);
-		if (to != NULL && rd_packet_room(r, to, 0)) /* takes the packet that was given back last */
-			flow_give(r, to, answer ? rd_answer_take(r, to) : rd_packet_take(r, to), now);
+		if (to != NULL && rd_any_room(r, to)) /* takes the packet that was given back last */
+			flow_give(r, to, rd_packet_take(r, to, tenant), now);
 		else
 			lost = true;
 	}
@@ -156,7 +155,7 @@ static void body_in(struct rnicd_worker *w, struct rd_port *r, struct rd_peer *p
 		r->drops.no_room++;
 		return;
 	}
-	struct rd_packet *packet = rd_answer_take(r, p);
+	struct rd_packet *packet = rd_packet_take(r, p, RD_NOBODY);
 	packet->len = len;
 	memcpy(packet->b, answer, len);
 	flow_give(r, p, packet, w->now);
@@ -335,7 +334,7 @@ static void flows_look(struct rnicd_worker *w, struct rd_port *r)
 enum gives {
 	GIVES_ALL,   /* the pair has no more packets now */
 	GIVES_SHARE, /* the pair has sent PAIR_SHARE packets: other pairs are next */
-	GIVES_PART,  /* the turn or the device's pools have no more room */
+	GIVES_PART,  /* the turn has no more room, or the device's pools have none for the pair's tenant */
 	GIVES_FULL   /* the flow has no more room: the pair waits in rd_peer.full */
 };
 
@@ -344,7 +343,7 @@ static bool pair_gives_one(struct rd_port *r, struct rd_peer *p, struct rd_pair 
 {
 	if (!rd_more(&r->d, x))
 		return false;
-	struct rd_packet *packet = rd_packet_take(r, p);
+	struct rd_packet *packet = rd_packet_take(r, p, x->tenant);
 
 	packet->len = rd_out(&r->d, x, packet->b);
 	if (rn_unlikely(packet->len == 0)) {
@@ -360,6 +359,7 @@ static enum gives pair_give(struct rnicd_worker *w, struct rd_port *r, struct rd
 {
 	struct pkt_addr to;
 	struct rd_peer *p;
+	const uint8_t tenant = x->tenant;
 	uint32_t numbers, given = 0;
 
 	memcpy(to.b, x->addr, sizeof(to.b));
@@ -369,7 +369,7 @@ static enum gives pair_give(struct rnicd_worker *w, struct rd_port *r, struct rd
 		rd_lost(&r->d, to.b);
 		return GIVES_ALL;
 	}
-	while (worker_space(w) && rd_packet_room(r, p, RESERVE)) {
+	while (worker_space(w) && rd_packet_room(r, p, tenant)) {
 		if (given++ == PAIR_SHARE)
 			return GIVES_SHARE;
 		if (!pair_gives_one(r, p, x, w->now)) {

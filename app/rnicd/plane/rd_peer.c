@@ -7,9 +7,10 @@
 
 /* A peer that has sent nothing for this long may be replaced: no cookie of the forgotten flow is valid any more. */
 #define PEER_REST_NS UDPR_IDLE_MIN
-#define PEER_LOOKS   8u /* how many peers are checked to find an idle one */
-#define BACKLOG_PART 8u /* packets that wait in a flow beyond its window: the window divided by this */
-#define BACKLOG_MIN  4u /* ... but at least this many */
+#define PEER_LOOKS   8u  /* how many peers are checked to find an idle one */
+#define BACKLOG_PART 8u  /* packets that wait in a flow beyond its window: the window divided by this */
+#define BACKLOG_MIN  4u  /* ... but at least this many */
+#define RESERVE      64u /* packets and rings that are left for answers */
 
 /* ---- peers ---- */
 
@@ -193,23 +194,41 @@ uint32_t rd_flow_room(const struct rd_peer *p)
 	return waits < most && room > 0 ? rn_min_u32(room - 1, most - waits) : 0;
 }
 
-/*
- * A peer has no more packets than are free in the pool. So peers that stall get fewer packets the fewer are free, and
- * other peers go on (dynamic thresholds: Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998).
- */
-bool rd_packet_room(const struct rd_port *r, const struct rd_peer *p, uint32_t leave)
+bool rd_any_room(const struct rd_port *r, const struct rd_peer *p)
 {
-	return (leave > 0 ? rd_flow_room(p) : udpr_tx_room(&p->tx, ring_len(p))) > 0 && r->packets_free > leave &&
-	       (leave == 0 || p->packets < r->packets_free) && (p->ring != NULL || r->rings_free > leave);
+	return udpr_tx_room(&p->tx, ring_len(p)) > 0 && r->packets_free > 0 && (p->ring != NULL || r->rings_free > 0);
+}
+
+/* How many packets the peer's flow has of a tenant or of RD_NOBODY. */
+static uint32_t packets_of(const struct rd_peer *p, uint8_t tenant)
+{
+	return p->ring != NULL ? p->ring->of[tenant] : 0;
+}
+
+/*
+ * A peer has no more packets than are free in the pool, and neither has a tenant; a tenant has packets in no more rings
+ * than are free. So peers that stall, and tenants that send to such peers, get the less the less is free, and others go
+ * on (dynamic thresholds: Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998).
+ */
+bool rd_packet_room(const struct rd_port *r, const struct rd_peer *p, uint8_t tenant)
+{
+	const struct rd_use *u = &r->use[tenant];
+	const uint32_t leave = p->ring != NULL ? 0 : RESERVE;
+
+	if (rd_flow_room(p) == 0 || r->packets_free <= rn_max_u32(RESERVE, rn_max_u32(u->packets, p->packets)))
+		return false;
+	return packets_of(p, tenant) > 0 || r->rings_free > rn_max_u32(leave, u->rings);
 }
 
 bool rd_answer_room(const struct rd_port *r, const struct rd_peer *p)
 {
-	return rd_packet_room(r, p, 0) && p->answers < RD_ANSWERS - r->answers;
+	return rd_any_room(r, p) && packets_of(p, RD_NOBODY) < RD_ANSWERS - r->use[RD_NOBODY].packets;
 }
 
-struct rd_packet *rd_packet_take(struct rd_port *r, struct rd_peer *p)
+struct rd_packet *rd_packet_take(struct rd_port *r, struct rd_peer *p, uint8_t tenant)
 {
+	struct rd_use *u = &r->use[tenant];
+
 	if (p->ring == NULL) {
 		p->ring = rn_pool_pop(&r->rings, struct rd_ring, link);
 		r->rings_free--;
@@ -217,27 +236,21 @@ struct rd_packet *rd_packet_take(struct rd_port *r, struct rd_peer *p)
 	}
 	r->packets_free--;
 	p->packets++;
+	u->packets++;
+	u->rings += p->ring->of[tenant]++ == 0;
 	struct rd_packet *packet = rn_pool_pop(&r->packets, struct rd_packet, link);
-	packet->answer = false;
-	return packet;
-}
-
-struct rd_packet *rd_answer_take(struct rd_port *r, struct rd_peer *p)
-{
-	struct rd_packet *packet = rd_packet_take(r, p);
-
-	packet->answer = true;
-	p->answers++;
-	r->answers++;
+	packet->tenant = tenant;
 	return packet;
 }
 
 void rd_packet_back(struct rd_port *r, struct rd_peer *p, struct rd_packet *packet)
 {
+	struct rd_use *u = &r->use[packet->tenant];
+
 	rn_pool_push_front(&r->packets, &packet->link);
 	r->packets_free++;
-	p->answers -= packet->answer;
-	r->answers -= packet->answer;
+	u->packets--;
+	u->rings -= --p->ring->of[packet->tenant] == 0;
 	if (--p->packets > 0)
 		return;
 	rn_pool_push_front(&r->rings, &p->ring->link);

@@ -44,22 +44,20 @@ void rd_peer_set_numbers(struct rd_port *r, const struct pkt_addr *addr, uint32_
 
 /* How many more packets of pairs the peer's flow takes. Few packets wait in a flow; one place is left for an answer. */
 uint32_t rd_flow_room(const struct rd_peer *p);
-/*
- * Whether the peer's flow may have one more packet, so that `leave` packets and rings stay free for answers. leave 0:
- * the packet may take the last one.
- */
-bool rd_packet_room(const struct rd_port *r, const struct rd_peer *p, uint32_t leave);
-/*
- * Takes a packet out of the pool; rd_packet_room() must have been true. The caller fills the packet, and gives it to
- * the flow or to rd_packet_back().
- */
-struct rd_packet *rd_packet_take(struct rd_port *r, struct rd_peer *p);
+/* Whether a pair of the tenant may give the peer's flow one more packet. Some packets and rings are left for answers. */
+bool rd_packet_room(const struct rd_port *r, const struct rd_peer *p, uint8_t tenant);
 /*
  * The same for an answer to a packet of the peer. All peers together have RD_ANSWERS of these at most, and a peer has
  * no more than the others leave. So strangers who never take their answers hold few packets.
  */
 bool rd_answer_room(const struct rd_port *r, const struct rd_peer *p);
-struct rd_packet *rd_answer_take(struct rd_port *r, struct rd_peer *p);
+/* The same for a packet that comes from another flow: it may take the last packet and ring. */
+bool rd_any_room(const struct rd_port *r, const struct rd_peer *p);
+/*
+ * Takes a packet out of the pool, for which there is room, as one of the functions above has said. tenant: RD_NOBODY
+ * for an answer. The caller fills the packet, and gives it to the flow or to rd_packet_back().
+ */
+struct rd_packet *rd_packet_take(struct rd_port *r, struct rd_peer *p, uint8_t tenant);
 /* Puts a packet into the pool. The next rd_packet_take() returns the packet that was put last, contents included. */
 void rd_packet_back(struct rd_port *r, struct rd_peer *p, struct rd_packet *packet);
 /* The packet that a flow's packet stands for: `user` of udpr_tx_send(). */
