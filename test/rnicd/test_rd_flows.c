@@ -321,6 +321,19 @@ static void answers_to_strangers_leave_packets_for_others(void **state)
 	until_all_is_back();
 }
 
+/* A message of many packets waits in its work request until the peer answers, and not in packets. */
+static void a_flow_to_a_silent_address_has_one_packet(void **state)
+{
+	const struct pkt_addr silent = pkt_addr_ip4(0xc0000200);
+
+	(void)state;
+	post_to(0, &silent, 4, 50000);
+	turns(1000);
+	assert_int_equal(rd->packets_free, RD_PACKETS - 1);
+	until_all_is_back();
+	assert_int_equal(rd_pairs(&rd->d), 0);
+}
+
 /* Rings, then packets, are short, and tenant 1 sends to more silent addresses than there are of these. */
 static void a_tenant_that_sends_to_silent_addresses_leaves_room_for_others(void **state)
 {
@@ -356,6 +369,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(peer_at_which_pairs_wait_is_not_forgotten, setup, teardown),
 		cmocka_unit_test_setup_teardown(floods_do_not_keep_known_peers_from_opening_flows, setup, teardown),
 		cmocka_unit_test_setup_teardown(answers_to_strangers_leave_packets_for_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_flow_to_a_silent_address_has_one_packet, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_tenant_that_sends_to_silent_addresses_leaves_room_for_others, setup,
 						teardown),
 	};

@@ -177,10 +177,12 @@ void rd_peer_windows(struct rd_port *r, struct rd_peer *p)
 
 /*
  * How many packets may wait in the flow: those that the window allows now, and few more. A packet that waits long would
- * carry an old report of what its pair has taken.
+ * carry an old report of what its pair has taken. A flow that waits for the peer's COOKIE sends no packet: it has one.
  */
 static uint32_t backlog(const struct udpr_tx *t)
 {
+	if (t->state == UDPR_CLOSED || t->state == UDPR_ASKING)
+		return 1;
 	const uint32_t window = t->cwnd >> 16, now = window - rn_min_u32(window, t->flight.n);
 
 	return rn_min_u32(now + rn_max_u32(window / BACKLOG_PART, BACKLOG_MIN), RD_BACKLOG);
