@@ -276,9 +276,8 @@ bool rd_look(struct rd_ctx *d)
 		rd_settle(d, of);
 		return true;
 	}
-	struct qp *qp = rd_any_again(d);
+	struct qp *qp = rd_take_again(d);
 	if (qp != NULL) {
-		rn_list_remove(&d->again, &rd_side_of(qp)->of_again);
 		rd_route(d, qp);
 		return true;
 	}
@@ -345,7 +344,7 @@ enum qp_verdict rd_modify(struct rd_ctx *d, struct qp *qp, enum qp_state to)
 void rd_destroy(struct rd_ctx *d, struct qp *qp)
 {
 	abandon(d, qp);
-	rn_list_remove(&d->again, &rd_side_of(qp)->of_again);
+	rd_again_over(d, qp);
 	qp_forget(d->qp, qp);
 }
 
@@ -366,9 +365,7 @@ void rd_lost(struct rd_ctx *d, const uint8_t addr[RD_ADDR_LEN])
 
 uint64_t rd_timer(const struct rd_ctx *d)
 {
-	const bool now = (d->fed && !rn_list_empty(&d->again)) || !rn_list_empty(&d->due);
-
-	return now ? 0 : rn_min_u64(d->probe_at, d->wait_due);
+	return rd_any_again(d) || !rn_list_empty(&d->due) ? 0 : rn_min_u64(d->probe_at, d->wait_due);
 }
 
 /* For how long the worker stood still since the last call, ns. */

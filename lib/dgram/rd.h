@@ -293,7 +293,7 @@ struct rd_side {
 	uint32_t waiting;      /* pairs that wait for a receive */
 	uint32_t draining;     /* pairs with work requests that had begun before SQD and have not completed */
 	struct qp *qp;
-	struct rn_link of_again; /* the worker's list of queues for which rd_look() shall call rd_route() again */
+	struct rn_link of_again; /* the tenant's list of queues for which rd_look() shall call rd_route() again */
 	struct rd_send send[RD_SENDS];
 };
 
@@ -328,6 +328,7 @@ struct rd_tenant {
 	uint32_t promised;     /* segments that are promised to the peers of all its pairs */
 	struct rd_list rests;  /* RD_IN_RESTS */
 	struct rn_slist ready; /* pairs with something to send */
+	struct rn_list again;  /* struct rd_side: queues to be looked at when there is working memory */
 };
 
 /* A worker's carrier of reliable datagrams. */
@@ -348,10 +349,10 @@ struct rd_ctx {
 	uint32_t n_promises;             /* segments that can be promised to all pairs at once */
 	uint32_t promised;               /* segments that are promised to all pairs now */
 	uint64_t ready;                  /* bit i: rd_tenant.ready of tenant i may have pairs */
+	uint64_t again;                  /* the same for rd_tenant.again */
 	uint8_t ready_turn;              /* the tenant that rd_pop() looks at first */
+	uint8_t again_turn;              /* the same for rd_any_again() */
 	struct rn_list busy, waits, due; /* struct rd_work */
-	struct rn_list again;            /* struct rd_side: queues to be looked at when there is working memory */
-	bool fed; /* there may be memory for a queue of `again`: memory has come back, or the queue is new in `again` */
 	uint32_t n_waits;
 	uint64_t wait_due;       /* no wait in `waits` ends before this time */
 	uint32_t looks;          /* how many pairs of `waits`, from the first on, rd_look() must look at */

@@ -33,8 +33,12 @@ RN_NODISCARD bool rd_wake_to_send(struct rd_ctx *d, struct rd_pair *p);
 void rd_rest(struct rd_ctx *d, struct rd_pair *p);
 /* rd_look() shall call rd_route() for the QP when there is working memory. */
 void rd_again(struct rd_ctx *d, struct qp *qp);
-/* A QP of those given to rd_again() for which there is working memory now; NULL: there is none. */
-struct qp *rd_any_again(struct rd_ctx *d);
+/* Whether there is working memory for a QP of those given to rd_again(). */
+bool rd_any_again(const struct rd_ctx *d);
+/* Takes such a QP; NULL: there is none. Tenants take turns. */
+struct qp *rd_take_again(struct rd_ctx *d);
+/* Takes this QP, if it is one of those given to rd_again(). */
+void rd_again_over(struct rd_ctx *d, struct qp *qp);
 /* Where the peer's segment with this number is kept. */
 static inline struct rd_hold **rd_held(struct rd_work *k, uint32_t number)
 {

@@ -266,7 +266,6 @@ static void work_back(struct rd_ctx *d, struct rd_pair *p)
 {
 	rd_narrow(d, p);
 	d->works_used--;
-	d->fed = true;
 	d->tenant[p->tenant].works--;
 	d->senders -= p->k->sender;
 	d->tenant[p->tenant].senders -= p->k->sender;
@@ -308,21 +307,46 @@ void rd_again(struct rd_ctx *d, struct qp *qp)
 {
 	struct rd_side *side = rd_side_of(qp);
 
-	d->fed = true;
 	if (!rn_link_linked(&side->of_again))
-		rn_list_push_back(&d->again, &side->of_again);
+		rn_list_push_back(&d->tenant[qp->tenant].again, &side->of_again);
+	d->again |= bit_of(qp->tenant);
 	d->probe_at = rn_min_u64(d->probe_at, d->probed + rd_probe_ns(d));
 }
 
-struct qp *rd_any_again(struct rd_ctx *d)
+void rd_again_over(struct rd_ctx *d, struct qp *qp)
 {
-	if (rn_likely(!d->fed))
+	struct rd_tenant *t = &d->tenant[qp->tenant];
+
+	rn_list_remove(&t->again, &rd_side_of(qp)->of_again);
+	if (rn_list_empty(&t->again))
+		d->again &= ~bit_of(qp->tenant);
+}
+
+/* The next tenant with a queue for which there is working memory; QP_TENANTS: there is none. */
+static uint8_t next_again(const struct rd_ctx *d)
+{
+	for (uint64_t left = d->again; left != 0;) {
+		const uint8_t tenant = in_turn(left, d->again_turn);
+
+		if (may_be_sender(d, tenant) && work_free(d, tenant))
+			return tenant;
+		left &= ~bit_of(tenant);
+	}
+	return QP_TENANTS;
+}
+
+bool rd_any_again(const struct rd_ctx *d) { return next_again(d) != QP_TENANTS; }
+
+struct qp *rd_take_again(struct rd_ctx *d)
+{
+	const uint8_t tenant = next_again(d);
+
+	if (tenant == QP_TENANTS)
 		return NULL;
-	rn_list_each(const struct rd_side, side, &d->again, of_again)
-		if (may_be_sender(d, side->qp->tenant) && work_free(d, side->qp->tenant))
-			return side->qp;
-	d->fed = false;
-	return NULL;
+	struct qp *qp = rn_list_first(&d->tenant[tenant].again, struct rd_side, of_again)->qp;
+	rd_again_over(d, qp);
+	d->again_turn = turn_after(tenant);
+	return qp;
 }
 
 /* ---- the end of a pair ---- */

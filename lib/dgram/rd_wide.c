@@ -113,7 +113,7 @@ void rd_take_back(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *h)
 
 uint64_t rd_probe_ns(const struct rd_ctx *d)
 {
-	const bool hurry = !rn_list_empty(&d->again) && d->wides_free < d->n_wides;
+	const bool hurry = d->again != 0 && d->wides_free < d->n_wides;
 
 	return hurry ? HURRY_NS : RD_PROBE_NS;
 }
@@ -165,7 +165,7 @@ void rd_ask_room(struct rd_ctx *d, struct rd_pair *p, struct rd_hdr *h)
 
 bool rd_gives_back(const struct rd_ctx *d, struct rd_pair *p)
 {
-	const bool memory_wanted = !rn_list_empty(&d->again);
+	const bool memory_wanted = d->again != 0;
 	struct rd_work *k = p->k;
 
 	k->back = k->gives && k->acked == p->sent &&

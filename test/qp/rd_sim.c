@@ -75,7 +75,7 @@ static void give_packet(struct rd_node *n, uint32_t buf)
 
 static struct qp *qp_of(struct rd_node *n, uint32_t qpn)
 {
-	return qpn >= 10 && qpn < 10 + QPS ? &n->n->q[qpn - 10].qp : NULL;
+	return qpn >= 10 && qpn < 10 + RIG_QPS ? &n->n->q[qpn - 10].qp : NULL;
 }
 
 static void data_in(uint32_t i, const struct rd_frame *f, const struct udpr_hdr *h)
@@ -253,7 +253,7 @@ void rd_run(uint64_t ns) { run_until(sim.now + ns); }
 
 /* ---- the clients ---- */
 
-static void make_rd(struct rd_node *n, uint32_t i)
+void rd_sim_qp(struct rd_node *n, uint32_t i)
 {
 	struct rig_qp *q = &n->n->q[i];
 	struct qp_attr a = rig_attr(n->n, i);
@@ -311,15 +311,16 @@ void rd_sim_up(uint64_t seed, uint32_t pairs)
 		if (rd_sim_shared)
 			share_receives(n);
 		for (uint32_t k = 0; k < QPS; k++)
-			make_rd(n, k);
+			rd_sim_qp(n, k);
 	}
 }
 
 void rd_sim_down(void)
 {
 	for (uint32_t i = 0; i < 2; i++) {
-		for (uint32_t k = 0; k < QPS; k++)
-			rd_destroy(&sim.node[i].d, &sim.node[i].n->q[k].qp);
+		for (uint32_t k = 0; k < RIG_QPS; k++)
+			if (sim.node[i].side[k].qp != NULL)
+				rd_destroy(&sim.node[i].d, &sim.node[i].n->q[k].qp);
 		/* all held segments have come back */
 		assert_int_equal(rn_pool_left(&sim.node[i].d.holds), works(i) * RD_WIN + PROMISES);
 		assert_int_equal(rn_pool_left(&sim.node[i].d.wides), WIDES);

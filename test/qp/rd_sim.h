@@ -47,7 +47,7 @@ struct rd_node {
 	struct rd_hold hold[PAIRS * RD_WIN + PROMISES];
 	struct rd_wide wide[WIDES];
 	struct rd_chain chain[PAIRS * RD_WIN];
-	struct rd_side side[QPS];
+	struct rd_side side[RIG_QPS];
 	struct rn_slist full; /* pairs that wait for room in the flow */
 	struct udpr_tx tx;
 	struct udpr_rx rx;
@@ -113,6 +113,8 @@ void rd_run(uint64_t ns);
 /* pairs: number of places in each device's table of pairs. */
 void rd_sim_up(uint64_t seed, uint32_t pairs);
 void rd_sim_down(void);
+/* Makes queue pair i of the node, for a test that needs more than QPS. It sends no Sends. */
+void rd_sim_qp(struct rd_node *n, uint32_t i);
 /* Posts a receive of OP_MAX bytes for QP q of node i, or into the node's shared queue. */
 void rd_post_recv(uint32_t i, uint32_t q);
 /* Posts a work request of node i for the other node. Returns its number. */

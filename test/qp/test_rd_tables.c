@@ -85,6 +85,44 @@ static void pairs_take_turns_to_send_when_working_memory_is_short(void **state)
 	rd_sim_works = 0;
 }
 
+/*
+ * Each tenant may have one pair that sends. Tenant 1 has such a pair, which waits for a receive, and two queues that
+ * wait for memory. Meanwhile only the queue of tenant 2 is looked at.
+ */
+static void queues_that_wait_for_memory_cost_other_tenants_nothing(void **state)
+{
+	struct rd_wr w = { .op = QP_WR_SEND, .len = 3000, .qkey = RD_QKEY };
+	struct rd_node *n = &sim.node[0];
+	uint32_t id[4];
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	rd_share(&n->d, PAIRS, 2);
+	for (uint32_t q = QPS; q < RIG_QPS; q++)
+		rd_sim_qp(n, q);
+	for (uint32_t q = 0; q < RIG_QPS; q++)
+		n->n->q[q].qp.tenant = q == 1 ? 2 : 1;
+	const uint32_t waits = rd_post(0, &w);
+	w.op = QP_WR_WRITE;
+	for (uint32_t k = 0; k < RN_ARRAY_LEN(id); k++) {
+		w.from = (uint8_t)(k < 2 ? 2 + k : 1);
+		w.to = k & 1;
+		id[k] = rd_post(0, &w);
+	}
+	for (uint32_t q = QPS; q < RIG_QPS; q++)
+		n->side[q].qp = NULL; /* a look at the queue fails */
+	rd_run(RN_NS_PER_S);
+	for (uint32_t k = 0; k < RN_ARRAY_LEN(id); k++)
+		assert_int_equal(n->ops[id[k]].over, k >= 2);
+	for (uint32_t q = QPS; q < RIG_QPS; q++)
+		n->side[q].qp = &n->n->q[q].qp;
+	rd_post_recv(1, 0);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, waits), QP_WC_SUCCESS);
+	rd_all_over();
+	rd_sim_down();
+}
+
 /* Four pairs take turns in a table with two places. */
 static void resting_pairs_give_their_place(void **state)
 {
@@ -275,6 +313,7 @@ int main(void)
 		cmocka_unit_test(a_pair_rests_when_nothing_is_under_way),
 		cmocka_unit_test(a_doorbell_leaves_it_to_the_turn_to_look_at_pairs_that_wait),
 		cmocka_unit_test(pairs_take_turns_to_send_when_working_memory_is_short),
+		cmocka_unit_test(queues_that_wait_for_memory_cost_other_tenants_nothing),
 		cmocka_unit_test(resting_pairs_give_their_place),
 		cmocka_unit_test(a_place_that_is_remembered_may_have_another_pair),
 		cmocka_unit_test(a_tenant_takes_no_more_than_its_share_of_pairs),
