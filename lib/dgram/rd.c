@@ -262,10 +262,25 @@ static bool gap_stays(const struct rd_ctx *d, const struct rd_work *k)
 	return has_gap(k) && d->qp->now - k->gap_at >= 2 * RD_SURE_NS;
 }
 
+/* The pair has waited for a receive for too long. */
+static void wait_ends(struct rd_ctx *d, struct rd_work *k)
+{
+	const struct rd_hold *x = *rd_held(k, k->wait_number);
+
+	d->qp->stats.rnr_timeouts++;
+	d->stats.rnr_ends++;
+	k->m.err = iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_NO_BUFFER, false);
+	rd_fail(d, k->pair, x->seg, x->len);
+}
+
 bool rd_look(struct rd_ctx *d)
 {
+	struct rn_timer *end = rn_wheel_pop(&d->ends, d->qp->now);
+	if (end != NULL) {
+		wait_ends(d, rn_container_of(end, struct rd_work, wait_end));
+		return true;
+	}
 	struct rd_work *k = rn_list_pop(&d->due, struct rd_work, of_due);
-
 	if (k != NULL) {
 		struct rd_pair *p = k->pair;
 		struct qp *of = p->qp;
@@ -365,7 +380,7 @@ void rd_lost(struct rd_ctx *d, const uint8_t addr[RD_ADDR_LEN])
 
 uint64_t rd_timer(const struct rd_ctx *d)
 {
-	return rd_any_again(d) || !rn_list_empty(&d->due) ? 0 : rn_min_u64(d->probe_at, d->wait_due);
+	return rd_any_again(d) || !rn_list_empty(&d->due) ? 0 : rn_min_u64(d->probe_at, rn_wheel_next(&d->ends));
 }
 
 /* For how long the worker stood still since the last call, ns. */
@@ -433,40 +448,4 @@ static void probe(struct rd_ctx *d)
 	d->probe_at = rn_list_empty(&d->busy) ? RN_NEVER : d->qp->now + rd_probe_ns(d);
 }
 
-/* The pair has waited for a receive for too long. */
-static void wait_ends(struct rd_ctx *d, struct rd_work *k)
-{
-	const struct rd_hold *x = *rd_held(k, k->wait_number);
-
-	d->qp->stats.rnr_timeouts++;
-	d->stats.rnr_ends++;
-	k->m.err = iw_err_of(IW_LAYER_DDP, IW_DDP_UNTAGGED, IW_DU_NO_BUFFER, false);
-	rd_fail(d, k->pair, x->seg, x->len);
-}
-
-/*
- * Ends the waits whose time is over. Each pair goes once through the list, and so keeps its place; if several pairs
- * leave the list at one end, others are looked at twice.
- */
-static void end_waits(struct rd_ctx *d)
-{
-	uint32_t n = d->n_waits;
-
-	d->wait_due = RN_NEVER;
-	for (; n > 0 && d->n_waits > 0; n--) {
-		struct rd_work *k = rn_list_pop(&d->waits, struct rd_work, of_waits);
-
-		rn_list_push_back(&d->waits, &k->of_waits);
-		if (k->wait_end <= d->qp->now)
-			wait_ends(d, k);
-		else
-			d->wait_due = rn_min_u64(d->wait_due, k->wait_end);
-	}
-}
-
-void rd_tick(struct rd_ctx *d)
-{
-	probe(d);
-	if (d->wait_due <= d->qp->now)
-		end_waits(d);
-}
+void rd_tick(struct rd_ctx *d) { probe(d); }

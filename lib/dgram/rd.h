@@ -50,8 +50,8 @@
  * In a worker's turn:
  *	for each DATA of a flow		udpr_rx_data(), rd_in(), send the answer if there is room
  *	for each doorbell		rd_doorbell(d, qp), or of a shared receive queue rd_recvs(d)
- *	while (rd_look(d)), as far as there is room for effects
  *	when rd_timer(d) is due		rd_tick(d)
+ *	while (rd_look(d)), as far as there is room for effects
  *	while ((p = rd_pop(d)))
  *		while (p's flow has room and rd_more(d, p) and (len = rd_out(d, p, buffer)))
  *			give it to the flow		(the flow is full: rd_park(p, list))
@@ -63,6 +63,7 @@
 #define RD_H
 
 #include "base/rn_list.h"
+#include "base/rn_wheel.h"
 #include "iwarp/rdmap_wire.h"
 #include "qp/qp_engine.h"
 
@@ -188,15 +189,15 @@ struct rd_work {
 	uint32_t n_had;           /* number of bits set in `had` */
 	bool inside;              /* the last segment that was sent did not end its message */
 	bool sender;              /* the pair has taken work requests */
-	bool waits;               /* segment wait_number waits for a receive until wait_end */
+	bool waits;               /* segment wait_number waits for a receive */
 	bool drains;              /* the QP is in SQD, and counts the pair in rd_side.draining */
 	bool chained;             /* peer_loose: the engine has a current chain, whose next segment is `at` */
 	uint64_t map;             /* peer_loose; bit i: segment next + i has had its turn */
 	uint32_t at, wait_number; /* numbers of the peer's segments */
-	uint64_t wait_end;
-	struct rn_link of_waits; /* the worker's pairs that wait for a receive */
-	struct rn_slist sends;   /* work requests that wait for their turn: struct rd_send */
-	struct rn_slist chains;  /* struct rd_chain; at most RD_WIN */
+	struct rn_timer wait_end; /* when this wait ends; not armed: never */
+	struct rn_link of_waits;  /* the worker's pairs that wait for a receive */
+	struct rn_slist sends;    /* work requests that wait for their turn: struct rd_send */
+	struct rn_slist chains;   /* struct rd_chain; at most RD_WIN */
 	uint32_t n_chains;
 	uint32_t holds;       /* how many segments are kept; at most RD_WIN + promised */
 	struct rd_wide *wide; /* NULL: at most RD_WIN segments are on the way in each direction */
@@ -354,7 +355,7 @@ struct rd_ctx {
 	uint8_t again_turn;              /* the same for rd_any_again() */
 	struct rn_list busy, waits, due; /* struct rd_work */
 	uint32_t n_waits;
-	uint64_t wait_due;       /* no wait in `waits` ends before this time */
+	struct rn_wheel ends;    /* rd_work.wait_end */
 	uint32_t looks;          /* how many pairs of `waits`, from the first on, rd_look() must look at */
 	struct rd_list *both;    /* RD_IN_BOTH: bucket_mask + 1 lists, a power of two */
 	struct rd_list *by_addr; /* RD_IN_ADDR: likewise */
@@ -417,8 +418,9 @@ void rd_doorbell(struct rd_ctx *d, struct qp *qp);
 /* A client has posted to a queue for which pairs wait: rd_look() shall look at the pairs that wait. */
 void rd_recvs(struct rd_ctx *d);
 /*
- * Looks at one pair that keeps segments whose turn has come, or at one send queue that stands still and can go on, or
- * at one waiting pair, whose message may find a receive now. False: there is nothing to look at.
+ * Ends one pair whose wait for a receive is over; or looks at one pair that keeps segments whose turn has come, or at
+ * one send queue that stands still and can go on, or at one waiting pair, whose message may find a receive now. False:
+ * there is nothing to look at.
  */
 bool rd_look(struct rd_ctx *d);
 
@@ -465,7 +467,10 @@ uint32_t rd_in(struct rd_ctx *d, struct qp *qp, const struct rd_rx *rx, uint8_t 
 /* The flow to the device at addr is lost: work under way to this device fails with RETRY_EXC. */
 void rd_lost(struct rd_ctx *d, const uint8_t addr[RD_ADDR_LEN]);
 
-/* When rd_tick() is due: a wait for a receive ends, or a silent peer is to be asked. RN_NEVER: nothing is under way. */
+/*
+ * When rd_tick() or rd_look() is due: a silent peer is to be asked, or a wait for a receive ends. RN_NEVER: nothing is
+ * under way.
+ */
 uint64_t rd_timer(const struct rd_ctx *d);
 void rd_tick(struct rd_ctx *d);
 

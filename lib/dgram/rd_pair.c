@@ -7,13 +7,10 @@
 
 void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t n_pairs, uint32_t run)
 {
-	*d = (struct rd_ctx){ .qp = qp,
-			      .pair = pair,
-			      .share = UINT32_MAX,
-			      .work_share = UINT32_MAX,
-			      .run = run,
-			      .probe_at = RN_NEVER,
-			      .wait_due = RN_NEVER };
+	*d = (struct rd_ctx){
+		.qp = qp, .pair = pair, .share = UINT32_MAX, .work_share = UINT32_MAX, .run = run, .probe_at = RN_NEVER
+	};
+	rn_wheel_init(&d->ends, 0);
 	d->free = rn_pool_of(pair, n_pairs, link);
 	d->both = &d->one[0];
 	d->by_addr = &d->one[1];
@@ -403,6 +400,7 @@ void rd_wait_over(struct rd_ctx *d, struct rd_pair *p)
 	if (!p->k->waits)
 		return;
 	p->k->waits = false;
+	rn_wheel_disarm(&d->ends, &p->k->wait_end);
 	rn_list_remove(&d->waits, &p->k->of_waits);
 	d->n_waits--;
 	rd_side_of(qp)->waiting--;

@@ -217,8 +217,7 @@ static void begin_wait(struct rd_ctx *d, struct rd_pair *p, const struct rd_seg 
 		return;
 	d->qp->stats.rnr_waits++;
 	k->wait_number = s->number;
-	k->wait_end = ns == RN_NEVER ? RN_NEVER : d->qp->now + ns;
-	d->wait_due = rn_min_u64(d->wait_due, k->wait_end);
+	rn_wheel_arm(&d->ends, &k->wait_end, ns == RN_NEVER ? RN_NEVER : d->qp->now + ns);
 	if (k->waits)
 		return;
 	k->waits = true;

@@ -179,6 +179,8 @@ static void step(void)
 	case 5:
 		n->ctx.rc.qp.now += (1 + (what >> 4)) * (RN_NS_PER_S / 4);
 		rd_tick(&d);
+		while (rd_look(&d))
+			;
 		break;
 	case 6: send_all(what & 8); break;
 	case 7:

@@ -183,7 +183,7 @@ static void a_wait_that_ends_may_end_the_others(void **state)
 	rd_run(RN_NS_PER_S / 2);
 	assert_int_equal(n->d.n_waits, 2);
 	sim.now = n->n->ctx.rc.qp.now += RN_NS_PER_S;
-	rd_tick(&n->d);
+	assert_true(rd_look(&n->d));
 	assert_int_equal(qp_get_state(&n->n->q[0].qp), QP_S_ERR);
 	assert_int_equal(n->d.n_waits, 0);
 	rd_run(RN_NS_PER_S);

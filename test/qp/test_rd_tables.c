@@ -62,6 +62,39 @@ static void a_doorbell_leaves_it_to_the_turn_to_look_at_pairs_that_wait(void **s
 	rd_sim_down();
 }
 
+/* Two pairs wait for a receive for good. Waits of others end one after the other, and the two are not looked at. */
+static void a_wait_that_ends_costs_the_same_however_many_pairs_wait(void **state)
+{
+	struct rd_wr w = { .op = QP_WR_SEND, .len = 3000, .qkey = RD_QKEY };
+	const struct qp_tune tune = { .access = QP_ACC_ALL, .qkey = RD_QKEY, .rnr_ns = RN_NEVER, .rnr_told = 1 };
+	struct rd_ctx *d = &sim.node[1].d;
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	for (w.to = 0; w.to < 2; w.to++)
+		rd_post(0, &w);
+	rd_run(RN_NS_PER_S / 10);
+	assert_int_equal(d->n_waits, 2);
+	sim.faults = true;
+	qp_set(&sim.node[0].n->q[1].qp, &tune);
+	struct rn_link *first = d->waits.first;
+	d->waits.first = (struct rn_link *)1; /* a walk from the first pair on fails */
+	w.from = 1;
+	for (uint32_t k = 0; k < 20; k++) {
+		w.to = k & 1;
+		const uint32_t id = rd_post(0, &w);
+		rd_run(RN_NS_PER_S / 10);
+		assert_int_equal(rd_status(0, id), QP_WC_RNR_RETRY_EXC_ERR);
+	}
+	d->waits.first = first;
+	assert_int_equal(d->n_waits, 2);
+	rd_post_recv(1, 0);
+	rd_post_recv(1, 1);
+	rd_run(RN_NS_PER_S);
+	rd_all_over();
+	rd_sim_down();
+}
+
 /* Two pairs of the sender have something under way at most: its queues stand still until another pair rests. */
 static void pairs_take_turns_to_send_when_working_memory_is_short(void **state)
 {
@@ -312,6 +345,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pair_rests_when_nothing_is_under_way),
 		cmocka_unit_test(a_doorbell_leaves_it_to_the_turn_to_look_at_pairs_that_wait),
+		cmocka_unit_test(a_wait_that_ends_costs_the_same_however_many_pairs_wait),
 		cmocka_unit_test(pairs_take_turns_to_send_when_working_memory_is_short),
 		cmocka_unit_test(queues_that_wait_for_memory_cost_other_tenants_nothing),
 		cmocka_unit_test(resting_pairs_give_their_place),
