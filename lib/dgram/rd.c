@@ -380,7 +380,9 @@ void rd_lost(struct rd_ctx *d, const uint8_t addr[RD_ADDR_LEN])
 
 uint64_t rd_timer(const struct rd_ctx *d)
 {
-	return rd_any_again(d) || !rn_list_empty(&d->due) ? 0 : rn_min_u64(d->probe_at, rn_wheel_next(&d->ends));
+	const uint64_t tick = rn_min_u64(d->probe_at, d->hurry_at);
+
+	return rd_any_again(d) || !rn_list_empty(&d->due) ? 0 : rn_min_u64(tick, rn_wheel_next(&d->ends));
 }
 
 /* For how long the worker stood still since the last call, ns. */
@@ -434,7 +436,6 @@ static void probe(struct rd_ctx *d)
 	if (d->probe_at > d->qp->now)
 		return;
 	const uint64_t stood = stood_still(d);
-	d->probed = d->qp->now;
 	rn_list_each(struct rd_work, k, &d->busy, of_busy) {
 		allow(k, stood, d->qp->now);
 		note_sure(k, d->qp->now);
@@ -445,7 +446,11 @@ static void probe(struct rd_ctx *d)
 		k->pair->owes = true;
 		rd_put(d, k->pair);
 	}
-	d->probe_at = rn_list_empty(&d->busy) ? RN_NEVER : d->qp->now + rd_probe_ns(d);
+	d->probe_at = rn_list_empty(&d->busy) ? RN_NEVER : d->qp->now + RD_PROBE_NS;
 }
 
-void rd_tick(struct rd_ctx *d) { probe(d); }
+void rd_tick(struct rd_ctx *d)
+{
+	probe(d);
+	rd_tick_widened(d);
+}

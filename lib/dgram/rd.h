@@ -177,8 +177,9 @@ struct rd_wide {
  * the engine's sequence of messages, and what is on the way in both runs.
  */
 struct rd_work {
-	struct rn_slink link;   /* in the list of free ones */
-	struct rn_link of_busy; /* the worker's pairs that are up and have such memory */
+	struct rn_slink link;      /* in the list of free ones */
+	struct rn_link of_busy;    /* the worker's pairs that are up and have such memory */
+	struct rn_link of_widened; /* those of these that have a struct rd_wide, too */
 	struct rd_pair *pair;
 	uint64_t used;       /* when the pair last sent a packet, or a segment was last taken at either end */
 	uint32_t sure, mark; /* our segments below `sure` were sent RD_SURE_NS ago; below `mark`, before mark_at */
@@ -339,8 +340,9 @@ struct rd_ctx {
 	uint32_t share;       /* pairs of one tenant at most */
 	uint32_t work_share;  /* working memories of one tenant at most */
 	uint32_t run;         /* the run number that was given last */
-	uint64_t probed;      /* when rd_tick() last looked at all busy pairs */
-	uint64_t probe_at;    /* when the next such look is due; RN_NEVER: nothing is under way */
+	uint64_t probe_at;    /* when rd_tick() looks at all busy pairs; RN_NEVER: nothing is under way */
+	uint64_t hurried;     /* when rd_tick() last looked at the pairs of `widened` */
+	uint64_t hurry_at;    /* when the next such look is due; RN_NEVER: no send queue waits for memory of theirs */
 	/* The caller's; as udpr_cfg.stood of the flows, which hold packets for longer if the worker stands still. */
 	const uint64_t *stood;
 	uint64_t stood_seen; /* *stood, as far as the times of busy pairs allow for it */
@@ -354,6 +356,7 @@ struct rd_ctx {
 	uint8_t ready_turn;              /* the tenant that rd_pop() looks at first */
 	uint8_t again_turn;              /* the same for rd_any_again() */
 	struct rn_list busy, waits, due; /* struct rd_work */
+	struct rn_list widened;          /* struct rd_work, with a struct rd_wide */
 	uint32_t n_waits;
 	struct rn_wheel ends;    /* rd_work.wait_end */
 	uint32_t looks;          /* how many pairs of `waits`, from the first on, rd_look() must look at */

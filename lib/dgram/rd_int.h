@@ -113,8 +113,10 @@ void rd_take_back(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *h);
 bool rd_may_send(const struct rd_pair *p);
 /* Adds to the header of a SEGMENT or TAKEN that is to be sent what it says about promises: RD_F_MUCH or RD_F_BACK. */
 void rd_ask_room(struct rd_ctx *d, struct rd_pair *p, struct rd_hdr *h);
-/* How long after a look at all busy pairs the next one is due: sooner while queues wait for memory. */
-uint64_t rd_probe_ns(const struct rd_ctx *d);
+/* If queues wait for memory, rd_tick() shall soon call rd_tick_widened(). */
+void rd_hurry(struct rd_ctx *d);
+/* Lets the pairs with a struct rd_wide give back what their peers have promised, as far as they do not need it now. */
+void rd_tick_widened(struct rd_ctx *d);
 /*
  * Whether the pair shall give back what the peer has promised: no segment of the pair is on the way, and the pair has
  * sent none for a while, or a send queue waits for memory. Sets or clears rd_work.back.

@@ -7,9 +7,13 @@
 
 void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t n_pairs, uint32_t run)
 {
-	*d = (struct rd_ctx){
-		.qp = qp, .pair = pair, .share = UINT32_MAX, .work_share = UINT32_MAX, .run = run, .probe_at = RN_NEVER
-	};
+	*d = (struct rd_ctx){ .qp = qp,
+			      .pair = pair,
+			      .share = UINT32_MAX,
+			      .work_share = UINT32_MAX,
+			      .run = run,
+			      .probe_at = RN_NEVER,
+			      .hurry_at = RN_NEVER };
 	rn_wheel_init(&d->ends, 0);
 	d->free = rn_pool_of(pair, n_pairs, link);
 	d->both = &d->one[0];
@@ -307,7 +311,7 @@ void rd_again(struct rd_ctx *d, struct qp *qp)
 	if (!rn_link_linked(&side->of_again))
 		rn_list_push_back(&d->tenant[qp->tenant].again, &side->of_again);
 	d->again |= bit_of(qp->tenant);
-	d->probe_at = rn_min_u64(d->probe_at, d->probed + rd_probe_ns(d));
+	rd_hurry(d);
 }
 
 void rd_again_over(struct rd_ctx *d, struct qp *qp)

@@ -2,7 +2,7 @@
 /* Reliable datagrams: windows of more than RD_WIN segments, and the memory that is promised for them. */
 #include "dgram/rd_int.h"
 
-#define HURRY_NS    RN_NS_PER_MS                 /* time between looks at all busy pairs while memory is wanted */
+#define HURRY_NS    RN_NS_PER_MS                 /* time between calls of rd_tick_widened(), at least */
 #define PROMISE_MAX ((RD_ROOM_MAX - 1) * RD_WIN) /* segments beyond RD_WIN */
 _Static_assert(RD_ROOM_MAX *RD_WIN < RD_WIDE, "each segment on the way has a place of its own");
 
@@ -40,6 +40,7 @@ bool rd_widen(struct rd_ctx *d, struct rd_pair *p)
 	for (uint32_t n = k->acked; n != p->sent; n++)
 		w->wr_of[n % RD_WIDE] = k->wr_of[n % RD_SPAN];
 	k->wide = w;
+	rn_list_push_back(&d->widened, &k->of_widened);
 	return true;
 }
 
@@ -50,6 +51,7 @@ void rd_narrow(struct rd_ctx *d, struct rd_pair *p)
 	rd_unpromise(d, p, k->promised);
 	if (k->wide == NULL)
 		return;
+	rn_list_remove(&d->widened, &k->of_widened);
 	rn_pool_push_front(&d->wides, &k->wide->link);
 	k->wide = NULL;
 	d->wides_free++;
@@ -111,13 +113,6 @@ void rd_take_back(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *h)
 
 /* ---- our run ---- */
 
-uint64_t rd_probe_ns(const struct rd_ctx *d)
-{
-	const bool hurry = d->again != 0 && d->wides_free < d->n_wides;
-
-	return hurry ? HURRY_NS : RD_PROBE_NS;
-}
-
 void rd_promised(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *h)
 {
 	struct rd_work *k = p->k;
@@ -125,7 +120,7 @@ void rd_promised(struct rd_ctx *d, struct rd_pair *p, const struct rd_hdr *h)
 	if (h->room == 0 || h->taken == k->void_at || p->loose)
 		return;
 	k->gives = true;
-	d->probe_at = rn_min_u64(d->probe_at, d->probed + rd_probe_ns(d));
+	rd_hurry(d);
 	const uint32_t more = (h->room - 1u) * RD_WIN;
 	if (k->wide == NULL || more <= k->more)
 		return;
@@ -171,4 +166,25 @@ bool rd_gives_back(const struct rd_ctx *d, struct rd_pair *p)
 	k->back = k->gives && k->acked == p->sent &&
 		  (memory_wanted || k->sure == p->sent || d->qp->now - k->used >= RD_PROBE_NS);
 	return k->back;
+}
+
+void rd_hurry(struct rd_ctx *d)
+{
+	if (d->again != 0 && !rn_list_empty(&d->widened))
+		d->hurry_at = rn_min_u64(d->hurry_at, d->hurried + HURRY_NS);
+}
+
+void rd_tick_widened(struct rd_ctx *d)
+{
+	if (d->hurry_at > d->qp->now)
+		return;
+	rn_list_each(struct rd_work, k, &d->widened, of_widened) {
+		if (!rd_gives_back(d, k->pair))
+			continue;
+		k->pair->owes = true;
+		rd_put(d, k->pair);
+	}
+	d->hurried = d->qp->now;
+	d->hurry_at = RN_NEVER;
+	rd_hurry(d);
 }

@@ -179,6 +179,41 @@ static void a_peer_that_uses_what_it_gave_back_is_not_served(void **state)
 	rd_sim_down();
 }
 
+/*
+ * A queue waits for the memory of a pair that needs a promise no more. The pair gives the promise back soon, and other
+ * pairs with something under way are not looked at for that.
+ */
+static void a_promise_is_given_back_when_a_queue_waits_for_memory(void **state)
+{
+	const struct rd_wr send = { .op = QP_WR_SEND, .len = 3000, .qkey = RD_QKEY };
+	const struct rd_pair *p = sim.node[0].pair;
+	struct rd_wr w = big;
+
+	(void)state;
+	rd_sim_works = 3; /* two of these for pairs that send */
+	rd_sim_up(1, PAIRS);
+	const uint32_t waits = rd_post(0, &send);
+	w.to = 1;
+	for (uint32_t k = 0; k < 20; k++)
+		rd_post(0, &w);
+	rd_run(RN_NS_PER_S / 10);
+	assert_true(p[0].k->acked != p[0].sent && p[1].k->acked == p[1].sent && p[1].k->gives);
+	const uint64_t looked = p[0].k->gap_at; /* each look at the pair writes this time */
+	w.from = 1;
+	const uint32_t id = rd_post(0, &w);
+	assert_int_equal(sim.node[0].d.stats.no_work, 1);
+	rd_run(10 * RN_NS_PER_MS);
+	assert_int_equal(rd_status(0, id), QP_WC_SUCCESS);
+	assert_int_equal(p[0].k->gap_at, looked);
+	rd_post_recv(1, 0);
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, waits), QP_WC_SUCCESS);
+	rd_run(3 * RN_NS_PER_S);
+	nothing_is_promised_at_rest();
+	rd_sim_down();
+	rd_sim_works = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -187,6 +222,7 @@ int main(void)
 		cmocka_unit_test(what_is_promised_is_kept_behind_a_missing_segment),
 		cmocka_unit_test(what_is_promised_is_kept_behind_a_message_without_a_receive),
 		cmocka_unit_test(what_was_given_back_is_not_used),
+		cmocka_unit_test(a_promise_is_given_back_when_a_queue_waits_for_memory),
 		cmocka_unit_test(a_peer_that_uses_what_it_gave_back_is_not_served),
 	};
 
