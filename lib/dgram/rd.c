@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/rn_be.h"
+#include "base/rn_seq.h"
 #include "dgram/rd_int.h"
 
 /* ---- the header ---- */
@@ -376,6 +377,16 @@ void rd_lost(struct rd_ctx *d, const uint8_t addr[RD_ADDR_LEN])
 		rd_again(d, p->qp); /* rd_route() now might end the pair that comes next in this loop */
 		rd_end(d, p, RD_END_FAIL, false);
 	}
+}
+
+uint32_t rd_next_run(struct rd_ctx *d, uint32_t qpn)
+{
+	const uint32_t clock = d->run + (uint32_t)(d->qp->now / RD_RUN_NS);
+	uint32_t *last = &d->last_run[qpn % RD_RUNS];
+
+	*last = *last == 0 ? clock : rn_seq_max(clock, *last + 1);
+	*last += *last == 0; /* 0 is no run number */
+	return *last;
 }
 
 uint64_t rd_timer(const struct rd_ctx *d)

@@ -91,6 +91,8 @@
 #define RD_SURE_NS    (8 * RN_NS_PER_S)
 #define RD_PACKET_MAX (RD_HDR_LEN + RD_SEG_MAX)
 #define RD_ANSWER_MAX (RD_HDR_LEN + RD_MORE_LEN + RDMAP_TERM_MAX_LEN)
+#define RD_RUN_NS     (RN_NS_PER_S / 64) /* unit of the clock that gives runs their numbers */
+#define RD_RUNS       4096u              /* the numbers of this many runs are remembered, by QPN */
 
 enum rd_kind {
 	RD_SEGMENT = 1,
@@ -339,7 +341,7 @@ struct rd_ctx {
 	struct rd_pair *pair; /* the table of pairs */
 	uint32_t share;       /* pairs of one tenant at most */
 	uint32_t work_share;  /* working memories of one tenant at most */
-	uint32_t run;         /* the run number that was given last */
+	uint32_t run;         /* the run number that the clock gave at time 0 */
 	uint64_t probe_at;    /* when rd_tick() looks at all busy pairs; RN_NEVER: nothing is under way */
 	uint64_t hurried;     /* when rd_tick() last looked at the pairs of `widened` */
 	uint64_t hurry_at;    /* when the next such look is due; RN_NEVER: no send queue waits for memory of theirs */
@@ -366,6 +368,7 @@ struct rd_ctx {
 	uint16_t near[RD_NEAR];  /* places of pairs that rd_find() has found last, plus 1; 0: none */
 	uint32_t bucket_mask;
 	uint64_t key[2];
+	uint32_t last_run[RD_RUNS]; /* the latest run of a QP with this QPN % RD_RUNS; 0: there was none */
 	struct rd_tenant tenant[QP_TENANTS];
 	struct rd_told told[RD_TOLD]; /* the latest ended runs, a ring */
 	uint32_t n_told;
@@ -373,8 +376,8 @@ struct rd_ctx {
 };
 
 /*
- * pair: zeroed memory, n_pairs of them, RD_PAIRS_MAX at most. run: greater than any run number that this device used
- * before a restart, for example the time of day in units of 1/64 s.
+ * pair: zeroed memory, n_pairs of them, RD_PAIRS_MAX at most. run: the time of day at time 0 of qp_ctx.now, in units of
+ * RD_RUN_NS. It makes run numbers greater than those before a restart of the device.
  */
 void rd_init(struct rd_ctx *d, struct qp_ctx *qp, struct rd_pair *pair, uint32_t n_pairs, uint32_t run);
 /*

@@ -84,6 +84,11 @@ static inline void rd_look_drained(struct rd_pair *p)
 void rd_fail(struct rd_ctx *d, struct rd_pair *p, const uint8_t *seg, uint32_t len);
 /* Builds the Terminate for the peer, of the error and the segment that led to it. Returns the Terminate's length. */
 uint32_t rd_term(uint8_t term[RDMAP_TERM_MAX_LEN], struct iw_err e, const uint8_t *seg, uint32_t len);
+/*
+ * The number of a run that the QP with this QPN begins: that of the clock, or a greater one if a QP with this QPN has
+ * used this number. So a QP that begins very many runs is ahead of the clock, and few other QPs are.
+ */
+uint32_t rd_next_run(struct rd_ctx *d, uint32_t qpn);
 /* From now on rd_tick() looks at pairs that wait for the peer. */
 void rd_arm_probe(struct rd_ctx *d);
 

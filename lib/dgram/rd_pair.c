@@ -573,12 +573,10 @@ struct rd_pair *rd_make(struct rd_ctx *d, struct qp *qp, const uint8_t *addr, ui
 		.tenant = qp->tenant,
 		.qpn = qp->qpn,
 		.peer_qpn = peer_qpn,
+		.run = rd_next_run(d, qp->qpn),
 		.loose = rd_side_of(qp)->loose,
 	};
 	memcpy(p->addr, addr, RD_ADDR_LEN);
-	if (++d->run == 0)
-		d->run = 1;
-	p->run = d->run;
 	rd_set_state(p, RD_UP);
 	d->tenant[p->tenant].pairs++;
 	rest_begins(

@@ -343,9 +343,10 @@ static void a_packet_of_any_content_harms_nobody(void **state)
 				     .src_qpn = rn_rng_below(&sim.rng, 12),
 				     .qkey = rn_rng_below(&sim.rng, 8) ? RD_QKEY : 0,
 				     .run = runs[rn_rng_below(&sim.rng, RN_ARRAY_LEN(runs))],
-				     .peer_run = rn_rng_below(&sim.rng, 2) ? n->d.run : 0,
+				     .peer_run = rn_rng_below(&sim.rng, 2),
 				     .number = rn_rng_below(&sim.rng, k % 2 ? 70 : 20),
 				     .taken = rn_rng_below(&sim.rng, 4) };
+		h.peer_run *= n->d.last_run[h.dst_qpn];
 		const uint32_t at = rd_build(p, &h), len = at + rn_rng_below(&sim.rng, 65);
 
 		for (uint32_t i = at; i < len; i++)

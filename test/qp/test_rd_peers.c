@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/rn_seq.h"
 #include "rd_sim.h"
 
 /* Node 0 has two pairs, of the same queue pair. The next packet of node 0 never arrives, until sim.hole is false. */
@@ -138,6 +139,41 @@ static void any_number_of_work_requests_completes(void **state)
 	rd_sim_loose = 0;
 }
 
+/* The pair of node 0's queue pair q, which has one. */
+static const struct rd_pair *pair_of(uint32_t q)
+{
+	const struct rd_pair *p = sim.node[0].pair;
+
+	while (p->qp != &sim.node[0].n->q[q].qp)
+		p++;
+	return p;
+}
+
+/* A queue pair begins a run each millisecond. Its numbers grow faster than the clock's, those of another one do not. */
+static void a_queue_pair_that_begins_many_runs_puts_no_other_ahead_of_the_clock(void **state)
+{
+	const struct rd_wr refused = { .op = QP_WR_WRITE, .to = 7, .len = 100, .qkey = RD_QKEY };
+	const struct rd_wr w = { .op = QP_WR_WRITE, .from = 1, .len = 100, .qkey = RD_QKEY };
+	uint32_t run = 0;
+
+	(void)state;
+	rd_sim_up(1, PAIRS);
+	sim.faults = true;
+	for (uint32_t k = 0; k < 40; k++) {
+		const uint32_t id = rd_post(0, &refused); /* there is no queue pair 7 */
+		assert_true(k == 0 || rn_seq_gt(pair_of(0)->run, run));
+		run = pair_of(0)->run;
+		rd_run(RN_NS_PER_MS);
+		assert_int_not_equal(rd_status(0, id), QP_WC_SUCCESS);
+	}
+	const uint32_t a = rd_post(0, &w), clock = sim.node[0].d.run + (uint32_t)(sim.now / RD_RUN_NS);
+	assert_true(rn_seq_gt(run, clock));
+	assert_true(rn_seq_le(pair_of(1)->run, clock));
+	rd_run(RN_NS_PER_S);
+	assert_int_equal(rd_status(0, a), QP_WC_SUCCESS);
+	rd_sim_down();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -145,6 +181,7 @@ int main(void)
 		cmocka_unit_test(a_fence_does_not_outlive_a_reset),
 		cmocka_unit_test(full_flows_do_not_stop_each_other),
 		cmocka_unit_test(any_number_of_work_requests_completes),
+		cmocka_unit_test(a_queue_pair_that_begins_many_runs_puts_no_other_ahead_of_the_clock),
 	};
 
 	return cmocka_run_group_tests_name("qp_rd_peers", tests, NULL, NULL);

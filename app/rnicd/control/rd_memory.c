@@ -6,10 +6,16 @@
 
 #include "border/flow_owner.h"
 
-/* run numbers (rd_init) begin at the clock's time in 1/64 s, so they are greater than before a restart */
-#define RUNS_PER_S 64u
-
 static struct rd_port *of[RNICD_MAX_PORTS][RNICD_MAX_WORKERS]; /* by the worker's number in packets */
+
+/* The time of day when rnicd_now() was 0; in units of RD_RUN_NS. */
+static uint32_t day_at_0(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint32_t)(((uint64_t)t.tv_sec * RN_NS_PER_S + (uint64_t)t.tv_nsec - rnicd_now()) / RD_RUN_NS);
+}
 
 struct rd_port *rd_memory(uint32_t port, uint32_t qpn)
 {
@@ -23,7 +29,7 @@ struct rd_port *rd_memory(uint32_t port, uint32_t qpn)
 		return NULL;
 	r->port = port;
 	r->number = (uint16_t)number;
-	rd_init(&r->d, NULL, r->pair, RD_PAIRS, (uint32_t)((uint64_t)time(NULL) * RUNS_PER_S));
+	rd_init(&r->d, NULL, r->pair, RD_PAIRS, day_at_0());
 	rd_share(&r->d, RD_PAIRS * rnicd.cfg.user_share / 100, RD_WORKS * rnicd.cfg.user_share / 100);
 	rd_give_works(&r->d, r->work, r->hold, r->aside, RD_WORKS);
 	rd_give_wides(&r->d, r->wide, RD_WIDES, RD_PROMISES);
