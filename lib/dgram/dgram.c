@@ -192,7 +192,7 @@ static uint32_t key_of(const struct qp *qp, const struct qp_send *s)
 /* Octets of each segment of the message. A segment to a group fits the path's MTU. */
 static uint32_t unit_of(const struct dgram_msgs *g, const struct qp_send *s)
 {
-	return (s->w.ud.qpn & UDPL_QPN_MAX) == UDPL_QPN_GROUP ? g->group_unit : g->unit;
+	return to_group(&s->w) ? g->group_unit : g->unit;
 }
 
 /* How many octets of the message the next segment carries. */

@@ -21,6 +21,8 @@ static struct rig *pair(void) { return gram_pair(0, dgram_max(UNIT)); }
 /* Byte i of message number m. */
 static uint8_t byte_of(uint32_t m, uint32_t i) { return (uint8_t)(m * 31 + i * 7 + (i >> 8) * 13 + 1); }
 
+static uint32_t to_qpn = 10; /* of messages that are posted; their address is to_addr */
+
 static void post_as(struct rig *r, uint32_t m, uint32_t len, uint8_t op)
 {
 	struct rig_qp *p = &A->q[0];
@@ -31,11 +33,11 @@ static void post_as(struct rig *r, uint32_t m, uint32_t len, uint8_t op)
 			    .num_sge = 1,
 			    .slots = 1,
 			    .aux = op == QP_WR_SEND_IMM ? m : 0,
-			    .ud = { .qpn = 10, .qkey = QKEY } };
+			    .ud = { .qpn = to_qpn, .qkey = QKEY } };
 
 	for (uint32_t i = 0; i < len; i++)
 		at[i] = byte_of(m, i);
-	memcpy(w.dgram.addr, addr_b, sizeof(addr_b));
+	memcpy(w.dgram.addr, to_addr, sizeof(w.dgram.addr));
 	w.dgram.sge[0] = rig_sge(A, (uint32_t)(at - A->mem), len);
 	spsc_prod_copy(&p->sq, 0, &w, sizeof(w));
 	spsc_prod_publish(&p->sq, 1);
@@ -311,6 +313,36 @@ static void tables_are_bounded(void **state)
 	rig_free(r);
 }
 
+/* What a QP sends to a group's address, or to the QPN that stands for a group's members, fits the path's MTU. */
+static void long_segments_go_to_no_group(void **state)
+{
+	static const uint8_t group4[16] = { [10] = 0xff, 0xff, 239, 1, 1, 1 }, group6[16] = { 0xff, 0x0e, [15] = 1 };
+	static const struct {
+		const uint8_t *addr;
+		uint32_t qpn, segs;
+	} to[] = { { addr_b, 10, 2 },
+		   { addr_b, UDPL_QPN_GROUP, 6 },
+		   { group4, UDPL_QPN_GROUP, 6 },
+		   { group4, 10, 6 },
+		   { group6, 10, 6 } };
+	struct rig *r = pair();
+
+	(void)state;
+	msgs[0].group_unit = UDPL_UNIT;
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(to); i++) {
+		n_wire = 0;
+		to_addr = to[i].addr;
+		to_qpn = to[i].qpn;
+		post(r, i, 2 * UNIT);
+		send_all(r);
+		assert_int_equal(n_wire, to[i].segs);
+		assert_int_equal(got(&A->scq_client).status, QP_WC_SUCCESS);
+	}
+	to_addr = addr_b;
+	to_qpn = 10;
+	rig_free(r);
+}
+
 /* The queue pair goes to ERR in the middle of messages: each posted receive and each posted send completes once. */
 static void what_is_midway_is_flushed(void **state)
 {
@@ -504,6 +536,7 @@ int main(void)
 		cmocka_unit_test(a_queue_pair_of_single_datagrams_takes_no_segment),
 		cmocka_unit_test(a_message_that_finds_no_good_receive_begins_once),
 		cmocka_unit_test(tables_are_bounded),
+		cmocka_unit_test(long_segments_go_to_no_group),
 		cmocka_unit_test(what_is_midway_is_flushed),
 		cmocka_unit_test(a_full_completion_queue_leaves_nothing_behind),
 		cmocka_unit_test(memory_that_goes_in_the_middle_fails_its_receive),
