@@ -68,15 +68,32 @@ static struct udps_peer *peer_in(struct udps_peer *set, const struct udps_key *k
 	return NULL;
 }
 
-/* The peer of the set that has been idle longest, which makes room for another one. NULL: all are in use. */
-static struct udps_peer *room_in(struct udps_peer *set, uint64_t now)
+static uint32_t peers_of(const struct udps_peer *set, uint8_t tenant)
 {
-	struct udps_peer *oldest = &set[0];
+	uint32_t n = 0;
 
-	for (uint32_t i = 1; i < UDPS_WAYS; i++)
+	for (uint32_t i = 0; i < UDPS_WAYS; i++)
+		n += set[i].used != 0 && set[i].tenant == tenant;
+	return n;
+}
+
+/*
+ * The peer of the set that makes room for another one of this tenant: the one that has been idle longest. While all are
+ * in use, a tenant with at least two peers more than this one gives up its oldest, so that no tenant keeps the others
+ * out of the table. NULL: there is no room.
+ */
+static struct udps_peer *room_in(struct udps_peer *set, uint8_t tenant, uint64_t now)
+{
+	const uint32_t own = peers_of(set, tenant);
+	struct udps_peer *oldest = &set[0], *spare = NULL;
+
+	for (uint32_t i = 0; i < UDPS_WAYS; i++) {
 		if (set[i].used < oldest->used)
 			oldest = &set[i];
-	return oldest->used == 0 || now - oldest->used >= UDPS_IDLE_NS ? oldest : NULL;
+		if (peers_of(set, set[i].tenant) >= own + 2 && (spare == NULL || set[i].used < spare->used))
+			spare = &set[i];
+	}
+	return oldest->used == 0 || now - oldest->used >= UDPS_IDLE_NS ? oldest : spare;
 }
 
 /* The one writer of a peer's state; at: see struct udps_peer. */
@@ -102,18 +119,19 @@ static bool ask_again(struct udps_table *t, struct udps_peer *p, uint64_t now)
 	return true;
 }
 
-struct udps_peer *udps_way(struct udps_table *t, const struct udps_key *k, uint64_t now, bool *ask)
+struct udps_peer *udps_way(struct udps_table *t, const struct udps_key *k, uint8_t tenant, uint64_t now, bool *ask)
 {
 	struct udps_peer *set = set_of(t, k), *p = peer_in(set, k);
 
 	*ask = false;
 	if (rn_unlikely(p == NULL)) {
-		p = room_in(set, now);
+		p = room_in(set, tenant, now);
 		if (p == NULL)
 			return NULL;
 		*p = (struct udps_peer){ .key = *k };
 	}
 	p->used = now;
+	p->tenant = tenant;
 	if (rn_unlikely(p->state == UDPS_NEW || now >= p->at)) {
 		if (p->state == UDPS_PLAIN || (p->state == UDPS_SPEAKS && now >= p->at + UDPS_OLD_NS))
 			turn_to(p, UDPS_NEW, 0);

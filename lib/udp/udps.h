@@ -87,6 +87,7 @@ struct udps_peer {
 	uint8_t slots;
 	uint8_t wants;             /* not 0: questions ask the peer for slots, since long datagrams are sent to it */
 	uint8_t slot;              /* the slot that the last Write-Record went to */
+	uint8_t tenant;            /* whose datagram looked for this peer last */
 	uint32_t unit, qkey, stag; /* from the peer's answer */
 	uint64_t nonce;            /* nonce of the questions since the last answer; 0: none was asked */
 	uint64_t at;               /* SPEAKS, ASKED: when the peer is asked again; PLAIN: when this state ends */
@@ -103,10 +104,10 @@ struct udps_table {
 void udps_init(struct udps_table *t, const uint64_t key[2]);
 
 /*
- * Looks up the peer of a datagram to be sent. NULL, or any state but SPEAKS: the datagram goes as plain UDP. *ask: a
- * question with the peer's nonce goes first.
+ * Looks up the peer of a datagram that a tenant (qp_attr.tenant) sends. NULL, or any state but SPEAKS: the datagram goes
+ * as plain UDP. *ask: a question with the peer's nonce goes first.
  */
-struct udps_peer *udps_way(struct udps_table *t, const struct udps_key *k, uint64_t now, bool *ask);
+struct udps_peer *udps_way(struct udps_table *t, const struct udps_key *k, uint8_t tenant, uint64_t now, bool *ask);
 
 /*
  * Chooses a slot for a long datagram to a peer in SPEAKS. A peer that has lent no slots is asked for some. False: there

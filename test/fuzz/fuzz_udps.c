@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		now += (uint64_t)(op >> 4) * 100 * RN_NS_PER_MS;
 		if ((op & 1) == 0) {
 			k.ip[1] = (op >> 1) & 3;
-			p = udps_way(&table, &k, now, &ask);
+			p = udps_way(&table, &k, 0, now, &ask);
 			asked |= ask;
 			check(p != NULL && p->state <= UDPS_PLAIN && p->tries <= UDPS_TRIES && (!ask || p->nonce != 0));
 			check(p->state != UDPS_SPEAKS || (asked && p->unit != 0));

@@ -149,13 +149,15 @@ static void words_that_break_a_rule_are_refused(void **state)
 
 /* ---- the table of peers ---- */
 
+enum { ALICE, BOB, CAROL }; /* tenants */
+
 static struct udps_table table;
 
 /* Sends a datagram to the peer; returns the peer's state, or -1 if the table does not know the peer. */
 static int sends(const struct udps_key *k, uint64_t now, bool asks)
 {
 	bool ask;
-	const struct udps_peer *p = udps_way(&table, k, now, &ask);
+	const struct udps_peer *p = udps_way(&table, k, ALICE, now, &ask);
 
 	assert_int_equal(ask, asks);
 	return p != NULL ? p->state : -1;
@@ -165,7 +167,7 @@ static uint64_t nonce_of(const struct udps_key *k, uint64_t now)
 {
 	bool ask;
 
-	return udps_way(&table, k, now, &ask)->nonce;
+	return udps_way(&table, k, ALICE, now, &ask)->nonce;
 }
 
 static struct udps_msg answer(uint64_t nonce, enum udps_status status)
@@ -195,7 +197,7 @@ static void a_peer_is_asked_and_then_spoken_to(void **state)
 
 	(void)state;
 	speaks(1000);
-	const struct udps_peer *p = udps_way(&table, &a_peer, 1000, &ask);
+	const struct udps_peer *p = udps_way(&table, &a_peer, ALICE, 1000, &ask);
 	assert_true(p->unit == 1408 && p->qkey == 77);
 }
 
@@ -225,7 +227,7 @@ static void an_answer_that_comes_late_still_counts(void **state)
 	fresh();
 	for (uint64_t t = MS; t <= 400 * MS; t += MS) {
 		bool ask;
-		(void)udps_way(&table, &a_peer, t, &ask);
+		(void)udps_way(&table, &a_peer, ALICE, t, &ask);
 	}
 	assert_int_equal(sends(&a_peer, 400 * MS, false), UDPS_PLAIN);
 	const struct udps_msg m = answer(nonce_of(&a_peer, 400 * MS), UDPS_TAKES);
@@ -301,7 +303,7 @@ static void a_peer_is_asked_anew_while_it_is_spoken_to(void **state)
 	assert_int_equal(sends(&a_peer, t + 30 * MS, false), UDPS_SPEAKS);
 	for (uint64_t at = t + 30 * MS; at < t + 2 * UDPS_FRESH_NS; at += 10 * MS) { /* the peer no longer answers */
 		bool ask;
-		(void)udps_way(&table, &a_peer, at, &ask);
+		(void)udps_way(&table, &a_peer, ALICE, at, &ask);
 	}
 	assert_int_equal(sends(&a_peer, t + 2 * UDPS_FRESH_NS, false), UDPS_PLAIN);
 }
@@ -319,7 +321,7 @@ static void slots_are_asked_for_when_they_are_wanted_and_used_in_turn(void **sta
 
 	(void)state;
 	speaks(MS);
-	struct udps_peer *p = udps_way(&table, &a_peer, MS, &ask);
+	struct udps_peer *p = udps_way(&table, &a_peer, ALICE, MS, &ask);
 	assert_true(p->wants == 0 && !udps_slot(p, MS));
 	assert_int_equal(sends(&a_peer, MS, true), UDPS_SPEAKS); /* the sender asks for slots at once, but only once */
 	assert_true(p->wants != 0 && !udps_slot(p, MS));
@@ -341,7 +343,7 @@ static void slots_are_asked_for_when_they_are_wanted_and_used_in_turn(void **sta
 	assert_true(p->wants == 0 && p->slots == 0);
 	m.nonce = 0;
 	speaks(MS);
-	p = udps_way(&table, &a_peer, MS, &ask);
+	p = udps_way(&table, &a_peer, ALICE, MS, &ask);
 	assert_int_equal(sends(&a_peer, MS + UDPS_FRESH_NS, true), UDPS_SPEAKS);
 	m = answer(p->nonce, UDPS_TAKES);
 	m.slots = 3; /* without an STag the slots are not used */
@@ -359,7 +361,7 @@ static void peers_in_use_are_not_forgotten_for_others_and_the_table_is_bounded(v
 	for (uint32_t i = 0; i < 4 * UDPS_SETS * UDPS_WAYS; i++) {
 		bool ask;
 		rn_store_be32(k.ip + 12, i);
-		const struct udps_peer *p = udps_way(&table, &k, 1 + i, &ask);
+		const struct udps_peer *p = udps_way(&table, &k, ALICE, 1 + i, &ask);
 		assert_int_equal(ask, p != NULL); /* a peer without an entry is not asked either */
 		kept += p != NULL;
 	}
@@ -370,6 +372,51 @@ static void peers_in_use_are_not_forgotten_for_others_and_the_table_is_bounded(v
 		rn_store_be32(k.ip + 12, 1000000 + i);
 		assert_int_equal(sends(&k, 2 * RN_NS_PER_S, true), UDPS_ASKED); /* idle entries are replaced */
 	}
+}
+
+/* How many of n peers of this tenant, all other ones than before, have an entry when a datagram is sent to each. */
+static uint32_t sends_to_many(uint8_t tenant, uint32_t n, uint64_t now)
+{
+	static uint32_t addr;
+	struct udps_key k = a_peer;
+	uint32_t kept = 0;
+	bool ask;
+
+	for (uint32_t i = 0; i < n; i++) {
+		rn_store_be32(k.ip + 12, ++addr);
+		kept += udps_way(&table, &k, tenant, now, &ask) != NULL;
+	}
+	return kept;
+}
+
+static uint32_t entries_of(uint8_t tenant)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < UDPS_SETS * UDPS_WAYS; i++) {
+		const struct udps_peer *p = &table.peer[i / UDPS_WAYS][i % UDPS_WAYS];
+		n += p->used != 0 && p->tenant == tenant;
+	}
+	return n;
+}
+
+static void who_fills_the_table_keeps_nobody_out_of_it(void **state)
+{
+	const uint32_t places = UDPS_SETS * UDPS_WAYS;
+
+	(void)state;
+	fresh();
+	assert_int_equal(sends_to_many(ALICE, 20 * places, MS), places);
+	assert_int_equal(sends(&a_peer, 2 * MS, false), -1);
+	assert_int_equal(sends_to_many(BOB, 20, 3 * MS), 20);
+	assert_int_equal(entries_of(ALICE), places - 20);
+	/* tenants that want the whole table share it, and do not push each other out of it */
+	(void)sends_to_many(BOB, 20 * places, 4 * MS);
+	assert_true(entries_of(ALICE) == places / 2 && entries_of(BOB) == places / 2);
+	(void)sends_to_many(CAROL, 20 * places, 5 * MS);
+	assert_int_equal(entries_of(CAROL), places / UDPS_WAYS);
+	for (uint8_t tenant = ALICE; tenant <= CAROL; tenant++)
+		assert_int_equal(sends_to_many(tenant, places, 6 * MS), 0);
 }
 
 int main(void)
@@ -388,6 +435,7 @@ int main(void)
 		cmocka_unit_test(an_old_answer_is_not_believed),
 		cmocka_unit_test(slots_are_asked_for_when_they_are_wanted_and_used_in_turn),
 		cmocka_unit_test(peers_in_use_are_not_forgotten_for_others_and_the_table_is_bounded),
+		cmocka_unit_test(who_fills_the_table_keeps_nobody_out_of_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,7 +68,7 @@ struct udps_peer *gram_iwarp_peer(struct rnicd_worker *w, const struct gram *g, 
 	memcpy(to.b, rec->ip, sizeof(to.b));
 	if (ud_unit(port) == 0 || pkt_addr_is_group(&to))
 		return NULL;
-	struct udps_peer *p = udps_way(w->grams.peers, &k, w->now, &ask);
+	struct udps_peer *p = udps_way(w->grams.peers, &k, g->user->tenant, w->now, &ask);
 	if (rn_unlikely(ask))
 		gram_ask(w, port, p);
 	if (p == NULL || p->state != UDPS_SPEAKS)
