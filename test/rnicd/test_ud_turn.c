@@ -175,6 +175,55 @@ static void a_message_has_time_until_the_frames_are_read(void **state)
 	assert_int_equal(worker.dgram.qp->stats.ud_incomplete, 1);
 }
 
+/* Makes n whole records, of several queue pairs' tables, that have waited since now. */
+static void open_records(struct dgram_msgs *many, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct dgram_msgs *g = &many[i / DGRAM_OPEN];
+		const struct dgram_key k = { .src_qpn = QPN, .id = i };
+		struct dgram_msg *m = dgram_track_open(&g->track, &k, UNIT, UNIT);
+
+		g->qp = &q.u.qp;
+		m->record = true;
+		m->at = worker.now;
+		dgram_msg_mark(m, 0, UNIT);
+		rn_list_push_back(&worker.dgram.open, &m->link);
+	}
+}
+
+static void records_without_room_get_a_part_of_each_turn(void **state)
+{
+	static struct dgram_msgs many[4];
+	const uint32_t n = RN_ARRAY_LEN(many) * DGRAM_OPEN;
+	struct qp_ctx *ctx = worker.dgram.qp;
+	struct qp_cqe cqe = { .op = QP_WC_RECORD };
+	uint32_t told = 0;
+
+	(void)state;
+	queue_pair(UNIT);
+	worker.now = ctx->now = RN_NS_PER_S;
+	while (qp_extra_room(ctx, &q.u.qp) > 0) /* the CQ has no room for records */
+		qp_extra_cqe(ctx, &q.u.qp, &cqe, NULL);
+	rc_flush(&rig->n[0].ctx.rc);
+	open_records(many, n);
+	worker.now = ctx->now = 2 * RN_NS_PER_S;
+	for (uint32_t left = n; left > 0; left -= WORKER_BURST) {
+		assert_true(dgram_due(&worker.dgram) <= worker.now); /* the worker does not sleep */
+		assert_int_equal(ud_timers(&worker), WORKER_BURST);
+	}
+	assert_int_equal(ud_timers(&worker), 0);
+	while (rig_poll(&rig->n[0].rcq_client, &cqe))
+		;
+	worker.now = ctx->now = dgram_due(&worker.dgram);
+	while (ud_timers(&worker) > 0)
+		;
+	rc_flush(&rig->n[0].ctx.rc);
+	while (rig_poll(&rig->n[0].rcq_client, &cqe))
+		told += (cqe.flags & QP_WCF_RECORD_WHOLE) != 0;
+	assert_int_equal(told, n);
+	assert_true(rn_list_empty(&worker.dgram.open));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +231,8 @@ int main(void)
 		{ "a_message_has_time_until_the_frames_are_read", a_message_has_time_until_the_frames_are_read, setup,
 		  teardown, NULL },
 		{ "and_where_segments_may_be_longer_than_a_packet", long_work, setup, teardown, NULL },
+		{ "records_without_room_get_a_part_of_each_turn", records_without_room_get_a_part_of_each_turn, setup,
+		  teardown, NULL },
 	};
 
 	if (!eal_for_test())

@@ -4,8 +4,8 @@
 #include "plane/frame.h"
 #include "plane/worker_int.h"
 
-#define SHARE      32u /* datagrams that one QP may send before the next one's turn */
-#define TURN_SHARE WORKER_BURST
+#define SHARE      32u          /* datagrams that one QP may send before the next one's turn */
+#define TURN_SHARE WORKER_BURST /* datagrams that leave in a turn, and messages whose time is over */
 
 bool ud_add(struct ud_table *t, struct ud_qp *u, uint32_t port)
 {
@@ -201,7 +201,8 @@ uint32_t ud_timers(struct rnicd_worker *w)
 
 	if (rn_unlikely(w->tcp.turns.behind)) /* the next segment of a message may be among the frames not read yet */
 		return 0;
-	while (worker_space(w) && dgram_timer(&w->dgram))
+	/* many records may be due at once, and again after each timeout: a record whose CQ is full stays open */
+	while (n < TURN_SHARE && worker_space(w) && dgram_timer(&w->dgram))
 		n++;
 	return n;
 }

@@ -70,7 +70,7 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
  * have done already. */
 void ud_finish(struct rnicd_worker *w, struct ud_qp *u);
 
-/* Ends messages whose segments did not come in time; returns their number. */
+/* Ends messages whose segments did not come in time, as many as may be in one turn; returns how many were due. */
 uint32_t ud_timers(struct rnicd_worker *w);
 
 /* The messages that wait for segments. */
