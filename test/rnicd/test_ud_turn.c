@@ -26,6 +26,8 @@ static struct rnicd_worker worker;
 static struct rig *rig;
 static struct ud_long_qp q;
 static uint32_t len; /* of Sends */
+static struct ud_group group;
+static bool to_group; /* Sends go to the group */
 
 /* A queue pair whose segments have this many octets, and to groups UNIT. */
 static void queue_pair(uint32_t unit)
@@ -51,6 +53,7 @@ static int setup(void **state)
 	memset(&port, 0, sizeof(port));
 	memset(&q, 0, sizeof(q));
 	len = LEN;
+	to_group = false;
 	port_cfg = (struct rnicd_port_cfg){ .ip = pkt_addr_ip4(0x0a000002), .prefix_len = 24, .vlan = PKT_NO_VLAN };
 	port_cfg.ud_port = UD_PORT;
 	port.cfg = &port_cfg;
@@ -71,6 +74,7 @@ static int teardown(void **state)
 	(void)state;
 	dgram_destroy(&worker.dgram, &q.u.qp);
 	rig_free(rig);
+	port_tx_drop_all(&worker.tx[0]);
 	while (worker.loop_head != worker.loop_tail)
 		rte_pktmbuf_free(worker.loop[worker.loop_head++ % WORKER_LOOP]);
 	uint32_t left = rte_mempool_in_use_count(port.pool);
@@ -95,9 +99,26 @@ static void post(uint8_t op, uint32_t rkey)
 		e.w.dgram.sge[0] = rig_sge(&rig->n[0], 0, len);
 	}
 	memcpy(e.w.dgram.addr, port_cfg.ip.b, sizeof(e.w.dgram.addr));
+	if (to_group) {
+		memcpy(e.w.dgram.addr, group.addr.b, sizeof(e.w.dgram.addr));
+		e.w.ud.qpn = UDPL_QPN_GROUP;
+	}
 	spsc_prod_copy(&rig->n[0].q[0].sq, 0, &e, e.w.slots * QP_SLOT_SIZE);
 	spsc_prod_publish(&rig->n[0].q[0].sq, e.w.slots);
 	dgram_doorbell(&worker.dgram, &q.u.qp);
+}
+
+static uint32_t frames(void) { return worker.loop_tail - worker.loop_head; }
+
+/* The next frame of the loop. */
+static struct rte_mbuf *next_frame(struct pkt *p, struct udpl_hdr *h)
+{
+	assert_int_not_equal(frames(), 0);
+	struct rte_mbuf *m = worker.loop[worker.loop_head++ % WORKER_LOOP];
+	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
+	assert_int_equal(pkt_parse(frame, m->data_len, m->pkt_len, p), PKT_OK);
+	assert_int_equal(udpl_parse(frame + p->payload_off, p->payload_len, h), UDPL_OK);
+	return m;
 }
 
 /* The queue pair receives the next datagram; returns its kind. */
@@ -105,13 +126,9 @@ static uint8_t receive(void)
 {
 	struct udpl_hdr h;
 	struct pkt p;
+	struct rte_mbuf *m = next_frame(&p, &h);
 
-	assert_true(worker.loop_head != worker.loop_tail);
-	struct rte_mbuf *m = worker.loop[worker.loop_head++ % WORKER_LOOP];
-	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
-	assert_int_equal(pkt_parse(frame, m->data_len, m->pkt_len, &p), PKT_OK);
-	assert_int_equal(udpl_parse(frame + p.payload_off, p.payload_len, &h), UDPL_OK);
-	ud_deliver(&worker, &q.u.qp, m, &p, &h);
+	ud_deliver(&worker, &q.u.qp, m, &p, &h, false);
 	rte_pktmbuf_free(m);
 	return h.kind;
 }
@@ -224,6 +241,74 @@ static void records_without_room_get_a_part_of_each_turn(void **state)
 	assert_true(rn_list_empty(&worker.dgram.open));
 }
 
+#define MEMBERS 100u
+
+/* A group with many members. All of them are the one queue pair, which has posted no receive. */
+static void make_group(void)
+{
+	static struct ud_member member[MEMBERS];
+
+	queue_pair(UNIT);
+	group = (struct ud_group){ .addr = pkt_addr_ip4(0xef010101) };
+	for (uint32_t i = 0; i < MEMBERS; i++) {
+		member[i] = (struct ud_member){ .u = &q.u };
+		ud_group_add(&group, &member[i]);
+	}
+	ud_group_set(&worker, &group, 1, MEMBERS);
+	to_group = true;
+}
+
+static void a_datagram_to_a_group_counts_for_each_member(void **state)
+{
+	const struct qp_stats *st = &worker.dgram.qp->stats;
+	struct udpl_hdr h;
+	struct pkt p;
+
+	(void)state;
+	make_group();
+	for (uint32_t i = 0; i < WORKER_BURST; i++)
+		post(QP_WR_SEND, 0);
+	for (uint32_t i = 1; i <= WORKER_BURST; i++) {
+		assert_true(ud_transmit(&worker) > MEMBERS);
+		assert_int_equal(frames(), 1); /* the others wait for the next turn */
+		struct rte_mbuf *m = next_frame(&p, &h);
+		ud_group_input(&worker, &port, m, &p, &h, false);
+		assert_int_equal(st->ud_no_recv, i * MEMBERS);
+	}
+	assert_int_equal(ud_transmit(&worker), 0);
+}
+
+static void a_datagram_to_a_group_with_a_wrong_crc_counts_once(void **state)
+{
+	struct udpl_hdr h;
+	struct pkt p;
+
+	(void)state;
+	make_group();
+	post(QP_WR_SEND, 0);
+	(void)ud_transmit(&worker);
+	struct rte_mbuf *m = next_frame(&p, &h);
+	*rte_pktmbuf_mtod_offset(m, uint8_t *, p.payload_off + p.payload_len - 1) ^= 1;
+	memset(rte_pktmbuf_mtod_offset(m, uint8_t *, p.l4_off + 6), 0, 2); /* without UDP checksum */
+	ud_group_input(&worker, &port, m, &p, &h, false);
+	assert_int_equal(worker.tcp.rc.qp.stats.ud_crc + worker.dgram.qp->stats.ud_crc, 1);
+	assert_int_equal(worker.dgram.qp->stats.ud_no_recv, 0);
+}
+
+static void a_socket_reaches_a_group_of_queue_pairs_at_datagram_port_only(void **state)
+{
+	(void)state;
+	make_group();
+	for (uint32_t i = 0; i < 2; i++) {
+		const struct ud_dest to = { .addr = &group.addr, .sport = 5000, .dport = (uint16_t)(UD_PORT + i) };
+		struct rte_mbuf *m = rte_pktmbuf_alloc(port.pool);
+
+		assert_non_null(m);
+		assert_int_equal(ud_launch_to(&worker, &port, m, &to, LEN), i == 0 ? 1 + MEMBERS : 1);
+		assert_int_equal(frames(), 1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -233,6 +318,12 @@ int main(void)
 		{ "and_where_segments_may_be_longer_than_a_packet", long_work, setup, teardown, NULL },
 		{ "records_without_room_get_a_part_of_each_turn", records_without_room_get_a_part_of_each_turn, setup,
 		  teardown, NULL },
+		{ "a_datagram_to_a_group_counts_for_each_member", a_datagram_to_a_group_counts_for_each_member, setup,
+		  teardown, NULL },
+		{ "a_datagram_to_a_group_with_a_wrong_crc_counts_once",
+		  a_datagram_to_a_group_with_a_wrong_crc_counts_once, setup, teardown, NULL },
+		{ "a_socket_reaches_a_group_of_queue_pairs_at_datagram_port_only",
+		  a_socket_reaches_a_group_of_queue_pairs_at_datagram_port_only, setup, teardown, NULL },
 	};
 
 	if (!eal_for_test())

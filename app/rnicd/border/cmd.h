@@ -166,6 +166,7 @@ struct cmd_group {
 	struct ud_member *m;
 	uint32_t worker;  /* the worker that owns the QP */
 	uint32_t workers; /* bit mask of the workers with members after this command */
+	uint32_t qps;     /* members after this command */
 	bool leaves;
 	int err; /* result: 0, or the errno with which the kernel refused the group: the QP is no member */
 };

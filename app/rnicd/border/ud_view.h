@@ -43,6 +43,7 @@ struct ud_group {
 	uint32_t port;
 	struct pkt_addr addr;
 	uint32_t workers;          /* bit mask of the workers that have members */
+	uint32_t qps;              /* members, on all workers */
 	struct ud_member *members; /* on this worker */
 	struct ud_group *next;
 };

@@ -31,6 +31,15 @@ static uint32_t workers_of(const struct group *g)
 	return mask;
 }
 
+static uint32_t members_of(const struct group *g)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < rnicd.n_workers; i++)
+		n += g->on[i];
+	return n;
+}
+
 /* The membership counts no longer; it is off the QP's list. */
 static void client_group_uncount(struct client_member *i)
 {
@@ -77,6 +86,7 @@ static void send(struct client_member *i, struct client *waits)
 					  .m = &i->m,
 					  .worker = i->worker,
 					  .workers = workers_of(i->g),
+					  .qps = members_of(i->g),
 					  .leaves = i->gone } };
 	i->waits = waits;
 	i->g->commands++;

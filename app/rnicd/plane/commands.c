@@ -114,7 +114,7 @@ static void group_change(struct rnicd_worker *w, const struct cmd_group *g)
 		ud_group_del(&g->at[w->index], g->m);
 	else if (w->index == g->worker)
 		ud_group_add(&g->at[w->index], g->m);
-	ud_group_set(w, &g->at[w->index], g->workers);
+	ud_group_set(w, &g->at[w->index], g->workers, g->qps);
 }
 
 /* ---- telemetry ---- */

@@ -61,8 +61,8 @@ static RN_COLD void fill_chain(const struct gram *g, const struct rnicd_port *po
 	}
 }
 
-static void gram_launch(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec,
-			struct rte_mbuf *m)
+static uint32_t gram_launch(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec,
+			    struct rte_mbuf *m)
 {
 	struct rnicd_port *port = rnicd.port[rec->dev];
 	const struct ud_dest to = { .addr = (const struct pkt_addr *)rec->ip,
@@ -76,7 +76,7 @@ static void gram_launch(struct rnicd_worker *w, const struct gram *g, const stru
 	else
 		fill_chain(g, port, m, rec->len);
 	port->stats[w->index].gram_tx++;
-	ud_launch_to(w, port, m, &to, rec->len);
+	return ud_launch_to(w, port, m, &to, rec->len);
 }
 
 /* Buffers for the next datagram, when it may leave now; NULL: later. */
@@ -89,17 +89,14 @@ static struct rte_mbuf *gram_buffers(const struct rnicd_worker *w, const struct 
 	return port_tx_free(&w->tx[port->index]) >= n ? frag_chain(port, n) : NULL;
 }
 
-/* Sends the next record as plain UDP; returns the number of frames. 0: there is no room now. */
+/* Sends the next record as plain UDP; returns its weight (ud_launch_to()). 0: there is no room now. */
 static uint32_t send_plain(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec)
 {
 	struct rnicd_port *port = rnicd.port[rec->dev];
 	const uint32_t n = frag_buffers(port, rec->len + PKT_UDP_LEN);
 	struct rte_mbuf *m = gram_buffers(w, port, n);
 
-	if (m == NULL)
-		return 0;
-	gram_launch(w, g, rec, m);
-	return n;
+	return m != NULL ? gram_launch(w, g, rec, m) : 0;
 }
 
 static bool wants_iwarp(const struct ipc_gram_rec *rec)

@@ -59,11 +59,12 @@ static bool ud_gather(const struct rnicd_worker *w, const struct rte_mbuf *m, co
 }
 
 void ud_deliver(struct rnicd_worker *w, struct qp *qp, const struct rte_mbuf *m, const struct pkt *p,
-		const struct udpl_hdr *h)
+		const struct udpl_hdr *h, bool summed)
 {
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	struct dgram_rx rx = { .p = frame + p->payload_off,
 			       .len = p->payload_len,
+			       .summed = summed,
 			       .h = h,
 			       .tos = p->ip_tos,
 			       .hop_limit = hop_limit(frame, p) };
@@ -188,7 +189,7 @@ void ud_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *
 	}
 	struct ud_qp *u = ud_find(&w->uds, port->index, h.dst_qpn, hash);
 	if (u != NULL && rn_likely(qp_get_type(&u->qp) == QP_UD))
-		ud_deliver(w, &u->qp, m, p, &h);
+		ud_deliver(w, &u->qp, m, p, &h, false);
 	else
 		w->tcp.rc.qp.stats.ud_no_qp++;
 out:
@@ -310,18 +311,19 @@ static void ud_loop(struct rnicd_worker *w, struct rnicd_port *port, struct rte_
 		conn_loop(w, port, out[i]);
 }
 
-void ud_launch_to(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct ud_dest *to,
-		  uint32_t len)
+uint32_t ud_launch_to(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct ud_dest *to,
+		      uint32_t len)
 {
 	/* with several buffers the checksum is open until they are cut, or for good on the device's own loop */
 	const bool offload = port->caps.tx_csum || m->nb_segs > 1;
 	const struct ud_way *way = way_to(w, port, to);
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
+	uint32_t weight = m->nb_segs;
 
 	if (rn_unlikely(way == NULL)) {
 		w->tx[port->index].st->tx_drops++;
 		rte_pktmbuf_free(m);
-		return;
+		return weight;
 	}
 	const uint32_t hdr = (uint32_t)way->tmpl.l2_len + way->tmpl.l3_len + PKT_UDP_LEN;
 	pkt_udp_template_build(&way->tmpl, len, offload ? 0 : pkt_sum(frame + hdr, len),
@@ -338,16 +340,18 @@ void ud_launch_to(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mb
 		if (rn_likely(arp_usable(way->neigh)) || !arp_park(w->arp[port->index], way->neigh, m))
 			frag_push(w, port, m);
 	} else if (way->group) {
-		if (rn_likely(m->nb_segs == 1)) /* a QP's message fits a packet */
-			ud_group_loop(w, port, m, to->addr);
+		/* a QP's datagram fits a packet; a socket's may be for another port */
+		if (rn_likely(m->nb_segs == 1 && to->dport == port->cfg->ud_port))
+			weight += ud_group_loop(w, port, m, to->addr);
 		frag_push(w, port, m);
 	} else {
 		ud_loop(w, port, m);
 	}
+	return weight;
 }
 
-void ud_launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
-	       uint32_t len)
+uint32_t ud_launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
+		   uint32_t len)
 {
 	struct ud_dest d = { .addr = (const struct pkt_addr *)to->addr,
 			     .sport = udpl_port(to->src_qpn, port->cfg->ud_port),
@@ -355,7 +359,7 @@ void ud_launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf 
 
 	if (rn_unlikely(pkt_addr_is_group(d.addr)))
 		d.ttl = (uint8_t)rn_max_u32(to->hop_limit, 1);
-	ud_launch_to(w, port, m, &d, len);
+	return ud_launch_to(w, port, m, &d, len);
 }
 
 void ud_send(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to, const uint8_t *p, uint32_t len)
@@ -404,8 +408,7 @@ static bool send_long(struct rnicd_worker *w, struct rnicd_port *port, struct qp
 		rte_pktmbuf_free(m);
 		return true;
 	}
-	*count += n;
-	ud_launch(w, port, m, &to, len);
+	*count += ud_launch(w, port, m, &to, len);
 	return true;
 }
 
@@ -443,8 +446,7 @@ static bool send_some(struct rnicd_worker *w, struct qp *qp, uint32_t share, uin
 			rte_pktmbuf_free(m);
 			continue;
 		}
-		(*count)++;
-		ud_launch(w, port, m, &to, len);
+		*count += ud_launch(w, port, m, &to, len);
 	}
 	return false;
 }

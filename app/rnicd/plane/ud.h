@@ -82,20 +82,21 @@ uint32_t ud_headers_len(const struct rnicd_port *port);
 bool ud_room(const struct rnicd_worker *w, const struct rnicd_port *port);
 /*
  * Writes the headers in front of the `len` bytes in m, and sends m, which waits while the neighbour is asked. Takes m.
+ * Returns the datagram's weight in its sender's part of a turn: its frames, and the device's QPs that are in its group.
  */
-void ud_launch_to(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct ud_dest *to,
-		  uint32_t len);
+uint32_t ud_launch_to(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct ud_dest *to,
+		      uint32_t len);
 /* The same for a queue pair's datagram. */
-void ud_launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
-	       uint32_t len);
+uint32_t ud_launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
+		   uint32_t len);
 
-/* Transmits for QPs that are ready; returns the number of datagrams. */
+/* Transmits for QPs that are ready; returns the weight of the datagrams (ud_launch_to()). */
 uint32_t ud_transmit(struct rnicd_worker *w);
 
 /* ---- groups (ud_group.c) ---- */
 
-/* The group has members on these workers from now on; 0: on none, the worker forgets it. */
-void ud_group_set(struct rnicd_worker *w, struct ud_group *g, uint32_t workers);
+/* The group has so many members, on these workers, from now on; 0: on none, the worker forgets it. */
+void ud_group_set(struct rnicd_worker *w, struct ud_group *g, uint32_t workers, uint32_t qps);
 void ud_group_add(struct ud_group *g, struct ud_member *m);
 void ud_group_del(struct ud_group *g, struct ud_member *m);
 /* NULL: no QP is in the group. */
@@ -104,16 +105,16 @@ struct ud_group *ud_group_find(const struct rnicd_worker *w, uint32_t port, cons
 /* A datagram to a group, parsed. The worker that has it from the wire gives the others with members a copy. Takes m. */
 void ud_group_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
 		    const struct udpl_hdr *h, bool from_wire);
-/* A frame that leaves for a group comes back to the device's own QPs in it. */
-void ud_group_loop(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m,
-		   const struct pkt_addr *to);
+/* A frame that leaves for a group comes back to the device's own QPs in it; returns their number. */
+uint32_t ud_group_loop(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m,
+		       const struct pkt_addr *to);
 
 /* Sends a whole frame that the control thread has made: a report about groups (IGMP). */
 void ud_group_report(struct rnicd_worker *w, struct rnicd_port *port, const uint8_t *frame, uint32_t len);
 
-/* One QP's part of a datagram whose checksum is good. */
+/* One QP's part of a datagram whose checksum is good. summed: the CRC has been checked, and is good, too. */
 void ud_deliver(struct rnicd_worker *w, struct qp *qp, const struct rte_mbuf *m, const struct pkt *p,
-		const struct udpl_hdr *h);
+		const struct udpl_hdr *h, bool summed);
 
 /* Sends the `len` bytes at p as a datagram. */
 void ud_send(struct rnicd_worker *w, struct rnicd_port *port, const struct pkt_addr *to, const uint8_t *p,

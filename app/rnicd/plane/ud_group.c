@@ -19,7 +19,7 @@ struct ud_group *ud_group_find(const struct rnicd_worker *w, uint32_t port, cons
 	return g;
 }
 
-void ud_group_set(struct rnicd_worker *w, struct ud_group *g, uint32_t workers)
+void ud_group_set(struct rnicd_worker *w, struct ud_group *g, uint32_t workers, uint32_t qps)
 {
 	struct ud_group **at = &w->groups[bucket(g->port, &g->addr)];
 
@@ -32,6 +32,7 @@ void ud_group_set(struct rnicd_worker *w, struct ud_group *g, uint32_t workers)
 		*at = g->next;
 	}
 	g->workers = workers;
+	g->qps = qps;
 }
 
 void ud_group_add(struct ud_group *g, struct ud_member *m)
@@ -79,35 +80,45 @@ void ud_group_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_
 		st->rx_not_ours++;
 	} else if (!worker_csum_good(port, m, p)) {
 		st->rx_bad_csum++;
+	} else if (!udpl_crc_good(rte_pktmbuf_mtod_offset(m, const uint8_t *, p->payload_off), p->payload_len)) {
+		w->tcp.rc.qp.stats.ud_crc++;
 	} else {
 		if (from_wire)
 			to_others(w, port, m, g->workers);
 		const struct ud_member *i = g->members;
 		for (; i != NULL && worker_space(w); i = i->next) {
 			if (!own || !i->deaf || i->u->qp.qpn != h->src_qpn)
-				ud_deliver(w, &i->u->qp, m, p, h);
+				ud_deliver(w, &i->u->qp, m, p, h, true);
 		}
 		st->rx_no_room += i != NULL; /* some members do not get the datagram */
 	}
 	rte_pktmbuf_free(m);
 }
 
-void ud_group_loop(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m, const struct pkt_addr *to)
+/* This worker receives a copy of the frame in its next turn. */
+static void to_own(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m)
 {
-	const struct ud_group *g = ud_group_find(w, port->index, to);
-
-	if (g == NULL)
-		return;
-	to_others(w, port, m, g->workers);
-	if (g->members == NULL)
-		return;
 	struct rte_mbuf *copy = w->loop_tail - w->loop_head < WORKER_LOOP ? frame_copy(port->pool, m) : NULL;
+
 	if (copy == NULL) {
 		port->stats[w->index].no_buffer++;
 		return;
 	}
 	copy->port = port->index;
 	w->loop[w->loop_tail++ % WORKER_LOOP] = copy;
+}
+
+uint32_t ud_group_loop(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m,
+		       const struct pkt_addr *to)
+{
+	const struct ud_group *g = ud_group_find(w, port->index, to);
+
+	if (g == NULL)
+		return 0;
+	to_others(w, port, m, g->workers);
+	if (g->members != NULL)
+		to_own(w, port, m);
+	return g->qps;
 }
 
 void ud_group_report(struct rnicd_worker *w, struct rnicd_port *port, const uint8_t *frame, uint32_t len)

@@ -150,10 +150,14 @@ void ks_group_take(const struct ks_gram *gram, const struct udpl_hdr *h)
 		ks.rc.qp.stats.ud_no_qp++;
 		return;
 	}
+	if (!udpl_crc_good(gram->p, gram->len)) {
+		ks.rc.qp.stats.ud_crc++;
+		return;
+	}
 	const struct ud_member *i = g->members;
 	for (; i != NULL && ks_space(); i = i->next)
 		if (!own || !i->deaf || i->u->qp.qpn != h->src_qpn)
-			ks_ud_deliver(&i->u->qp, gram, h);
+			ks_ud_deliver(&i->u->qp, gram, h, true);
 	rnicd.port[gram->port]->stats[0].rx_no_room += i != NULL; /* some members do not get the datagram */
 }
 

@@ -173,9 +173,11 @@ struct ks_src *ks_ud_src(uint32_t port, uint16_t udp_port)
 
 /* ---- receiving ---- */
 
-void ks_ud_deliver(struct qp *qp, const struct ks_gram *g, const struct udpl_hdr *h)
+void ks_ud_deliver(struct qp *qp, const struct ks_gram *g, const struct udpl_hdr *h, bool summed)
 {
-	struct dgram_rx rx = { .p = g->p, .len = g->len, .h = h, .tos = g->tos, .hop_limit = g->hop_limit };
+	struct dgram_rx rx = {
+		.p = g->p, .len = g->len, .summed = summed, .h = h, .tos = g->tos, .hop_limit = g->hop_limit
+	};
 
 	memcpy(rx.src, g->from.b, sizeof(rx.src));
 	memcpy(rx.dst, g->to.b, sizeof(rx.dst));
@@ -276,7 +278,7 @@ void ks_ud_take(const struct ks_gram *g)
 	}
 	struct ud_qp *u = find(g->port, h.dst_qpn);
 	if (u != NULL)
-		ks_ud_deliver(&u->qp, g, &h);
+		ks_ud_deliver(&u->qp, g, &h, false);
 	else
 		st->ud_no_qp++;
 }

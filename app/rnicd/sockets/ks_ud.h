@@ -66,8 +66,8 @@ uint32_t ks_ud_read(const struct ks_src *s, const struct ks_gram *like);
 void ks_ud_event(struct ks_src *s, uint32_t events);
 /* Handles one received datagram: finds its QP, group, connection manager or process. */
 void ks_ud_take(const struct ks_gram *g);
-/* Gives a datagram to one QP. */
-void ks_ud_deliver(struct qp *qp, const struct ks_gram *g, const struct udpl_hdr *h);
+/* Gives a datagram to one QP. summed: the CRC has been checked, and is good. */
+void ks_ud_deliver(struct qp *qp, const struct ks_gram *g, const struct udpl_hdr *h, bool summed);
 /* The device's socket with this UDP port, which is datagram-port or a queue pair's own; NULL: there is none. */
 struct ks_src *ks_ud_src(uint32_t port, uint16_t udp_port);
 /* Ends incomplete messages whose time is over; returns their number. */
