@@ -194,6 +194,7 @@ const char *qp_state_name(enum qp_state s);
 struct qp_stats {
 	uint64_t fpdus_in, fpdus_out;
 	uint64_t wqes, cqes, rwqes;
+	uint64_t locals; /* of the wqes: those that were carried out without a segment, which bind or invalidate */
 	uint64_t bytes_placed;
 	uint64_t bytes_streamed; /* of these, bytes placed by stores past the caches */
 	/*
@@ -285,6 +286,7 @@ struct qp {
 	uint8_t listed; /* on ctx's list of QPs with slots to release */
 	bool rung;      /* the client may have posted sends that have not been looked at */
 	bool holds;     /* `hold` is used */
+	uint8_t locals; /* work requests carried out without a segment, mod 256 */
 	uint32_t qpn;
 	uint32_t pd;
 	uint32_t sq_taken;    /* SQ slots copied and not yet released */

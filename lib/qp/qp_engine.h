@@ -201,6 +201,7 @@ static inline bool qp_posted(struct qp *qp) { return spsc_cons_avail(&qp->sq, qp
 enum qp_pull {
 	QP_PULL_OK = 0,
 	QP_PULL_NONE,  /* nothing to send now; a doorbell, an answer or an acknowledgement may change that */
+	QP_PULL_LATER, /* qp_peek: other queue pairs are next; the sequence needs another turn behind them */
 	QP_PULL_FAILED /* the sequence is over: m->err */
 };
 
@@ -213,6 +214,12 @@ struct qp_seg {
 	uint32_t n, len;    /* slices and bytes of the payload */
 	uint32_t wr;        /* for qp_acked; QP_WR_NONE: nothing waits for this segment's acknowledgement */
 };
+
+/*
+ * A client may post local work as fast as it likes, and no peer slows it down. So each QP_LOCALS work requests of a
+ * queue pair end its turn, also if segments were made in between.
+ */
+#define QP_LOCALS 32u
 
 /* The slow part of qp_peek: the next message is to be chosen, or is neither a Send, a Write nor an answer. */
 enum qp_pull qp_peek_next(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, uint32_t *len);
@@ -243,7 +250,8 @@ static inline uint32_t qp_resp_len(const struct qp_resp *p, uint32_t max)
 
 /*
  * *len gets the length of the next ULPDU, which has at most max bytes; the segment that qp_pull makes may be shorter.
- * Local work (bind, invalidate) is carried out on the way. Work is taken from the SQ in RTS, or when `draining`.
+ * Local work (bind, invalidate) is carried out on the way, QP_LOCALS work requests at most: then LATER. Work is taken
+ * from the SQ in RTS, or when `draining`.
  */
 static inline enum qp_pull qp_peek(struct qp_ctx *ctx, struct qp_msgs *m, uint32_t max, uint32_t *len)
 {

@@ -138,13 +138,17 @@ static void write_imm(struct qp_msgs *m, struct qp_seg *seg)
 
 bool qp_op_local(const struct qp_send *s) { return s->w.op == QP_WR_LOCAL_INV || s->w.op == QP_WR_BIND_MW; }
 
+/* Whether the queue pair's turn ends with this work request. The carrier of a `many` QP hands over one at a time. */
+static bool ends_turn(struct qp *qp) { return ++qp->locals % QP_LOCALS == 0 && !qp->many; }
+
 /* Binds and invalidates at once: earlier work requests have been sent, or wait for their answer (see QP_WF_FENCE). */
 enum qp_pull qp_op_do_local(struct qp_ctx *ctx, struct qp_msgs *m)
 {
 	struct qp_send *s = &m->work->send;
-	const struct qp *qp = m->qp;
+	struct qp *qp = m->qp;
 	enum qp_mr_verdict v;
 
+	ctx->stats.locals++;
 	if (s->w.op == QP_WR_LOCAL_INV) {
 		v = qp_mr_invalidate(m->dev, qp->pd, qp->qpn, s->w.aux);
 	} else {
@@ -161,7 +165,8 @@ enum qp_pull qp_op_do_local(struct qp_ctx *ctx, struct qp_msgs *m)
 		return qp_sq_fail(ctx, m, QP_WC_MW_BIND_ERR);
 	qp_sq_start(m, s)->done = 1;
 	done_with(m);
-	return qp_complete(ctx, m);
+	const enum qp_pull done = qp_complete(ctx, m);
+	return done == QP_PULL_OK && ends_turn(qp) ? QP_PULL_LATER : done;
 }
 
 /* Bytes of the segment that qp_op_pull makes. */

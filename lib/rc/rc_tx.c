@@ -94,6 +94,8 @@ RN_STRAIGHT uint32_t rc_peek(struct rc_ctx *ctx, struct rc *c)
 
 	if (rn_likely(v == QP_PULL_OK))
 		return stream_len(c, len);
+	if (rn_unlikely(v == QP_PULL_LATER))
+		rc_ready_put(ctx, c);
 	failed(ctx, c, v);
 	return 0;
 }

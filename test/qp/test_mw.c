@@ -397,6 +397,85 @@ static void fenced(void **state)
 	rig_free(p.r);
 }
 
+/* ---- work requests that send nothing ---- */
+
+/* Queues n binds of length 0 of a window of type 1, which succeed silently. */
+static void queue_binds(struct rig_node *n, uint32_t mw, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		assert_true(rig_queue(n, 0, &(struct rig_wr){ .op = QP_WR_BIND_MW, .rkey = mw }));
+}
+
+/* Node 0 has two connected queue pairs, and a window. */
+static struct pair two_flows(void)
+{
+	struct rig_cfg cfg;
+	struct pair p;
+
+	rig_defaults(&cfg);
+	p.r = rig_new(&cfg);
+	rig_connect(p.r, 0);
+	rig_connect(p.r, 1);
+	rig_settle(p.r);
+	assert_int_equal(qp_mw_alloc(&p.r->n[0].dev, RIG_PD, QP_ENTRY_MW_1, &p.mw), QP_MR_OK);
+	return p;
+}
+
+static void binds_end_their_queue_pairs_turn(void **state)
+{
+	struct pair p = two_flows();
+	struct rig_node *a = &p.r->n[0];
+	struct qp_sge s = rig_sge(a, 0, 8);
+	struct tcpl_out o;
+
+	(void)state;
+	queue_binds(a, p.mw, 200);
+	rc_doorbell(&a->ctx.rc, &a->q[0].qp);
+	assert_true(rig_post(a, 1,
+			     &(struct rig_wr){ .op = QP_WR_WRITE,
+					       .flags = QP_WF_SIGNALED,
+					       .sge = &s,
+					       .num_sge = 1,
+					       .raddr = RIG_IOVA(1),
+					       .rkey = p.r->n[1].rkey }));
+	assert_ptr_equal(rc_tcp_ready_pop(&a->ctx), &a->conn[0]);
+	assert_false(rc_tcp_out(&a->ctx, &a->conn[0], &o));
+	assert_int_equal(a->ctx.rc.qp.stats.locals, QP_LOCALS);
+	assert_ptr_equal(rc_tcp_ready_first(&a->ctx), &a->conn[1]);
+	assert_int_equal(rig_wait(p.r, &a->scq_client).status, QP_WC_SUCCESS);
+	rig_settle(p.r);
+	assert_int_equal(a->ctx.rc.qp.stats.locals, 200);
+	assert_int_equal(spsc_prod_free(&a->q[0].sq, RIG_SLOTS), RIG_SLOTS);
+	rig_free(p.r);
+}
+
+static void binds_between_writes_end_the_turn_too(void **state)
+{
+	struct pair p = two_flows();
+	struct rig_node *a = &p.r->n[0];
+	struct qp_sge s = rig_sge(a, 0, 8);
+	struct tcpl_out o;
+
+	(void)state;
+	for (uint32_t i = 0; i < 12; i++) {
+		queue_binds(a, p.mw, 20);
+		assert_true(rig_queue(a, 0,
+				      &(struct rig_wr){ .op = QP_WR_WRITE,
+							.sge = &s,
+							.num_sge = 1,
+							.raddr = RIG_IOVA(1),
+							.rkey = p.r->n[1].rkey }));
+	}
+	rc_doorbell(&a->ctx.rc, &a->q[0].qp);
+	assert_ptr_equal(rc_tcp_ready_pop(&a->ctx), &a->conn[0]);
+	assert_true(rc_tcp_out(&a->ctx, &a->conn[0], &o)); /* the segment is lost */
+	assert_int_equal(a->ctx.rc.qp.stats.locals, QP_LOCALS);
+	rig_settle(p.r);
+	assert_int_equal(a->ctx.rc.qp.stats.locals, 12 * 20);
+	assert_int_equal(spsc_prod_free(&a->q[0].sq, RIG_SLOTS), RIG_SLOTS);
+	rig_free(p.r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -409,6 +488,8 @@ int main(void)
 		cmocka_unit_test(invalidated_by_its_peer),
 		cmocka_unit_test(of_another_queue_pair),
 		cmocka_unit_test(fenced),
+		cmocka_unit_test(binds_end_their_queue_pairs_turn),
+		cmocka_unit_test(binds_between_writes_end_the_turn_too),
 	};
 
 	return cmocka_run_group_tests_name("qp_mw", tests, NULL, NULL);

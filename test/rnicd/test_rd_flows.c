@@ -361,6 +361,63 @@ static void a_tenant_that_sends_to_silent_addresses_leaves_room_for_others(void 
 	}
 }
 
+/* A queue pair with a long queue, which `mem` has room for. */
+static void long_queue(struct qp *q, struct rd_side *s, uint8_t *mem, uint32_t slots)
+{
+	struct qp_attr a = rig_attr(&rig->n[0], 0);
+
+	a.many = true;
+	a.qpn = 20;
+	a.region = mem;
+	a.shm_off = 0;
+	a.rq_off = sizeof(struct qp_shm);
+	a.rq_slots = 1;
+	a.sq_off = a.rq_off + spsc_size(1, QP_SLOT_SIZE);
+	a.sq_slots = slots;
+	a.region_size = a.sq_off + spsc_size(slots, QP_SLOT_SIZE);
+	assert_int_equal(qp_init(q, &a), QP_OK);
+	assert_int_equal(rd_attach(q, s, (struct rd_manner){ 0 }), QP_OK);
+	for (uint32_t st = QP_S_INIT; st <= QP_S_RTS; st++)
+		assert_int_equal(rd_modify(&rd->d, q, (enum qp_state)st), QP_OK);
+}
+
+/* A bind sends nothing, so no peer slows it down. */
+static void binds_take_a_bounded_part_of_a_turn(void **state)
+{
+	enum { SLOTS = 8192, BINDS = SLOTS / 2, IN_A_TURN = WORKER_BURST * RD_SENDS };
+	static uint8_t mem[(SLOTS + 64) * QP_SLOT_SIZE] RN_ALIGNED(RN_CACHE_LINE);
+	static struct rd_side its_side;
+	static struct qp q;
+	const uint64_t *done = &rig->n[0].ctx.rc.qp.stats.locals;
+	struct {
+		struct qp_wqe w;
+		struct qp_wqe_dest to;
+	} slots = { .w = { .op = QP_WR_BIND_MW, .slots = 2 }, .to = { .qpn = 2, .qkey = QKEY } };
+	struct spsc_prod sq;
+
+	(void)state;
+	long_queue(&q, &its_side, mem, SLOTS);
+	const struct spsc_place at = { .region = mem,
+				       .region_size = sizeof(mem),
+				       .off = sizeof(struct qp_shm) + spsc_size(1, QP_SLOT_SIZE),
+				       .nslots = SLOTS,
+				       .slot_size = QP_SLOT_SIZE };
+	assert_int_equal(spsc_prod_attach(&sq, &at), SPSC_OK);
+	assert_int_equal(qp_mw_alloc(&rig->n[0].dev, RIG_PD, QP_ENTRY_MW_1, &slots.w.rkey), QP_MR_OK);
+	memcpy(slots.to.addr, port_cfg.ip.b, sizeof(slots.to.addr));
+	for (uint32_t i = 0; i < BINDS; i++)
+		spsc_prod_copy(&sq, 2 * i, &slots, sizeof(slots));
+	spsc_prod_publish(&sq, SLOTS);
+	rd_doorbell(&rd->d, &q);
+	for (uint32_t i = 0; i < 100 && *done < BINDS; i++) {
+		const uint64_t before = *done;
+		turns(1);
+		assert_true(*done - before <= IN_A_TURN);
+	}
+	assert_int_equal(*done, BINDS);
+	rd_destroy(&rd->d, &q);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -372,6 +429,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_flow_to_a_silent_address_has_one_packet, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_tenant_that_sends_to_silent_addresses_leaves_room_for_others, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(binds_take_a_bounded_part_of_a_turn, setup, teardown),
 	};
 
 	if (!eal_for_test())

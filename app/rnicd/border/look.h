@@ -31,6 +31,7 @@ struct look_worker {
 	struct rd_drops rd_drops;
 	uint64_t turns, sleeps;
 	uint64_t flushed_most; /* most work requests flushed in one turn */
+	uint32_t locals_most;  /* most work requests that sent nothing in one turn */
 	uint32_t rung_most;    /* most doorbells of one client in one turn */
 	uint64_t cycles[STAGES];
 	bool has_cycles;      /* the worker counts cycles */

@@ -250,6 +250,7 @@ static int tell_worker(const char *number, const struct look_worker *looks, stru
 	U64(d, "turns", w->turns);
 	U64(d, "sleeps", w->sleeps);
 	U64(d, "flushed_most", w->flushed_most);
+	U64(d, "locals_most", w->locals_most);
 	U64(d, "rung_most", w->rung_most);
 	U64(d, "cycles_per_second", rte_get_tsc_hz());
 	for (uint32_t s = 0; w->has_cycles && s < STAGES; s++)
@@ -317,7 +318,7 @@ static int on_counters(const char *cmd, const char *params, struct rte_tel_data 
 #define T(name) U64(d, #name, sum.qp.name)
 	T(fpdus_in), T(fpdus_out), T(wqes), T(cqes), T(rwqes), T(bytes_placed), T(bytes_streamed), T(copied_tx),
 		T(copied_rx), T(summed_tx), T(summed_rx), T(staged), T(ooo_placed), T(ooo_held), T(ooo_drops),
-		T(flushed);
+		T(flushed), T(locals);
 	T(terms_sent), T(terms_rcvd), T(crc_errors), T(framing_errors), T(ddp_errors), T(rdmap_errors),
 		T(access_errors);
 	T(bad_wqes), T(bad_rings), T(cq_overruns), T(no_block), T(no_rec), T(no_setup), T(no_stage), T(no_copy),

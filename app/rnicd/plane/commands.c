@@ -134,6 +134,7 @@ static void look_worker(const struct rnicd_worker *w, struct look_worker *l)
 				   .turns = w->turns,
 				   .sleeps = w->sleeps,
 				   .flushed_most = w->flushed_most,
+				   .locals_most = w->locals_most,
 				   .rung_most = w->rung_most,
 				   .has_cycles = w->stages.on,
 				   .connections = w->flows.used,

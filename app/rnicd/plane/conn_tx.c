@@ -114,17 +114,20 @@ uint32_t conn_transmit(struct rnicd_worker *w)
 	if (!rc_any_ready(&w->tcp.rc))
 		return 0;
 	answers = conn_tx_answer(w);
-	/* looks count too: a look at a connection whose port has no room uses up a segment's part of the turn */
+	/*
+	 * Looks count too: a look at a connection whose port has no room, or that only binds memory windows, uses up a
+	 * segment's part of the turn.
+	 */
 	for (uint32_t looks = 0; count + looks < TURN_SHARE && (qc = rc_tcp_ready_pop(&w->tcp)) != NULL;) {
+		const uint64_t locals = w->tcp.rc.qp.stats.locals;
 		uint32_t before = count;
 		c = conn_of(&qc->rc);
 		fetch_next(w);
-		if (!send_segments(w, c, SHARE, &count)) {
-			looks += count == before;
-			/* A connection that made itself ready during its own turn may come up twice (rc_rnr.c). */
-			if (!rn_link_linked(&c->link))
-				rn_list_push_back(&parked, &c->link);
-		}
+		const bool done = send_segments(w, c, SHARE, &count);
+		looks += count == before && (!done || w->tcp.rc.qp.stats.locals != locals);
+		/* A connection that made itself ready during its own turn may come up twice (rc_rnr.c). */
+		if (!done && !rn_link_linked(&c->link))
+			rn_list_push_back(&parked, &c->link);
 		arm(w, c);
 	}
 	while ((c = rn_list_pop(&parked, struct conn, link)) != NULL)

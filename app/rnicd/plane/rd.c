@@ -390,11 +390,12 @@ static uint32_t pairs_give(struct rnicd_worker *w, struct rd_port *r)
 	struct rd_pair *x;
 
 	while (n < TURN_SHARE && blocked < TURN_BLOCKED && worker_space(w) && (x = rd_pop(&r->d)) != NULL) {
+		const uint64_t before = n, locals = r->d.qp->stats.locals;
 		const enum gives g = pair_give(w, r, x, &n);
-		if (g != GIVES_PART && g != GIVES_SHARE)
-			continue;
-		rd_put(&r->d, x);
+		if (g == GIVES_PART || g == GIVES_SHARE)
+			rd_put(&r->d, x);
 		blocked += g == GIVES_PART;
+		n += n == before && r->d.qp->stats.locals != locals; /* work that sends nothing counts as a packet */
 	}
 	return n;
 }

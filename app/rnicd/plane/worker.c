@@ -154,13 +154,19 @@ void worker_tell_behind(struct rnicd_worker *w)
 }
 
 /*
- * Flushing work requests is the only work of a turn that a client can cause without a peer. This counter shows that the
- * work is bounded.
+ * A client can cause work without a peer: work requests that are flushed, and those that send nothing. These counters
+ * show that a turn's part of such work is bounded. Returns how many work requests have sent nothing: there may be more.
  */
-static void count_flushes(struct rnicd_worker *w)
+static uint32_t count_own_work(struct rnicd_worker *w)
 {
-	w->flushed_most = rn_max_u64(w->flushed_most, w->tcp.rc.qp.stats.flushed - w->flushed);
-	w->flushed = w->tcp.rc.qp.stats.flushed;
+	const struct qp_stats *st = &w->tcp.rc.qp.stats;
+	const uint32_t locals = (uint32_t)(st->locals - w->locals);
+
+	w->flushed_most = rn_max_u64(w->flushed_most, st->flushed - w->flushed);
+	w->flushed = st->flushed;
+	w->locals_most = rn_max_u32(w->locals_most, locals);
+	w->locals = st->locals;
+	return locals;
 }
 
 /*
@@ -217,7 +223,7 @@ static uint32_t turn(struct rnicd_worker *w)
 		stream_events(w);
 		gram_events(w);
 	}
-	count_flushes(w);
+	n += count_own_work(w);
 	/* the next turn has more to flush, or notifications to make, so the worker must not sleep */
 	n += !rn_list_empty(&w->tcp.rc.qp.flushing) || !rn_list_empty(&w->tcp.rc.qp.waiting_cq);
 	conn_bury(w);

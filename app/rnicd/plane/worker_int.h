@@ -116,6 +116,8 @@ struct rnicd_worker {
 	uint64_t turns, sleeps; /* counters */
 	uint64_t flushed;       /* work requests flushed before this turn */
 	uint64_t flushed_most;  /* most work requests flushed in one turn */
+	uint64_t locals;        /* work requests that sent nothing before this turn: qp_stats.locals */
+	uint32_t locals_most;   /* most of them in one turn */
 	uint32_t rung_most;     /* most doorbells of one client in one turn */
 	struct stages stages;
 	uint32_t blind_ports;              /* a bit for each port that cannot signal packets */
