@@ -466,7 +466,8 @@ struct rc_ctx {
 	uint32_t rec_left;              /* free records, the never used ones included */
 	uint32_t rec_spare;             /* with so few left, only a connection that has none in flight gets one */
 	uint32_t rec_share;             /* with so many in use, a tenant's connections likewise */
-	uint32_t rec_most;              /* with so many in use, none of the tenant's connections gets one */
+	uint32_t rec_most;              /* with so many in use, a tenant's connections get only those that must go */
+	uint32_t rec_end;               /* with so many in use, none of the tenant's connections gets one */
 	uint32_t recs_of[QP_TENANTS];   /* records in use, of each tenant */
 	struct rn_list rnr;             /* connections whose message waits for a receive of a shared queue */
 	uint32_t n_rnr;                 /* how many of those there are */

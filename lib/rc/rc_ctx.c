@@ -161,6 +161,7 @@ enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *
 	ctx->rec_spare = RC_CTRL_RECS + recs / 8;
 	ctx->rec_share = recs - recs / 4;
 	ctx->rec_most = recs - recs / 8;
+	ctx->rec_end = recs - recs / 16;
 	ctx->setups_left = cfg->setups;
 	ctx->copies_left = cfg->copies;
 	ctx->stages_left = cfg->stages;
@@ -177,14 +178,16 @@ enum qp_verdict rc_ctx_init(struct rc_ctx *ctx, const struct rc_cfg *cfg, void *
 
 /*
  * Whether few records are left for the connection and yet it gets one: the last of them are for connections that have
- * none in flight, since to these no acknowledgement gives a turn. So the silent peers of one tenant stop no other
- * tenant's connections; they slow down its own.
+ * none in flight, since to these no acknowledgement gives a turn, and for records that must go. So the silent peers of
+ * one tenant stop no other tenant's connections; they slow down its own.
  */
 static RN_COLD bool rec_scarce(const struct rc_ctx *ctx, const struct rc *c, bool ctrl)
 {
+	const uint32_t used = ctx->recs_of[rc_tenant(c)];
+
 	if (ctrl)
-		return ctx->rec_left > 0;
-	return c->out.flying == 0 && ctx->rec_left > RC_CTRL_RECS && ctx->recs_of[rc_tenant(c)] < ctx->rec_most;
+		return ctx->rec_left > 0 && used < ctx->rec_end;
+	return c->out.flying == 0 && ctx->rec_left > RC_CTRL_RECS && used < ctx->rec_most;
 }
 
 /* Takes a record. The list is empty only if no record is free. */

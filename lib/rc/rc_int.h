@@ -111,7 +111,10 @@ static inline bool rc_streaming(const struct rc *c)
 /* rc_ctx.c */
 void *rc_take_fresh(struct rc_fresh *f, uint64_t size);
 struct qp_fx *rc_fx_conn(struct rc_ctx *ctx, enum qp_fx_type type, struct rc *c);
-/* ctrl: for a record that must go, the reserved ones are free too. NULL: the connection gets none now. */
+/*
+ * ctrl: for a record that must go, the reserved ones are free too, and a few more than the tenant's share. NULL: the
+ * connection gets none now.
+ */
 struct rc_rec *rc_rec_get(struct rc_ctx *ctx, const struct rc *c, bool ctrl);
 void rc_rec_put(struct rc_ctx *ctx, struct rc_rec *r);
 /* tenant: RC_NOBODY while the connection has no QP. NULL: no block is free, or the tenant has its share. */
