@@ -53,7 +53,8 @@ struct rc_tcp_cfg {
 	bool tracks;        /* some connections may go by several paths (tcpl_cfg.tracks) */
 	uint32_t rnr_pkts;  /* packets kept for QPs that are not ready to receive, half of them for QPs of one tenant at
 			       most (qp_attr.tenant); more are refused: tcpl_room.h */
-	uint32_t hold_pkts; /* packets held behind holes, all connections; more are as if lost */
+	uint32_t hold_pkts; /* packets held behind holes, three quarters of them for QPs of one tenant at most; more are
+			       as if lost */
 };
 
 /* LAN defaults for n active connections. */
@@ -63,9 +64,10 @@ struct rc_tcp_ctx {
 	struct rc_ctx rc;
 	struct tcpl_turns turns; /* written by the worker */
 	struct rc_tcp_cfg cfg;
-	uint32_t held;               /* packets that wait behind holes */
-	uint32_t rnr_kept;           /* packets kept for messages that wait for a receive */
-	uint32_t rnr_of[QP_TENANTS]; /* the same, of each tenant */
+	uint32_t held;                    /* packets that wait behind holes */
+	uint32_t held_of[QP_TENANTS + 1]; /* the same, of each tenant, and last of connections without a QP so far */
+	uint32_t rnr_kept;                /* packets kept for messages that wait for a receive */
+	uint32_t rnr_of[QP_TENANTS];      /* the same, of each tenant */
 	uint32_t n_refs;
 	uint64_t refs[RC_TCP_REFS]; /* packets that are the caller's again */
 };

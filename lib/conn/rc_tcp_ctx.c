@@ -50,6 +50,7 @@ enum qp_verdict rc_tcp_ctx_init(struct rc_tcp_ctx *ctx, const struct rc_tcp_cfg 
 	ctx->turns = (struct tcpl_turns){ 0 };
 	ctx->cfg = *cfg;
 	ctx->held = ctx->rnr_kept = ctx->n_refs = 0;
+	memset(ctx->held_of, 0, sizeof(ctx->held_of));
 	memset(ctx->rnr_of, 0, sizeof(ctx->rnr_of));
 	return rc_ctx_init(&ctx->rc, &rc, mem, size);
 }
@@ -77,6 +78,7 @@ void rc_tcp_give_mem(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 	uint32_t n = rc_stream_records(&c->rc);
 
 	m->kept_head = m->kept_tail = NULL;
+	m->held = 0;
 	m->tcp = (struct tcpl_mem){ .chunk_n = n, .rec_n = n, .hold_n = holds_of(n) };
 	m->tcp.chunk = carve(&p, n * sizeof(struct tcpl_chunk));
 	m->tcp.rec = carve(&p, n * sizeof(struct tcpl_txrec));

@@ -80,6 +80,14 @@ static inline bool in_order(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const stru
 	return true;
 }
 
+/* Whether there is room to hold another packet of the connection. While few are held, no tenant has its share. */
+static inline bool room(const struct rc_tcp_ctx *ctx, const struct rc_tcp *c)
+{
+	const uint32_t all = ctx->cfg.hold_pkts, share = all - all / 4;
+
+	return rn_likely(ctx->held < share) || (ctx->held < all && ctx->held_of[rc_tcp_held_as(c)] < share);
+}
+
 /* Whether there is no room to hold the segment's packet; a packet that fills a hole needs none. */
 static inline bool full(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const struct tcpl_seg *seg)
 {
@@ -87,7 +95,7 @@ static inline bool full(struct rc_tcp_ctx *ctx, const struct rc_tcp *c, const st
 		ctx->rc.qp.stats.rnr_drops++;
 		return true;
 	}
-	if (rn_likely(ctx->held < ctx->cfg.hold_pkts) || rn_seq_le(seg->seq, c->tcp.rcv_nxt))
+	if (rn_likely(room(ctx, c)) || rn_seq_le(seg->seq, c->tcp.rcv_nxt))
 		return false;
 	ctx->rc.qp.stats.hold_drops++;
 	return true;
@@ -110,7 +118,7 @@ static inline void follow(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 	struct tcpl_slice s;
 
 	while (c->rc.rnr.state == RC_RNR_NONE && tcpl_rx_next(&c->tcp, &s)) {
-		ctx->held--;
+		rc_tcp_unhold(ctx, c);
 		if (rn_likely(!rc_tcp_slice(ctx, c, &s)))
 			rc_tcp_ref_back(ctx, s.ref);
 		else
@@ -140,7 +148,8 @@ bool rc_tcp_segment(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_
 	const enum tcpl_verdict v = tcpl_in(&c->tcp, ctx->rc.qp.now, seg, &ev);
 	if (rn_unlikely(v == TCPL_DROP_AHEAD))
 		ctx->rc.qp.stats.ooo_drops++;
-	ctx->held += ev.held;
+	if (rn_unlikely(ev.held))
+		rc_tcp_hold(ctx, c);
 	if (seg->len > 0)
 		rc_answer_put(&ctx->rc, &c->rc);
 	else

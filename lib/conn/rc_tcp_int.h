@@ -12,11 +12,47 @@ struct rc_tcp_mem {
 	struct tcpl_mem tcp;
 	struct rc_tcp_pkt *kept_head, *kept_tail; /* rc_tcp_rnr.c */
 	uint8_t tenant;                           /* the tenant in whose share of ctx->rnr_of the kept packets count */
+	uint8_t held_as;                          /* the same of ctx->held_of and the packets that TCP holds */
+	uint16_t held;                            /* packets that TCP holds */
 };
 
 static inline struct rc_tcp_mem *rc_tcp_mem_of(const struct rc_tcp *c)
 {
 	return (struct rc_tcp_mem *)rc_stream_mem(&c->rc);
+}
+
+/*
+ * The share of ctx->held_of in which the connection's packets count: as long as there are any, the one in which the
+ * first of them was counted, although the connection may get a QP, or lose it.
+ */
+static inline uint8_t rc_tcp_held_as(const struct rc_tcp *c)
+{
+	const struct rc_tcp_mem *m = rc_tcp_mem_of(c);
+
+	if (m->held > 0)
+		return m->held_as;
+	return c->rc.m.qp != NULL ? c->rc.m.qp->tenant : QP_TENANTS;
+}
+
+/* TCP holds another packet behind a hole. */
+static inline void rc_tcp_hold(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
+{
+	struct rc_tcp_mem *m = rc_tcp_mem_of(c);
+
+	m->held_as = rc_tcp_held_as(c);
+	m->held++;
+	ctx->held++;
+	ctx->held_of[m->held_as]++;
+}
+
+/* TCP has given back a packet that it held. */
+static inline void rc_tcp_unhold(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
+{
+	struct rc_tcp_mem *m = rc_tcp_mem_of(c);
+
+	m->held--;
+	ctx->held--;
+	ctx->held_of[m->held_as]--;
 }
 
 /* rc_tcp_ctx.c */

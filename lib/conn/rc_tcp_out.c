@@ -101,9 +101,9 @@ static RN_COLD void finish(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 
 	while (tcpl_acked(&c->tcp, &ref) || tcpl_tx_drop(&c->tcp, &ref))
 		rc_dropped(&ctx->rc, &c->rc, ref);
-	for (; tcpl_rx_next(&c->tcp, &s); ctx->held--)
+	for (; tcpl_rx_next(&c->tcp, &s); rc_tcp_unhold(ctx, c))
 		rc_tcp_ref_back(ctx, s.ref);
-	for (; tcpl_rx_drop(&c->tcp, &ref); ctx->held--)
+	for (; tcpl_rx_drop(&c->tcp, &ref); rc_tcp_unhold(ctx, c))
 		rc_tcp_ref_back(ctx, ref);
 	rc_closed(&ctx->rc, &c->rc);
 }

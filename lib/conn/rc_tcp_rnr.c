@@ -84,7 +84,7 @@ static bool next(struct rc_tcp_ctx *ctx, struct rc_tcp *c, struct tcpl_slice *s,
 	if (p == NULL) {
 		if (!tcpl_rx_next(&c->tcp, s))
 			return false;
-		ctx->held--;
+		rc_tcp_unhold(ctx, c);
 		((struct rc_tcp_pkt *)(uintptr_t)s->ref)->twice = false;
 		return true;
 	}

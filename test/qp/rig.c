@@ -550,6 +550,9 @@ static void node_free(struct rig *r, struct rig_node *n)
 	for (uint32_t f = 0; f < RIG_FLOWS; f++)
 		assert_int_equal(rc_get_state(&n->conn[f].rc), RC_FREE);
 	assert_int_equal(n->held, 0);
+	assert_int_equal(n->ctx.held, 0);
+	for (uint32_t i = 0; i <= QP_TENANTS; i++)
+		assert_int_equal(n->ctx.held_of[i], 0);
 	assert_int_equal(n->ctx.rc.rec_left, n->ctx.rc.cfg.recs);
 	for (uint32_t kind = 0; kind < 2; kind++)
 		for (struct rc_block **b = &n->ctx.rc.blk_free[kind]; *b != NULL; b = (struct rc_block **)(void *)*b)

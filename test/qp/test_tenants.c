@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tenants of a worker share: records and blocks. However much of these one tenant's silent
+ * What the tenants of a worker share: records, blocks, packets behind holes. However much of these one tenant's silent
  * peers or idle programs take, its own connections wait for more, and no other tenant's.
  */
 #include <setjmp.h>
@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "client_rig.h"
+#include "tcp_lite/tcpl_int.h"
 
 /* Posts n Writes of 8 bytes on the flow. */
 static void post_writes(uint32_t flow, uint32_t n)
@@ -183,12 +184,96 @@ static void one_tenants_blocks_hold_up_no_other(void **state)
 	rig_free(R);
 }
 
+static uint32_t waits_behind_hole(uint32_t flow)
+{
+	const struct tcpl_conn *t = &B->conn[flow].tcp;
+
+	return t->h_tail - t->h_head;
+}
+
+/* A sends n segments on the flow, of which the first is lost. */
+static void leave_a_hole(uint32_t flow, uint32_t n)
+{
+	const struct qp_sge s = rig_sge(A, 0, 1400);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct rig_wr w = wr(QP_WR_WRITE, i, &s);
+		assert_true(rig_post(A, flow, &w));
+	}
+	R->lose = 1;
+	rig_turn(R, 0);
+	assert_int_equal(R->lose, 0);
+}
+
+/* A peer may leave a hole for as long as it likes. */
+static void one_tenants_holes_leave_packet_buffers_to_others(void **state)
+{
+	enum { HOLDS = 8, SHARE = HOLDS - HOLDS / 4 };
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	R = rig_new(&cfg);
+	B->ctx.cfg.hold_pkts = HOLDS;
+	for (uint32_t f = 0; f < 2; f++) {
+		B->q[f].qp.tenant = (uint8_t)(f + 1);
+		rig_connect(R, f);
+	}
+	leave_a_hole(0, HOLDS + 2);
+	leave_a_hole(1, 3);
+	A->paused = true; /* it sends nothing again so far */
+	rig_run(R, RN_NS_PER_MS);
+	assert_int_equal(waits_behind_hole(0), SHARE);
+	assert_int_equal(waits_behind_hole(1), 2);
+	assert_int_equal(B->ctx.rc.qp.stats.hold_drops, HOLDS + 1 - SHARE);
+	A->paused = false;
+	rig_settle(R);
+	for (uint32_t i = 0; i < HOLDS + 2 + 3; i++)
+		assert_int_equal(rig_wait(R, &A->scq_client).status, QP_WC_SUCCESS);
+	rig_free(R);
+}
+
+/* A segment comes to B, so far ahead of the bytes that are next. */
+static void comes_ahead(uint32_t by)
+{
+	const struct tcpl_conn *t = &B->conn[0].tcp;
+	struct tcpl_out o = { .seq = t->rcv_nxt + by, .ack = t->snd_nxt, .len = 8, .wnd = 1000, .flags = TCPL_ACK };
+	const uint8_t bytes[8] = { 0 };
+
+	o.optlen = tcpl_opt_ts(t->ts_recent, 0, o.opt);
+	rig_inject(R, 1, 0, &o, bytes);
+	rig_run(R, RN_NS_PER_US);
+}
+
+/* Such packets are nobody's, also when the queue pair has come. */
+static void packets_behind_a_hole_may_come_before_the_queue_pair(void **state)
+{
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.manual = true;
+	R = rig_new(&cfg);
+	const struct rc_accept accept = { .qp = &B->q[0].qp };
+	B->q[0].qp.tenant = 5;
+	rig_connect_start(R, 0, "hello", 5);
+	rig_settle(R);
+	comes_ahead(100);
+	assert_int_equal(B->ctx.held_of[QP_TENANTS], 1);
+	assert_int_equal(rc_accept(&B->ctx.rc, rig_fx(R, 1, QP_FX_CONNECT_REQUEST)->conn, &accept), QP_OK);
+	comes_ahead(200);
+	assert_int_equal(B->ctx.held_of[QP_TENANTS], 2);
+	rig_free(R); /* all packets are given back, and counted */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(silent_peers_leave_records_to_other_connections),
 		cmocka_unit_test(one_tenants_rtrs_leave_records_to_others),
 		cmocka_unit_test(one_tenants_blocks_hold_up_no_other),
+		cmocka_unit_test(one_tenants_holes_leave_packet_buffers_to_others),
+		cmocka_unit_test(packets_behind_a_hole_may_come_before_the_queue_pair),
 	};
 
 	return cmocka_run_group_tests_name("qp_tenants", tests, NULL, NULL);
