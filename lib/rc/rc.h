@@ -571,9 +571,9 @@ void rc_doorbell(struct rc_ctx *ctx, struct qp *qp);
 /*
  * An XRC shared receive queue that has been withdrawn ends: targets stop using the queue and its PD. A connection that
  * has received a part of a message into the queue ends. A message that waits for the queue is brought again, and
- * refused.
+ * refused. False: there is no room for more effects, and some targets still use the queue.
  */
-void rc_srq_leave(struct rc_ctx *ctx, struct qp_srq *srq);
+RN_NODISCARD bool rc_srq_leave(struct rc_ctx *ctx, struct qp_srq *srq);
 
 /*
  * A client has posted to shared receive queues for which messages on this worker wait. The turns that follow look at

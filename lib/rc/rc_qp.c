@@ -101,14 +101,17 @@ static void target_leave(struct rc_ctx *ctx, struct qp *qp, const struct qp_srq 
 	qp_target_clear(&ctx->qp, qp);
 }
 
-void rc_srq_leave(struct rc_ctx *ctx, struct qp_srq *srq)
+bool rc_srq_leave(struct rc_ctx *ctx, struct qp_srq *srq)
 {
 	rn_list_each(struct qp, qp, &ctx->qp.targets, xrc_link) {
+		if (qp->srq == srq && qp_ctx_full(&ctx->qp))
+			return false;
 		if (qp->srq == srq)
 			target_leave(ctx, qp, srq);
 		else if (qp->xrcd == srq->xrcd && !qp_xrcd_has(qp->xrcd, qp->pd))
 			qp->pd = 0; /* srq, rcq and recv_pd are those of another queue, which lives on */
 	}
+	return true;
 }
 
 void rc_destroy(struct rc_ctx *ctx, struct qp *qp)

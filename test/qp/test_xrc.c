@@ -63,11 +63,26 @@ static void proc_up(uint32_t i)
 	p->rkey = rig_reg(B, 0, RIG_MEM, QP_ACC_ALL & ~QP_ACC_MW_BIND, PD(i));
 }
 
-/* A's first QP is the initiator and B's the target; both connect without connection manager. */
+/* A's QP of the flow is the initiator and B's the target; both connect without connection manager. */
+static void connect(uint32_t flow, struct qp_target *to, uint64_t patience)
+{
+	struct qp_attr a = rig_attr(A, flow);
+
+	a.xrc = QP_XRC_INITIATOR;
+	assert_int_equal(qp_init(&A->q[flow].qp, &a), QP_OK);
+	assert_int_equal(rc_modify(&A->ctx.rc, &A->q[flow].qp, QP_S_INIT), QP_OK);
+	a = rig_attr(B, flow);
+	qp_target_attr(to, domain[0], &a);
+	assert_int_equal(qp_init(&B->q[flow].qp, &a), QP_OK);
+	assert_int_equal(rc_modify(&B->ctx.rc, &B->q[flow].qp, QP_S_INIT), QP_OK);
+	qp_set(&B->q[flow].qp, &(struct qp_tune){ .access = QP_ACC_ALL, .rnr_ns = patience });
+	rig_connect(R, flow);
+}
+
+/* Flow 0 is connected. */
 static void up(uint64_t patience)
 {
 	struct rig_cfg cfg;
-	struct qp_attr a;
 
 	rig_defaults(&cfg);
 	cfg.p2p = true;
@@ -81,17 +96,8 @@ static void up(uint64_t patience)
 		domain[i] = calloc(1, sizeof(*domain[i]));
 	for (uint32_t i = 0; i < PROCS; i++)
 		proc_up(i);
-	a = rig_attr(A, 0);
-	a.xrc = QP_XRC_INITIATOR;
-	assert_int_equal(qp_init(&A->q[0].qp, &a), QP_OK);
-	assert_int_equal(rc_modify(&A->ctx.rc, &A->q[0].qp, QP_S_INIT), QP_OK);
 	target = aligned_alloc(RN_CACHE_LINE, sizeof(*target));
-	a = rig_attr(B, 0);
-	qp_target_attr(target, domain[0], &a);
-	assert_int_equal(qp_init(&B->q[0].qp, &a), QP_OK);
-	assert_int_equal(rc_modify(&B->ctx.rc, &B->q[0].qp, QP_S_INIT), QP_OK);
-	qp_set(&B->q[0].qp, &(struct qp_tune){ .access = QP_ACC_ALL, .rnr_ns = patience });
-	rig_connect(R, 0);
+	connect(0, target, patience);
 	for (uint32_t i = 0; i < RIG_MEM; i++)
 		A->mem[i] = (uint8_t)(i * 7 + (i >> 8) + (i >> 16));
 }
@@ -123,6 +129,8 @@ static void post(uint32_t i, uint64_t wr_id, uint32_t off, uint32_t len)
 	rc_recvs_look(&B->ctx.rc);
 }
 
+static uint32_t via; /* the flow whose initiator sends */
+
 static void start(uint8_t op, uint32_t to, uint32_t off, uint32_t len, uint32_t rkey)
 {
 	struct qp_sge s = rig_sge(A, off, len);
@@ -136,7 +144,7 @@ static void start(uint8_t op, uint32_t to, uint32_t off, uint32_t len, uint32_t 
 				  .aux = 0x01020304,
 				  .srqn = (uint16_t)to };
 
-	assert_true(rig_post(A, 0, &w));
+	assert_true(rig_post(A, via, &w));
 }
 
 static void go(uint8_t op, uint32_t to, uint32_t off, uint32_t len, uint32_t rkey)
@@ -166,6 +174,14 @@ static bool nothing(uint32_t i)
 	struct qp_cqe e;
 
 	return !rig_poll(&P[i].polled, &e);
+}
+
+/* Whether a part of a message has come, and not all of it. */
+static bool in_message(uint32_t flow)
+{
+	const struct qp_work *k = B->conn[flow].rc.m.work;
+
+	return k != NULL && k->recv.loaded;
 }
 
 /* The peer gets a Terminate, and the sender's work request this status. */
@@ -318,7 +334,7 @@ static void a_message_waits_for_a_receive_of_the_queue_that_it_names(void **stat
 static void leave(uint32_t i)
 {
 	qp_xsrq_withdraw(&B->dev, P[i].srq);
-	rc_srq_leave(&B->ctx.rc, P[i].srq);
+	assert_true(rc_srq_leave(&B->ctx.rc, P[i].srq));
 }
 
 /* Nothing of the process is touched from now on: its memory is overwritten. */
@@ -373,7 +389,7 @@ static void a_queue_that_ends_in_the_middle_of_a_message_flushes_what_was_taken(
 	up(0);
 	post(0, 1, 0, 1 << 20);
 	start(QP_WR_SEND, P[0].srq->num, 0, 1 << 20, 0);
-	while (!B->conn[0].rc.m.work || !B->conn[0].rc.m.work->recv.loaded)
+	while (!in_message(0))
 		assert_true(rig_step(R));
 	leave(0);
 	rig_turn(R, 1);
@@ -383,6 +399,35 @@ static void a_queue_that_ends_in_the_middle_of_a_message_flushes_what_was_taken(
 	rig_settle(R);
 	assert_int_equal(sent().status, QP_WC_WR_FLUSH_ERR);
 	assert_int_equal(B->q[0].qp.state, QP_S_ERR);
+	down();
+}
+
+static void a_queue_that_ends_in_the_middle_of_many_messages_tells_of_each(void **state)
+{
+	enum { TARGETS = 3 };
+	static struct qp_target more[TARGETS] RN_ALIGNED(RN_CACHE_LINE);
+
+	(void)state;
+	up(0);
+	struct qp_ctx *qp = &B->ctx.rc.qp;
+	for (uint32_t f = 1; f < TARGETS; f++)
+		connect(f, &more[f], 0);
+	for (via = 0; via < TARGETS; via++) {
+		post(0, via, 0, 1 << 20);
+		start(QP_WR_SEND, P[0].srq->num, 0, 1 << 20, 0);
+	}
+	via = 0;
+	while (!in_message(0) || !in_message(1) || !in_message(2))
+		assert_true(rig_step(R));
+	while (qp->n_fx + QP_FX_PER_CALL < QP_FX_MAX) /* other connections have reported so much in this turn */
+		(void)qp_fx_add(qp, QP_FX_CQ_NOTIFY, 0);
+	qp_xsrq_withdraw(&B->dev, P[0].srq);
+	assert_false(rc_srq_leave(&B->ctx.rc, P[0].srq));
+	rig_turn(R, 1);
+	assert_true(rc_srq_leave(&B->ctx.rc, P[0].srq));
+	gone(0);
+	assert_int_equal(rig_fx_count(R, 1, QP_FX_QP_EVENT), TARGETS);
+	assert_int_equal(rig_fx_count(R, 1, QP_FX_DISCONNECTED), TARGETS);
 	down();
 }
 
@@ -410,7 +455,7 @@ static void an_open_message_goes_on_when_another_queue_of_the_domain_ends(void *
 		}
 		post(1, 2, 0, len);
 		start(QP_WR_SEND, P[1].srq->num, 0, len, 0);
-		while (!B->conn[0].rc.m.work || !B->conn[0].rc.m.work->recv.loaded)
+		while (!in_message(0))
 			assert_true(rig_step(R));
 		leave(0);
 		gone(0);
@@ -460,7 +505,7 @@ static void an_error_of_the_target_flushes_what_it_has_taken_and_nothing_else(vo
 	post(0, 2, 0, 1 << 20);
 	post(1, 3, 0, 1 << 20);
 	start(QP_WR_SEND, P[0].srq->num, 0, 1 << 20, 0);
-	while (!B->conn[0].rc.m.work || !B->conn[0].rc.m.work->recv.loaded)
+	while (!in_message(0))
 		assert_true(rig_step(R));
 	assert_int_equal(rc_modify(&B->ctx.rc, &B->q[0].qp, QP_S_ERR), QP_OK);
 	rig_settle(R);
@@ -542,6 +587,7 @@ int main(void)
 		cmocka_unit_test(a_queue_that_ends_leaves_the_connection_to_the_others),
 		cmocka_unit_test(a_queue_that_ends_while_a_message_waits_for_it_ends_the_connection),
 		cmocka_unit_test(a_queue_that_ends_in_the_middle_of_a_message_flushes_what_was_taken),
+		cmocka_unit_test(a_queue_that_ends_in_the_middle_of_many_messages_tells_of_each),
 		cmocka_unit_test(an_open_message_goes_on_when_another_queue_of_the_domain_ends),
 		cmocka_unit_test(a_waiting_message_waits_on_when_another_queue_of_the_domain_ends),
 		cmocka_unit_test(an_error_of_the_target_flushes_what_it_has_taken_and_nothing_else),

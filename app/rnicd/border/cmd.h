@@ -158,7 +158,8 @@ struct cmd_resize {
 struct cmd_srq {
 	struct qp_srq *srq;
 	uint64_t seen[RNICD_MAX_WORKERS]; /* results: time of the turn in which the worker released the SRQ */
-	bool again;                       /* result, atomic: on some worker this turn may not be over yet */
+	/* result, atomic: on some worker the SRQ is still used, or the turn in which the SRQ was released goes on */
+	bool again;
 };
 
 struct cmd_group {

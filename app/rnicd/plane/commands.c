@@ -78,18 +78,16 @@ static void qp_later(struct rnicd_worker *w, struct cmd_qp *q)
 }
 
 /*
- * In the turn in which the command first came, the SRQ's completion queue may still be on a list: the command comes
- * again.
+ * In the turn in which the last target lets go of the SRQ, the SRQ's completion queue may still be on a list. So the
+ * command comes again, as it does while there is no room for the effects of all targets.
  */
 static void srq_leave(struct rnicd_worker *w, struct cmd_srq *s)
 {
 	if (s->srq->cq != NULL)
 		qp_cq_told(&w->tcp.rc.qp, s->srq->cq);
-	if (s->seen[w->index] == 0) {
-		rc_srq_leave(&w->tcp.rc, s->srq);
+	if (s->seen[w->index] == 0 && rc_srq_leave(&w->tcp.rc, s->srq))
 		s->seen[w->index] = w->now;
-	}
-	if (s->seen[w->index] == w->now)
+	if (s->seen[w->index] == 0 || s->seen[w->index] == w->now)
 		__atomic_store_n(&s->again, true, __ATOMIC_RELAXED); /* relaxed: the answer orders it */
 }
 

@@ -67,11 +67,9 @@ static void qp_arrive(const struct cmd_qp *q)
 
 static void srq_leave(struct cmd_srq *s)
 {
-	if (s->seen[0] == 0) {
-		rc_srq_leave(&ks.rc, s->srq);
+	if (s->seen[0] == 0 && rc_srq_leave(&ks.rc, s->srq))
 		s->seen[0] = ks.now;
-	}
-	s->again = s->seen[0] == ks.now;
+	s->again = s->seen[0] == 0 || s->seen[0] == ks.now;
 }
 
 static void qp_end(struct cmd_qp *q)
