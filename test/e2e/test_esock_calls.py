@@ -220,6 +220,30 @@ def bytes_messages_and_writes_go_together():
         c.over()
 
 
+def uses_all_slots(c):
+    """Posts messages of 100 bytes until the peer has no slot free; returns the number of bytes."""
+    n = 0
+    while (said := c.says("post_send", n, 100)) == "ok 0":
+        n += 100
+    assert said.startswith("failed EAGAIN") and "no slot" in said, said
+    return n
+
+
+@case
+def a_send_that_may_not_block_fails_while_the_peer_has_no_slot_free():
+    with Host() as h:
+        s, c = pair(embedded(h), 7422)
+        c.ok("nonblock")
+        n = uses_all_slots(c)
+        assert n == 3100  # 32 slots; the last credit is for a CREDIT
+        assert s.ok("recv", n) == [str(n)]
+        until(lambda: c.says("post_send", n, 100) == "ok 0", c.p.tail)
+        assert s.ok("recv", 100) == ["100"]
+        for e in (c, s):
+            e.ok("close")
+            e.over()
+
+
 @case
 def an_end_that_wants_messages_alone_has_no_bytes():
     with Host() as h:

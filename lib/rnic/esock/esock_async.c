@@ -127,10 +127,11 @@ static int send_bytes(struct es *es, const struct ibv_sge *data, uint64_t cookie
 	while (es->state == ES_OPEN && esk_room(&es->esk) == 0) {
 		if (es->esk.out_ended)
 			return es_fail(EPIPE, "this end has ended its byte stream and cannot send any more");
-		if (!es_blocks(es) && !es_progress(es))
+		if (es_progress(es))
+			continue;
+		if (!es_blocks(es))
 			return es_fail(EAGAIN, "the peer has no slot free");
-		if (esk_room(&es->esk) == 0)
-			es_wait(es, RN_NEVER);
+		es_wait(es, RN_NEVER);
 	}
 	struct es_op *op = usable(es) == 0 ? es_take(&es->free[ES_SEND]) : NULL;
 	if (op == NULL)
