@@ -245,6 +245,24 @@ def a_send_that_may_not_block_fails_while_the_peer_has_no_slot_free():
 
 
 @case
+def a_shutdown_that_may_not_block_returns_and_the_end_follows_when_the_peer_has_a_slot_free():
+    with Host() as h:
+        s, c = pair(embedded(h), 7423)
+        c.ok("nonblock")
+        n = uses_all_slots(c)
+        c.ok("shutdown")
+        for call in (("send", 1), ("post_send", n, 100), ("shutdown",)):
+            assert "ended its byte stream" in c.fails("EPIPE", *call)
+        assert s.ok("recv", n) == [str(n)]
+        s.say("recv", 1)
+        until(lambda: c.fails("EAGAIN", "recv", 1) and len(s.p.out) > s.seen, s.p.tail)
+        assert s.ok() == ["0"]
+        for e in (c, s):
+            e.ok("close")
+            e.over()
+
+
+@case
 def an_end_that_wants_messages_alone_has_no_bytes():
     with Host() as h:
         for row, kinds in enumerate((("bytes", "messages"), ("messages", "bytes"))):

@@ -92,6 +92,7 @@ struct es {
 	bool armed;
 	bool agreed; /* it is known whether there is a byte stream */
 	bool bytes;
+	bool shut;              /* this end sends no more bytes: END follows when the peer has a slot for it */
 	struct esk_hello hello; /* this end's hello */
 	struct esk esk;
 	uint8_t *mem;
@@ -171,7 +172,9 @@ int es_post_slot(struct es *es, struct es_op *slot);
 /* Posts a message of the byte stream's protocol; op is one of the free ones. 0 or an errno. */
 int es_post_message(struct es *es, struct es_op *op, enum esk_kind kind, struct ibv_sge *sge, int n);
 void es_first_credit(struct es *es);
-/* Sends END, when the peer has a slot for it. */
-void es_say_end(struct es *es, uint64_t until);
+/* Checks that this end may send more bytes: else -1 and errno, with the sentence. */
+int es_may_send(const struct es *es);
+/* Sends END, if `shut` is set, and the peer has a slot for it. */
+void es_end(struct es *es);
 
 #endif

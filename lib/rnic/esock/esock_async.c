@@ -120,25 +120,24 @@ static int post(struct es *es, struct ibv_send_wr *wr, struct es_op *op)
 static int send_bytes(struct es *es, const struct ibv_sge *data, uint64_t cookie)
 {
 	struct ibv_sge sge[2] = { [1] = *data };
+	int rc;
 
 	if (data->length > es->esk.peer.size - ESK_HEAD_LEN || data->length == 0)
 		return es_fail(EMSGSIZE, "a message must have 1 to %u bytes here, since the peer's slots have %u",
 			       es->esk.peer.size - ESK_HEAD_LEN, es->esk.peer.size);
-	while (es->state == ES_OPEN && esk_room(&es->esk) == 0) {
-		if (es->esk.out_ended)
-			return es_fail(EPIPE, "this end has ended its byte stream and cannot send any more");
+	while ((rc = es_may_send(es)) == 0 && esk_room(&es->esk) == 0) {
 		if (es_progress(es))
 			continue;
 		if (!es_blocks(es))
 			return es_fail(EAGAIN, "the peer has no slot free");
 		es_wait(es, RN_NEVER);
 	}
-	struct es_op *op = usable(es) == 0 ? es_take(&es->free[ES_SEND]) : NULL;
+	struct es_op *op = rc == 0 ? es_take(&es->free[ES_SEND]) : NULL;
 	if (op == NULL)
-		return es->state == ES_OPEN ? all_under_way(es) : -1;
+		return rc == 0 ? all_under_way(es) : -1;
 	op->cookie = cookie;
 	op->length = data->length;
-	int rc = es_post_message(es, op, ESK_DATA, sge, 2);
+	rc = es_post_message(es, op, ESK_DATA, sge, 2);
 	return rc == 0 ? 0 : es_fail(rc, "the message was refused: %s", strerror(rc));
 }
 

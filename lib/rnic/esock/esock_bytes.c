@@ -71,12 +71,9 @@ void es_credit(struct es *es)
 /* Sent by the initiator: only then may the responder send (RFC 5044, 7.1.1). */
 void es_first_credit(struct es *es) { control(es, ESK_CREDIT); }
 
-void es_say_end(struct es *es, uint64_t until)
+void es_end(struct es *es)
 {
-	while (es->bytes && es->state == ES_OPEN && !es->esk.out_ended && !esk_may_end(&es->esk) &&
-	       es_wait_through(es, until))
-		;
-	if (es->bytes && es->state == ES_OPEN && esk_may_end(&es->esk))
+	if (es->bytes && es->shut && es->state == ES_OPEN && esk_may_end(&es->esk))
 		control(es, ESK_END);
 }
 
@@ -174,17 +171,21 @@ ssize_t rnic_sock_recv(int fd, void *buf, size_t len)
 
 /* ---- sending ---- */
 
+int es_may_send(const struct es *es)
+{
+	if (es->state != ES_OPEN)
+		return es_gone(es, EPIPE);
+	if (es->shut)
+		return es_fail(EPIPE, "this end has ended its byte stream and cannot send any more");
+	return 0;
+}
+
 /* Waits until a message may be sent and an op of this kind is free. NULL and errno: EAGAIN, EPIPE. */
 static struct es_op *turn(struct es *es, enum es_kind kind, bool waits)
 {
 	for (;;) {
-		if (es->state != ES_OPEN || es->esk.out_ended) {
-			if (es->state == ES_OPEN)
-				es_fail(EPIPE, "this end has ended its byte stream and cannot send any more");
-			else
-				es_gone(es, EPIPE);
+		if (es_may_send(es) != 0)
 			return NULL;
-		}
 		if (esk_room(&es->esk) > 0 && es->free[kind].first != NULL)
 			return es_take(&es->free[kind]);
 		if (es_progress(es))
@@ -348,11 +349,12 @@ int rnic_sock_shutdown(int fd)
 
 	if (es == NULL)
 		return -1;
-	if (has_bytes(es) == 0) {
-		struct es_op *op = turn(es, ES_CTRL, true);
-		struct ibv_sge sge;
-		if (op != NULL)
-			rc = es_post_message(es, op, ESK_END, &sge, 1) == 0 ? 0 : es_gone(es, EPIPE);
+	if (has_bytes(es) == 0 && es_may_send(es) == 0) {
+		es->shut = true;
+		es_end(es);
+		while (es->state == ES_OPEN && !es->esk.out_ended && es_blocks(es))
+			es_wait(es, RN_NEVER);
+		rc = es->state == ES_OPEN || es->esk.out_ended ? 0 : es_gone(es, EPIPE);
 	}
 	es_let(es);
 	return rc;

@@ -375,7 +375,10 @@ int rnic_sock_close(int fd)
 	close(fd);
 	es_progress(es);
 	if (es->state == ES_OPEN) {
-		es_say_end(es, until);
+		es->shut = true;
+		es_end(es);
+		while (es->bytes && es->state == ES_OPEN && !es->esk.out_ended && es_wait_through(es, until))
+			;
 		rdma_disconnect(es->id); /* sends posted work first */
 		while (es->state == ES_OPEN && es_wait_through(es, until))
 			;

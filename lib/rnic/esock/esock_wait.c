@@ -149,6 +149,7 @@ bool es_progress(struct es *es)
 	if (es->bytes) {
 		es_serve_receives(es);
 		es_credit(es);
+		es_end(es);
 	}
 	if (es->state == ES_OVER)
 		end_receives(es);

@@ -109,12 +109,13 @@ int rnic_sock_recv_done(int fd, struct rnic_sock_done *d, int n, int timeout_ms)
  * The byte stream, as read() and write() of a socket. EOPNOTSUPP: the peer has no extended sockets, or one end has
  * asked for RNIC_SOCK_MESSAGES. rnic_sock_writev() from registered memory on a blocking descriptor sends without a
  * copy: one message, or several where the peer's slot_size is too small for one. rnic_sock_recv() returns 0 when the
- * peer has ended its stream.
+ * peer has ended its stream. rnic_sock_shutdown() ends this end's direction. With O_NONBLOCK it does not wait until the
+ * peer has a slot free: then a later call on the descriptor tells the peer.
  */
 ssize_t rnic_sock_recv(int fd, void *buf, size_t len);
 ssize_t rnic_sock_send(int fd, const void *buf, size_t len);
 ssize_t rnic_sock_writev(int fd, const struct iovec *iov, int n);
-int rnic_sock_shutdown(int fd); /* ends this end's direction of the stream */
+int rnic_sock_shutdown(int fd);
 
 /* Waits up to 10 s for the peer to receive what has been sent, then ends the connection and closes the descriptor. */
 int rnic_sock_close(int fd);
