@@ -8,7 +8,8 @@
  *
  * THREADS: `lock` guards everything. Of the threads that wait for a socket, one sleeps in poll(), the others at `turn`;
  * a thread that has taken something from the lists wakes them. The descriptor of the program is an epoll's, with the
- * completion channel, the connection manager's channel, and an eventfd that is set while a list has something.
+ * completion channel, the connection manager's channel, and an eventfd that is set while a list has something. Each
+ * call ends with es_settle(): either the eventfd is set, or the next completion raises an event.
  */
 #ifndef RNIC_ESOCK_INT_H
 #define RNIC_ESOCK_INT_H
@@ -122,7 +123,7 @@ int es_make_bytes(struct es *es);
  * es_wait().
  */
 struct es *es_get(int fd);
-void es_let(struct es *es);    /* unlocks it and ends the hold */
+void es_let(struct es *es);    /* settles and unlocks it, and ends the hold; errno is kept */
 void es_drop(struct es *es);   /* the same, where pthread_cancel() has ended the thread */
 void es_call_end(void);        /* after es_leave(), in place of es_let() */
 extern __thread int es_cancel; /* whether the thread may be cancelled outside of the call: PTHREAD_CANCEL_* */
@@ -146,8 +147,8 @@ bool es_wait(struct es *es, uint64_t until);
 bool es_wait_through(struct es *es, uint64_t until); /* the same, where pthread_cancel() has no effect */
 /* poll() without the lock. cancel: PTHREAD_CANCEL_*; gone(es) runs if pthread_cancel() ends the thread. */
 void es_poll(struct es *es, struct pollfd *p, nfds_t n, int ms, int cancel, void (*gone)(void *es));
-/* Called at the end of a call: makes the descriptor show what is left. idle: the call found nothing. */
-void es_settle(struct es *es, bool idle);
+/* Makes the descriptor show what the lists have, or else what comes next. errno is kept. */
+void es_settle(struct es *es);
 bool es_blocks(const struct es *es);
 uint64_t es_now(void);
 /* When a timeout of the API ends: milliseconds, -1: without end. */

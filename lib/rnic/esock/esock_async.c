@@ -239,7 +239,6 @@ int rnic_sock_post_recv(int fd, void *buf, size_t len, uint64_t cookie)
 			rc = es_fail(rc, "the receive was refused: %s", strerror(rc));
 		else if (es->bytes)
 			es_serve_receives(es);
-		es_settle(es, false);
 	}
 	es_let(es);
 	return rc;
@@ -271,7 +270,6 @@ static int done(int fd, bool sends, struct rnic_sock_done *d, int n, int timeout
 	int got = take_done(es, from, d, n);
 	while (got == 0 && n > 0 && timeout_ms != 0 && (es->state != ES_OVER || es->sending > 0) && es_wait(es, until))
 		got = take_done(es, from, d, n);
-	es_settle(es, got == 0);
 	es_let(es);
 	return got;
 }

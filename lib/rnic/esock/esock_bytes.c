@@ -158,7 +158,6 @@ ssize_t rnic_sock_recv(int fd, void *buf, size_t len)
 		es_wait(es, RN_NEVER);
 	rc = (ssize_t)take_bytes(es, buf, len);
 	es_credit(es);
-	es_settle(es, rc == 0);
 	if (rc == 0 && len > 0 && !es->esk.in_ended) {
 		if (es->state == ES_OPEN)
 			rc = es_fail(EAGAIN, "no bytes have arrived");
@@ -327,9 +326,6 @@ ssize_t rnic_sock_writev(int fd, const struct iovec *iov, int n)
 			rc = pieces_out(es, &p, len);
 		else
 			rc = copied_out(es, &p, waits);
-		int err = errno;
-		es_settle(es, rc < 0);
-		errno = err;
 	}
 	es_let(es);
 	return rc;

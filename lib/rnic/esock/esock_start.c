@@ -336,7 +336,6 @@ int rnic_sock_start(int fd)
 		es_set_state(es, ES_OPEN);
 		if (es->bytes && active)
 			es_first_credit(es);
-		es_settle(es, true);
 	} else {
 		es_broken(es, err);
 	}

@@ -70,6 +70,7 @@ void es_call_end(void)
 
 void es_let(struct es *es)
 {
+	es_settle(es);
 	es_drop(es);
 	es_call_end();
 }

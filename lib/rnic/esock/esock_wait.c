@@ -97,11 +97,11 @@ static void completed(struct es *es, const struct ibv_wc *wc)
 		es_broken(es, ECONNRESET);
 }
 
-static void arm(struct es *es)
+static bool arm(struct es *es)
 {
-	if (es->armed)
-		return;
-	es->armed = ibv_req_notify_cq(es->cq, 0) == 0;
+	if (!es->armed)
+		es->armed = ibv_req_notify_cq(es->cq, 0) == 0;
+	return es->armed;
 }
 
 static bool completions(struct es *es)
@@ -163,28 +163,42 @@ bool es_progress(struct es *es)
 	return any || over;
 }
 
+/*
+ * Requests an event for the next completion, and takes what came before the request. True: something has come, and the
+ * request may be used up. The event of a completion that was taken earlier may still come: it uses up a request, too.
+ */
+static bool arm_and_look(struct es *es)
+{
+	bool any, armed;
+
+	do {
+		armed = arm(es);
+		any = es_progress(es);
+	} while (!any && armed && !es->armed);
+	return any;
+}
+
 /* ---- sleeping ---- */
 
 static bool has_something(const struct es *es)
 {
-	return es->in.first != NULL || es->recv_done.first != NULL || es->send_done.first != NULL ||
+	return es->in.first != NULL || es->esk.in_ended || es->recv_done.first != NULL || es->send_done.first != NULL ||
 	       es->state == ES_OVER;
 }
 
-void es_settle(struct es *es, bool idle)
+void es_settle(struct es *es)
 {
+	const int err = errno;
 	uint64_t v = 1;
-	ssize_t n = 0;
 
-	if (idle && !has_something(es)) {
-		arm(es);
-		es_progress(es); /* takes what came before the request for events */
+	while (!has_something(es) && !es->armed && arm_and_look(es))
+		;
+	const bool ready = has_something(es);
+	if (ready != es->ready) {
+		const ssize_t n = ready ? write(es->ready_fd, &v, sizeof(v)) : read(es->ready_fd, &v, sizeof(v));
+		es->ready = n > 0 ? ready : es->ready;
 	}
-	bool ready = has_something(es);
-	if (ready == es->ready)
-		return;
-	n = ready ? write(es->ready_fd, &v, sizeof(v)) : read(es->ready_fd, &v, sizeof(v));
-	es->ready = n > 0 ? ready : es->ready;
+	errno = err;
 }
 
 static int timed_wait(struct es *es, uint64_t until)
@@ -259,8 +273,7 @@ static bool wait_until(struct es *es, uint64_t until, int cancel)
 	while (es_now() - begun < rn_min_u64(LOOK_NS, until > begun ? until - begun : 0))
 		if (es_progress(es))
 			return true;
-	arm(es);
-	if (es_progress(es))
+	if (arm_and_look(es))
 		return true;
 	if (es->sleeps)
 		return follow(es, until, cancel);
@@ -280,8 +293,7 @@ static bool wait_until(struct es *es, uint64_t until, int cancel)
 			pthread_cond_broadcast(&es->turn);  /* and wait at `turn`: one of those sleeps next */
 			return true;
 		}
-		arm(es);
-		if (es_progress(es)) /* takes what came before the request for events */
+		if (arm_and_look(es))
 			return true;
 	}
 }

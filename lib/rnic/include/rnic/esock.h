@@ -7,9 +7,10 @@
  * rnicrun --embedded, or --sockets --design host (doc/extended-sockets.md).
  *
  * The descriptor still works with poll, select and epoll: it is readable when one of the calls below has something to
- * return. No other socket call works on the descriptor any more; rnic_sock_close() replaces close(). O_NONBLOCK is
- * obeyed as before. A call that fails returns -1 or NULL and sets errno; rnic_sock_error() says why in one sentence.
- * All calls are safe from any thread.
+ * return, and at times when none has, such as after a send or when the peer has a slot free again. So a program that
+ * polls and must not wait in a call sets O_NONBLOCK, which is obeyed as before. No other socket call works on the
+ * descriptor any more; rnic_sock_close() replaces close(). A call that fails returns -1 or NULL and sets errno;
+ * rnic_sock_error() says why in one sentence. All calls are safe from any thread.
  */
 #ifndef RNIC_ESOCK_H
 #define RNIC_ESOCK_H
