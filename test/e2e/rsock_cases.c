@@ -468,6 +468,24 @@ static bool names_and_options(void)
 	return two_close(&t);
 }
 
+/* As servers do that bind a socket to each address that getaddrinfo() returns. */
+static bool listeners_at_all_addresses_of_each_family_share_a_port(void)
+{
+	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(9018) };
+	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(9018) };
+	int four = rsocket(AF_INET, SOCK_STREAM, 0), six = rsocket(AF_INET6, SOCK_STREAM, 0), v = 1;
+	socklen_t len = sizeof(v);
+
+	CHECK(rbind(four, (struct sockaddr *)&a4, sizeof(a4)) == 0 && rlisten(four, 1) == 0);
+	CHECK(rbind(six, (struct sockaddr *)&a6, sizeof(a6)) == -1 && errno == EADDRINUSE);
+	CHECK(rsetsockopt(six, IPPROTO_IPV6, IPV6_V6ONLY, &v, len) == 0);
+	CHECK(rbind(six, (struct sockaddr *)&a6, sizeof(a6)) == 0 && rlisten(six, 1) == 0);
+	v = 0;
+	CHECK(rsetsockopt(six, IPPROTO_IPV6, IPV6_V6ONLY, &v, len) == -1 && errno == EINVAL);
+	CHECK(rgetsockopt(six, IPPROTO_IPV6, IPV6_V6ONLY, &v, &len) == 0 && v == 1);
+	return rclose(four) == 0 && rclose(six) == 0;
+}
+
 static bool wrong_calls(void)
 {
 	struct sockaddr_in a = srv.addr;
@@ -505,6 +523,7 @@ static const struct rig_case cases[] = {
 	CASE(time_outs),
 	CASE(cancelled_threads_hold_nothing),
 	CASE(names_and_options),
+	CASE(listeners_at_all_addresses_of_each_family_share_a_port),
 	CASE(wrong_calls),
 	CASE(the_wire_from_a_client),
 	CASE(the_wire_from_a_server),

@@ -114,7 +114,8 @@ struct rsock_opts {
 	uint32_t maps;           /* iomap entries that the peer may fill */
 	struct linger linger;
 	struct timeval rcvtimeo, sndtimeo;
-	int reuseaddr, keepalive, keepidle, oobinline, nodelay, v6only; /* kept, without effect */
+	int v6only;                                             /* kept; the id has it, too */
+	int reuseaddr, keepalive, keepidle, oobinline, nodelay; /* kept, without effect */
 };
 
 /* A thread that sleeps on a socket. */

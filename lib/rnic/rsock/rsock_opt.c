@@ -98,6 +98,17 @@ static int set_tcp(struct rsock *rs, int name, int v)
 	}
 }
 
+/* The id decides at the bind whether [::] stands for IPv4 too; later it refuses. */
+static int set_ip6(struct rsock *rs, int name, int v)
+{
+	if (name != IPV6_V6ONLY)
+		return ENOPROTOOPT;
+	if (rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &v, sizeof(v)) != 0)
+		return errno;
+	rs->opt.v6only = v != 0;
+	return 0;
+}
+
 /* Sizes are fixed when the connection is made. RDMA_ROUTE: an iWARP connection has an IP route. */
 static int set_rdma(struct rsock *rs, int name, int v)
 {
@@ -127,10 +138,7 @@ int rsetsockopt(int fd, int level, int name, const void *val, socklen_t len)
 	case SOL_SOCKET: rc = set_socket(rs, name, val, len); break;
 	case IPPROTO_TCP: rc = set_tcp(rs, name, *(const int *)val); break;
 	case SOL_RDMA: rc = set_rdma(rs, name, *(const int *)val); break;
-	case IPPROTO_IPV6:
-		rc = name == IPV6_V6ONLY ? 0 : ENOPROTOOPT;
-		rs->opt.v6only = rc == 0 ? *(const int *)val : rs->opt.v6only;
-		break;
+	case IPPROTO_IPV6: rc = set_ip6(rs, name, *(const int *)val); break;
 	default: rc = ENOPROTOOPT;
 	}
 	pthread_mutex_unlock(&rs->lock);
