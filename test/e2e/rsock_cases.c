@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rsockets, both ends in one process over two devices of one daemon: bytes, the end of a stream, waiting, options. In
- * rsock_wire.c a peer makes the bytes of the wire format itself.
+ * rsock_wire.c a peer makes the bytes of the wire format itself; in rsock_signal.c signals come.
  *
  * usage: as cm_cases
  */
@@ -521,6 +521,8 @@ static const struct rig_case cases[] = {
 	CASE(waiting_for_sockets_and_files_together),
 	CASE(several_threads_wait_on_one_socket),
 	CASE(time_outs),
+	CASE(calls_go_on_after_a_handler_with_sa_restart),
+	CASE(calls_end_after_a_handler_without_sa_restart),
 	CASE(cancelled_threads_hold_nothing),
 	CASE(names_and_options),
 	CASE(listeners_at_all_addresses_of_each_family_share_a_port),

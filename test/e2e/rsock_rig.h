@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by rsock_cases.c and rsock_wire.c: a connected pair of rsockets, and the cases of rsock_wire.c. */
+/* Shared by the files of rsock_cases: a connected pair of rsockets, and the cases of the other files. */
 #ifndef RSOCK_RIG_H
 #define RSOCK_RIG_H
 
@@ -26,6 +26,11 @@ int listen_rs(uint16_t port); /* on failure -1, and the reason has been printed 
 /* Returns len bytes that depend on the seed, from malloc(). */
 uint8_t *pattern_new(size_t len, uint32_t seed);
 
+/* rsock_signal.c */
+bool calls_go_on_after_a_handler_with_sa_restart(void);
+bool calls_end_after_a_handler_without_sa_restart(void);
+
+/* rsock_wire.c */
 bool the_wire_from_a_client(void);
 bool the_wire_from_a_server(void);
 bool a_peer_that_vanishes(void);

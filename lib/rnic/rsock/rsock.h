@@ -284,8 +284,9 @@ uint64_t rsock_now_us(void);
  */
 int rsock_sleep(struct pollfd *p, nfds_t n, int ms, void (*gone)(void *arg), void *arg);
 /*
- * Sleeps until something has happened on rs, perhaps for another thread. 0 or an errno (EINTR). pthread_cancel() may
- * end the thread here: so the caller holds nothing but rs, its lock, and rsock_call.turn.
+ * Sleeps until something has happened on rs, perhaps for another thread; ms: -1: without a limit. 0 or an errno: EINTR
+ * after a signal, unless there is no limit and the handlers have SA_RESTART. pthread_cancel() may end the thread here:
+ * so the caller holds nothing but rs, its lock, and rsock_call.turn.
  */
 int rsock_doze(struct rsock *rs, int ms);
 /*

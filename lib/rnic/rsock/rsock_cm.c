@@ -95,6 +95,14 @@ void rsock_cm_events(struct rsock *rs)
 	}
 }
 
+/* Waits as connect() does. 0 or an errno; late: the errno when the time is over. */
+static int connected(struct rsock *rs, bool now, int late)
+{
+	const int rc = rsock_wait(rs, open_or_gone, now, rsock_ms(&rs->opt.sndtimeo));
+
+	return rc == EAGAIN ? late : rc;
+}
+
 int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 {
 	struct rsock *rs = rsock_get(fd);
@@ -109,19 +117,16 @@ int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 	pthread_mutex_lock(&rs->lock);
 	switch (rs->state) {
 	case RSOCK_NEW:
-		if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)&to, RESOLVE_MS) != 0)
+		if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)&to, RESOLVE_MS) != 0) {
 			rc = errno;
-		else
-			rsock_move(rs, RSOCK_ADDR);
-		if (rc == 0 && (rs->nonblock || rsock_wait(rs, open_or_gone, false, rsock_ms(&rs->opt.sndtimeo)) != 0))
-			rc = EINPROGRESS;
+			break;
+		}
+		rsock_move(rs, RSOCK_ADDR);
+		rc = rs->nonblock ? EINPROGRESS : connected(rs, false, EINPROGRESS);
 		break;
 	case RSOCK_ADDR:
 	case RSOCK_ROUTE:
-	case RSOCK_CONNECTING:
-		if (rsock_wait(rs, open_or_gone, rs->nonblock, rsock_ms(&rs->opt.sndtimeo)) != 0)
-			rc = EALREADY;
-		break;
+	case RSOCK_CONNECTING: rc = connected(rs, rs->nonblock, EALREADY); break;
 	case RSOCK_LISTENING: rc = EOPNOTSUPP; break;
 	case RSOCK_ACCEPTING:
 	case RSOCK_OPEN: rc = EISCONN; break;

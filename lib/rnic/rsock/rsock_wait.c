@@ -6,6 +6,7 @@
  */
 #include "rnic/rsock/rsock.h"
 
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -141,6 +142,18 @@ static void dozer_gone(void *arg)
 	rsock_put(d->rs);
 }
 
+/* Whether all handlers of the program have SA_RESTART: which of them has run is not known. */
+static bool handlers_restart(void)
+{
+	struct sigaction a;
+
+	for (int sig = 1; sig < NSIG; sig++)
+		if (sigaction(sig, NULL, &a) == 0 && a.sa_handler != SIG_DFL && a.sa_handler != SIG_IGN &&
+		    (a.sa_flags & SA_RESTART) == 0)
+			return false;
+	return true;
+}
+
 static int doze_on(struct rsock *rs, int ms, bool quietly)
 {
 	struct dozer d = { .rs = rs, .me.fd = rsock_wake_fd(), .turn = rsock_call.turn };
@@ -153,6 +166,8 @@ static int doze_on(struct rsock *rs, int ms, bool quietly)
 	pthread_mutex_unlock(&rs->lock);
 	n = quietly ? poll(p, 2, ms) : rsock_sleep(p, 2, ms, dozer_gone, &d);
 	err = n < 0 ? errno : 0;
+	if (err == EINTR && ms < 0 && handlers_restart())
+		err = 0; /* Linux restarts calls of sockets that have no time limit (signal(7)), and never poll() */
 	pthread_mutex_lock(&rs->lock);
 	rsock_waiter_del(rs, &d.me);
 	if (n > 0 && p[1].revents != 0)
