@@ -165,9 +165,12 @@ int rnic_evq_close(struct rnic_evq *q); /* 0 or a positive errno */
  * the queue's lock, so that an rnic_evq_drop() either removes the event or finds it seen.
  */
 int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, void *arg), void *arg);
-/* Removes the events that match, with their tokens; `take`, if not NULL, is called with each. */
-void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg), void *arg,
-		   void (*take)(const void *slot, void *to), void *to);
+/*
+ * Removes the events that match, with their tokens. `take`, if not NULL, is called with each; once `take` returns
+ * false, that event and those behind it stay, and the call returns false.
+ */
+bool rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg), void *arg,
+		   bool (*take)(const void *slot, void *to), void *to);
 /* Adds an event that the library itself has made, with its token. False: no memory. */
 bool rnic_evq_put(struct rnic_evq *q, const void *slot);
 /* The daemon is gone: a wait, now or later, ends with EIO once the events are used up. */

@@ -93,10 +93,11 @@ int rnic_evq_get(struct rnic_evq *q, void *slot, void (*seen)(const void *slot, 
 	}
 }
 
-void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg), void *arg,
-		   void (*take)(const void *slot, void *to), void *to)
+bool rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg), void *arg,
+		   bool (*take)(const void *slot, void *to), void *to)
 {
 	const int cancel = rnic_cancel_off();
+	bool all = true;
 
 	pthread_mutex_lock(&q->lock);
 	if (!rnic_dead(q->s)) {
@@ -108,15 +109,17 @@ void rnic_evq_drop(struct rnic_evq *q, bool (*match)(const void *slot, void *arg
 	rn_list_each(struct rnic_ev, e, &q->kept, link) {
 		if (!match(e->slot, arg))
 			continue;
+		all = take == NULL || take(e->slot, to);
+		if (!all)
+			break;
 		rn_list_remove(&q->kept, &e->link);
 		if (!rnic_dead(q->s)) /* a child of fork() shares the eventfd with its parent, whose tokens they are */
 			token_take(q);
-		if (take != NULL)
-			take(e->slot, to);
 		free(e);
 	}
 	pthread_mutex_unlock(&q->lock);
 	rnic_cancel_back(cancel);
+	return all;
 }
 
 bool rnic_evq_put(struct rnic_evq *q, const void *slot)

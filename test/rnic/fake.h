@@ -15,6 +15,7 @@
 #include "ring/spsc.h"
 
 #define FAKE_MAX        4096u
+#define FAKE_IDS        512u
 #define FAKE_SRQN       0x4000u /* an XRC shared receive queue's number is this plus its handle */
 #define FAKE_TARGET_QPN 0x900u
 #define FAKE_WORKERS    2u
@@ -75,7 +76,7 @@ struct fake_client {
 	struct fake_qp qp[16];
 	struct fake_srq srq[16];
 	struct fake_mr *mr; /* [FAKE_MAX] */
-	struct fake_id id[64];
+	struct fake_id id[FAKE_IDS];
 	struct fake_import import[16];
 	uint32_t pds;
 	uint32_t xrcds, targets; /* XRC domains and XRC targets made so far */

@@ -228,18 +228,25 @@ static bool event_of(const void *slot, void *arg)
 	return ev->listen_id == w->handle;
 }
 
-struct orphans { /* ids of requests that will never be accepted */
-	uint32_t n;
-	uint32_t handle[256]; /* as many as a channel's ring has slots */
+struct taken {
+	struct rnic_evq *to; /* where the events go; NULL: nowhere */
+	uint32_t request;    /* handle of the id that a request has made; 0: no request has been taken yet */
 };
 
-static void orphan_add(const void *slot, void *arg)
+/* Refuses a second request: the daemon must be told first what becomes of the id of the first one. */
+static bool event_take(const void *slot, void *arg)
 {
 	const struct ipc_cm_event *ev = slot;
-	struct orphans *o = arg;
+	struct taken *t = arg;
 
-	if (ev->type == RDMA_CM_EVENT_CONNECT_REQUEST && ev->id != ev->listen_id && o->n < RN_ARRAY_LEN(o->handle))
-		o->handle[o->n++] = ev->id;
+	if (ev->type == RDMA_CM_EVENT_CONNECT_REQUEST && ev->id != ev->listen_id) {
+		if (t->request != 0)
+			return false;
+		t->request = ev->id;
+	}
+	if (t->to != NULL)
+		rnic_evq_put(t->to, slot);
+	return true;
 }
 
 /*
@@ -267,7 +274,7 @@ static int id_unmake(struct rnic_cm_id *id)
 	struct rdma_cm_id *rid = &id->id;
 	struct rnic_session *s = id->s;
 	struct whose whose = { .handle = id->handle };
-	struct orphans o;
+	bool all;
 	int rc;
 
 	if (id->handle == 0) {
@@ -285,14 +292,14 @@ static int id_unmake(struct rnic_cm_id *id)
 		return rc;
 	}
 	do {
-		o.n = 0;
+		struct taken t = { .to = NULL };
 		pthread_mutex_lock(&s->ids_lock);
 		whose.reborn = cm_id_on(cm_channel(rid->channel), id->handle) != NULL;
 		pthread_mutex_unlock(&s->ids_lock);
-		rnic_evq_drop(&cm_channel(rid->channel)->q, event_of, &whose, orphan_add, &o);
-		for (uint32_t i = 0; i < o.n; i++)
-			orphan_end(cm_channel(rid->channel), o.handle[i]);
-	} while (o.n == RN_ARRAY_LEN(o.handle));
+		all = rnic_evq_drop(&cm_channel(rid->channel)->q, event_of, &whose, event_take, &t);
+		if (t.request != 0)
+			orphan_end(cm_channel(rid->channel), t.request);
+	} while (!all);
 	return 0;
 }
 
@@ -321,34 +328,31 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 
 /* ---- moving to another channel ---- */
 
-struct moved {
-	struct rnic_evq *to;
-	struct orphans requests;
-};
-
-static void event_move(const void *slot, void *arg)
+/* Tells the daemon that the id's events go to this channel from now on. 0 or an errno. */
+static int daemon_moves(struct rnic_session *s, uint32_t handle, struct rnic_cm_channel *to)
 {
-	struct moved *m = arg;
+	struct ipc_msg m = { .type = IPC_CM_MIGRATE,
+			     .len = IPC_MSG_LEN(cm_migrate),
+			     .cm_migrate = { .id = handle, .channel = to->q.handle } };
 
-	rnic_evq_put(m->to, slot);
-	orphan_add(slot, &m->requests);
+	return rnic_call(s, &m, IPC_MSG_HDR, -1);
 }
 
 /* Moves the events that wait, and the ids of the requests among them. The caller holds the session's id_lock. */
 static void events_move(struct rnic_cm_channel *from, struct rnic_cm_channel *to, uint32_t handle)
 {
-	struct whose whose = { .handle = handle };
-	struct moved m = { .to = &to->q }, later = { .to = &to->q };
+	bool all;
 
-	rnic_evq_drop(&from->q, event_of, &whose, event_move, &m);
-	for (uint32_t i = 0; i < m.requests.n; i++) {
-		struct ipc_msg req = { .type = IPC_CM_MIGRATE, .len = IPC_MSG_LEN(cm_migrate) };
-		req.cm_migrate.id = m.requests.handle[i];
-		req.cm_migrate.channel = to->q.handle;
-		rnic_call(from->q.s, &req, IPC_MSG_HDR, -1);
-		whose = (struct whose){ .handle = m.requests.handle[i] };
-		rnic_evq_drop(&from->q, event_of, &whose, event_move, &later);
-	}
+	do {
+		struct whose whose = { .handle = handle };
+		struct taken t = { .to = &to->q }, later = { .to = &to->q };
+		all = rnic_evq_drop(&from->q, event_of, &whose, event_take, &t);
+		if (t.request == 0)
+			continue;
+		daemon_moves(from->q.s, t.request, to);
+		whose = (struct whose){ .handle = t.request };
+		rnic_evq_drop(&from->q, event_of, &whose, event_take, &later);
+	} while (!all);
 }
 
 static void channel_set(struct rnic_cm_id *id, struct rdma_event_channel *ch, struct rdma_event_channel *from)
@@ -365,14 +369,10 @@ static void channel_set(struct rnic_cm_id *id, struct rdma_event_channel *ch, st
  */
 static int id_move(struct rnic_cm_id *id, struct rdma_event_channel *ch)
 {
-	struct ipc_msg m = { .type = IPC_CM_MIGRATE,
-			     .len = IPC_MSG_LEN(cm_migrate),
-			     .cm_migrate = { .id = id->handle, .channel = cm_channel(ch)->q.handle } };
-
 	pthread_mutex_lock(&id->s->id_lock); /* event_comes() uses the old channel before this, the new one after it */
 	struct rdma_event_channel *old = id->id.channel;
 	channel_set(id, ch, old);
-	const int rc = rnic_call(id->s, &m, IPC_MSG_HDR, -1);
+	const int rc = daemon_moves(id->s, id->handle, cm_channel(ch));
 	if (rc == 0)
 		events_move(cm_channel(old), cm_channel(ch), id->handle);
 	channel_set(id, rc == 0 ? ch : old, NULL);
