@@ -502,7 +502,10 @@ int sock_below_fd(const struct sock *s);
 /* ---- sock_epoll.c ---- */
 /* The descriptor of the socket shows its readiness from now on, to epoll sets. */
 void sock_keep_true(struct sock *s, int fd);
-/* Takes the descriptor out of its epoll set, before it becomes another file. False: it is in none. */
+/*
+ * Takes the descriptor, and the kernel's socket below it, out of its epoll set, before the descriptor becomes another
+ * file. False: it is in none.
+ */
 bool sock_epoll_out(int fd);
 /* Puts the descriptor, as the file that it is now, back into that set with the same events. */
 void sock_epoll_in(int fd);
