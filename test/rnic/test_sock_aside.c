@@ -3,6 +3,8 @@
  * Descriptors that librnicsock holds beside those of the program: the kernel's sockets below others, and its own. The
  * whole library is linked; the test makes the sockets.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,6 +86,37 @@ static void nothing_of_a_socket_stays_in_an_epoll_set(void **state)
 	close(fd);
 }
 
+/* Whether a file is open at the number. */
+static bool is_open(int fd) { return sock_libc.fcntl(fd, F_GETFD) >= 0; }
+
+static void dup2_and_dup3_do_not_replace_a_descriptor_aside(void **state)
+{
+	int file = open("/dev/null", O_RDWR), p[2];
+
+	(void)state;
+	assert_int_equal(pipe(p), 0);
+	int aside = sock_libc_aside(p[0]);
+	assert_true(aside >= 0);
+	assert_int_equal(dup2(file, aside), -1);
+	assert_int_equal(errno, EBUSY);
+	assert_int_equal(dup3(file, aside, O_CLOEXEC), -1);
+	assert_int_equal(errno, EBUSY);
+	assert_int_equal(dup2(-1, aside), -1);
+	assert_int_equal(errno, EBADF);
+	char byte = 0;
+	assert_int_equal(sock_libc.write(p[1], "x", 1), 1);
+	assert_int_equal(sock_libc.read(aside, &byte, 1), 1);
+	assert_int_equal(byte, 'x');
+	sock_libc_close_aside(aside);
+	/* The number is the program's again. */
+	assert_int_equal(dup2(file, aside), aside);
+	assert_int_equal(close(aside), 0);
+	assert_false(is_open(aside));
+	close(p[0]);
+	close(p[1]);
+	close(file);
+}
+
 static int ready(void **state)
 {
 	(void)state;
@@ -95,6 +128,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_of_a_socket_stays_in_an_epoll_set),
+		cmocka_unit_test(dup2_and_dup3_do_not_replace_a_descriptor_aside),
 	};
 
 	return cmocka_run_group_tests(tests, ready, NULL);

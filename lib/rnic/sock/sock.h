@@ -152,7 +152,8 @@ void sock_libc_find(void);
 
 /*
  * Duplicates fd to a high number, which the program is unlikely to use: a descriptor aside. Returns -1 and errno on
- * failure. close(), close_range() and closefrom() of the program leave descriptors aside open.
+ * failure. close(), close_range() and closefrom() of the program leave descriptors aside open; dup2() and dup3() do not
+ * put another file there.
  */
 int sock_libc_aside(int fd);
 void sock_libc_close_aside(int fd); /* closes a descriptor aside, or any other */

@@ -78,9 +78,23 @@ PUBLIC int dup(int fd)
 /* The number `to` becomes a duplicate of fd: sock_leave_begin() of it. */
 static struct sock *leaves_for(int fd, int to) { return fd == to || sock_in_vfork() ? NULL : sock_leave_begin(to); }
 
+/*
+ * Whether the number `to` is not the program's: for such a number dup2(2) has EBUSY, as if another thread were opening
+ * it now. Another error of the call comes first.
+ */
+static bool is_busy(int fd, int to)
+{
+	if (fd == to || !sock_libc_is_aside(to) || sock_in_vfork() || sock_libc.fcntl(fd, F_GETFD) < 0)
+		return false;
+	errno = EBUSY;
+	return true;
+}
+
 PUBLIC int dup2(int fd, int to)
 {
 	sock_ready();
+	if (is_busy(fd, to))
+		return -1;
 	struct sock *left = leaves_for(fd, to);
 	return copied(fd, sock_libc.dup2(fd, to), left);
 }
@@ -88,6 +102,8 @@ PUBLIC int dup2(int fd, int to)
 PUBLIC int dup3(int fd, int to, int flags)
 {
 	sock_ready();
+	if (is_busy(fd, to))
+		return -1;
 	struct sock *left = leaves_for(fd, to);
 	return copied(fd, sock_libc.dup3(fd, to, flags), left);
 }
