@@ -9,16 +9,19 @@
 
 #define SPINS_BEFORE_YIELD 200
 
-void rnic_spin_wait(struct rnic_spin *l)
+uint32_t rnic_forks = 1;
+
+void rnic_spin_wait(struct rnic_spin *l, uint32_t was)
 {
 	uint32_t spins = 0;
 
-	do {
+	while (was == rnic_forks) {
 		while (__atomic_load_n(&l->taken, __ATOMIC_RELAXED) != 0) {
 			if (++spins % SPINS_BEFORE_YIELD == 0)
 				sched_yield();
 		}
-	} while (__atomic_exchange_n(&l->taken, 1, __ATOMIC_ACQUIRE) != 0);
+		was = __atomic_exchange_n(&l->taken, rnic_forks, __ATOMIC_ACQUIRE);
+	}
 }
 
 /* ---- the daemon's death ---- */

@@ -38,16 +38,25 @@
 
 /* ---- spinlock: held for nanoseconds, unless the thread that holds the lock loses its CPU ---- */
 
+/*
+ * 1, and one more in each child of fork(). A lock with another value was taken by a thread of the parent: the child does
+ * not have this thread, so the lock is free.
+ */
+extern uint32_t rnic_forks;
+
 struct rnic_spin {
-	uint32_t taken;
+	uint32_t taken; /* 0: free; else rnic_forks of the process whose thread has the lock */
 };
 
-void rnic_spin_wait(struct rnic_spin *l);
+/* The rest of rnic_spin_lock(). was: the value that rnic_spin_lock() has replaced. */
+void rnic_spin_wait(struct rnic_spin *l, uint32_t was);
 
 static inline void rnic_spin_lock(struct rnic_spin *l)
 {
-	if (rn_unlikely(__atomic_exchange_n(&l->taken, 1, __ATOMIC_ACQUIRE) != 0))
-		rnic_spin_wait(l);
+	const uint32_t was = __atomic_exchange_n(&l->taken, rnic_forks, __ATOMIC_ACQUIRE);
+
+	if (rn_unlikely(was != 0))
+		rnic_spin_wait(l, was);
 }
 
 static inline void rnic_spin_unlock(struct rnic_spin *l) { __atomic_store_n(&l->taken, 0, __ATOMIC_RELEASE); }

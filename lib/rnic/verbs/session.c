@@ -339,6 +339,7 @@ static void fork_child(void)
 	/* Before anything is written: until this call the heap, which contains *s, may be shared with the parent. */
 	if (m != NULL)
 		rnic_mem_fork_child(m);
+	rnic_forks++;
 	if (s != NULL) {
 		__atomic_store_n(&s->dead, 1, __ATOMIC_RELAXED);
 		rnic_map(s->queues, IPC_QUEUES_SIZE, PROT_READ | PROT_WRITE,
