@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,6 +81,13 @@ struct rdma_cm_event *next(enum rdma_cm_event_type want)
 	assert_int_equal(rdma_get_cm_event(ch, &ev), 0);
 	assert_int_equal(ev->event, want);
 	return ev;
+}
+
+bool readable(const struct rdma_event_channel *c)
+{
+	struct pollfd p = { .fd = c->fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
 }
 
 void assert_no_event(void)

@@ -24,6 +24,7 @@ struct ipc_addr ipc(uint8_t last, uint16_t port);     /* the same in the daemon'
 void raise_event(enum rdma_cm_event_type type, struct rdma_cm_id *id, int status);
 void raise_request(struct rdma_cm_id *listener, uint32_t handle);
 struct rdma_cm_event *next(enum rdma_cm_event_type want);
+bool readable(const struct rdma_event_channel *c); /* whether poll() says that an event waits */
 void assert_no_event(void);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rdma_cm with several threads: one reads events while another destroys ids and queue pairs. */
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,13 +22,6 @@ static void *destroy_it(void *arg)
 {
 	rdma_destroy_id(arg);
 	return NULL;
-}
-
-static bool readable(const struct rdma_event_channel *c)
-{
-	struct pollfd p = { .fd = c->fd, .events = POLLIN };
-
-	return poll(&p, 1, 0) == 1;
 }
 
 static bool known(struct rnic_session *s, uint32_t handle)

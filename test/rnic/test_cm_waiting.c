@@ -163,6 +163,46 @@ static void migrating_to_the_channel_of_the_id(void **state)
 	rdma_destroy_id(id);
 }
 
+/* A request on a socket of the program's is an event of the id itself, and so are the events behind it. */
+static void own_request(struct rdma_cm_id *id)
+{
+	raise_request(id, cm_id(id)->handle);
+	raise_event(RDMA_CM_EVENT_CONNECT_ERROR, id, -ECONNRESET);
+}
+
+static void events_behind_a_request_of_the_id_itself_end_with_the_id(void **state)
+{
+	struct rdma_cm_id *id;
+
+	(void)state;
+	rdma_create_id(ch, &id, NULL, RDMA_PS_TCP);
+	own_request(id);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_false(readable(ch));
+}
+
+static void events_behind_a_request_of_the_id_itself_move_with_the_id(void **state)
+{
+	static const enum rdma_cm_event_type want[] = { RDMA_CM_EVENT_CONNECT_REQUEST, RDMA_CM_EVENT_CONNECT_ERROR };
+	struct rdma_event_channel *ch2 = rdma_create_event_channel();
+	struct rdma_cm_id *id;
+	struct rdma_cm_event *ev;
+
+	(void)state;
+	rdma_create_id(ch, &id, NULL, RDMA_PS_TCP);
+	own_request(id);
+	assert_int_equal(rdma_migrate_id(id, ch2), 0);
+	assert_false(readable(ch));
+	for (unsigned i = 0; i < RN_ARRAY_LEN(want); i++) {
+		assert_int_equal(rdma_get_cm_event(ch2, &ev), 0);
+		assert_int_equal(ev->event, want[i]);
+		assert_ptr_equal(ev->id, id);
+		rdma_ack_cm_event(ev);
+	}
+	rdma_destroy_id(id);
+	rdma_destroy_event_channel(ch2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -172,6 +212,8 @@ int main(void)
 		cmocka_unit_test(a_request_that_waits_moves_with_its_listener),
 		cmocka_unit_test(all_requests_that_wait_end_with_their_listener),
 		cmocka_unit_test(all_requests_that_wait_move_with_their_listener),
+		cmocka_unit_test(events_behind_a_request_of_the_id_itself_end_with_the_id),
+		cmocka_unit_test(events_behind_a_request_of_the_id_itself_move_with_the_id),
 	};
 
 	return cmocka_run_group_tests(tests, cm_setup, cm_teardown);

@@ -224,8 +224,10 @@ static bool event_of(const void *slot, void *arg)
 
 	if (ev->type != RDMA_CM_EVENT_CONNECT_REQUEST)
 		return ev->id == w->handle && !w->reborn;
+	if (ev->listen_id == w->handle) /* also a request of the id itself, which makes no new id */
+		return true;
 	w->reborn |= ev->id == w->handle;
-	return ev->listen_id == w->handle;
+	return false;
 }
 
 struct taken {
