@@ -96,10 +96,39 @@ static void a_child_need_not_wait_for_a_thread_that_had_a_lock(void **state)
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(polled)), 0);
 }
 
+static int polls(void)
+{
+	struct ibv_poll_cq_attr none = { 0 };
+	struct ibv_wc wc;
+
+	if (ibv_poll_cq(ibv_cq_ex_to_cq(polled), 1, &wc) != -1 || errno != EIO)
+		return 1;
+	return ibv_start_poll(polled, &none) == EIO ? 0 : 2;
+}
+
+/* The parent has polled one of two completions, and knows of the other one. */
+static void a_child_polls_none_of_its_parents_completions(void **state)
+{
+	struct ibv_cq_init_attr_ex a = { .cqe = 10 };
+	struct ibv_wc wc;
+
+	(void)state;
+	polled = ibv_create_cq_ex(ctx, &a);
+	assert_non_null(polled);
+	completion(ibv_cq_ex_to_cq(polled), 1);
+	completion(ibv_cq_ex_to_cq(polled), 2);
+	assert_int_equal(ibv_poll_cq(ibv_cq_ex_to_cq(polled), 1, &wc), 1);
+	assert_int_equal(in_child(polls), 0);
+	assert_int_equal(ibv_poll_cq(ibv_cq_ex_to_cq(polled), 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 2);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(polled)), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_child_need_not_wait_for_a_thread_that_had_a_lock),
+		cmocka_unit_test(a_child_polls_none_of_its_parents_completions),
 	};
 
 	return cmocka_run_group_tests(tests, queue_setup, queue_teardown);

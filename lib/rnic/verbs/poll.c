@@ -72,6 +72,12 @@ bool rnic_cq_late(struct rnic_cq *cq)
 	return (rn_unlikely(cq->watched) && rnic_late(cq)) || (rn_unlikely(rnic_injecting) && rnic_fail_holds(cq));
 }
 
+/*
+ * The number of rings to poll. In a child of fork() none: the child has inherited how many completions are unread, and
+ * not the completions.
+ */
+static uint32_t rings_of(const struct rnic_cq *cq) { return rn_unlikely(cq->s->forked) ? 0 : cq->nrings; }
+
 int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 {
 	struct rnic_cq *cq = rnic_cq(ibcq);
@@ -79,7 +85,7 @@ int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 
 	rnic_spin_lock(&cq->lock);
 	const bool late = rnic_cq_late(cq);
-	uint32_t nrings = late ? 0 : cq->nrings;
+	uint32_t nrings = late ? 0 : rings_of(cq);
 	for (uint32_t i = 0, r = cq->turn; i < nrings && got < room; i++) {
 		struct spsc_cons *ring = &cq->ring[r];
 		uint32_t n = rn_min_u32(spsc_cons_avail(ring, 1), room - got);
@@ -128,7 +134,7 @@ int rnic_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 
 bool rnic_cq_next(struct rnic_cq *cq, struct qp_cqe *out)
 {
-	for (uint32_t i = 0, r = cq->turn; i < cq->nrings; i++) {
+	for (uint32_t i = 0, n = rings_of(cq), r = cq->turn; i < n; i++) {
 		struct spsc_cons *ring = &cq->ring[r];
 		struct qp_cqe failed;
 
