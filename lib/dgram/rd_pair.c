@@ -49,7 +49,7 @@ static void rd_set_state(struct rd_pair *p, enum rd_state s) { p->state = (uint8
 
 static uint64_t bit_of(uint8_t tenant) { return UINT64_C(1) << tenant; }
 
-/* The first of these tenants from `turn` on; behind the last tenant comes the first one. of: their bits, at least one. */
+/* The first of these tenants from `turn` on; behind the last one comes the first one. of: their bits, at least one. */
 static uint8_t in_turn(uint64_t of, uint8_t turn)
 {
 	const uint64_t ahead = of & UINT64_MAX << turn;

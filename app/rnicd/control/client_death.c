@@ -122,8 +122,7 @@ static void step_unsent(struct client *c)
 		return;
 	}
 	*l = (struct look){
-		.c = c,
-		.cmd = { .type = CMD_CLIENT_REFERS, .done = look_done, .refers.tenant = (uint8_t)(c->uid % QP_TENANTS) }
+		.c = c, .cmd = { .type = CMD_CLIENT_REFERS, .done = look_done, .refers.tenant = user_tenant(c->user) }
 	};
 	refers_add(&l->cmd.refers, c->room.base, c->room.size);
 	for (uint32_t r = 0; r < IPC_REGIONS; r++)

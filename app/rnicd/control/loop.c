@@ -82,7 +82,7 @@ void loop_del(struct loop_fd *f)
 void loop_timer_arm(struct loop_timer *t, uint64_t when) { rn_wheel_arm(&wheel, &t->t, when); }
 void loop_timer_disarm(struct loop_timer *t) { rn_wheel_disarm(&wheel, &t->t); }
 
-/* Clients decide how many timers are due at once. Those that are left are due in the next turn, which does not sleep. */
+/* Clients decide how many timers are due at once. Those that are left come in the next turn, which does not sleep. */
 static void run_timers(void)
 {
 	uint64_t now = rnicd_now();

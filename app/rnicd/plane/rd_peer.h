@@ -44,7 +44,7 @@ void rd_peer_set_numbers(struct rd_port *r, const struct pkt_addr *addr, uint32_
 
 /* How many more packets of pairs the peer's flow takes. Few packets wait in a flow; one place is left for an answer. */
 uint32_t rd_flow_room(const struct rd_peer *p);
-/* Whether a pair of the tenant may give the peer's flow one more packet. Some packets and rings are left for answers. */
+/* Whether a pair of the tenant may give the peer's flow one more packet. Some packets and rings stay for answers. */
 bool rd_packet_room(const struct rd_port *r, const struct rd_peer *p, uint8_t tenant);
 /*
  * The same for an answer to a packet of the peer. All peers together have RD_ANSWERS of these at most, and a peer has

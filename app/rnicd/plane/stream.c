@@ -353,7 +353,7 @@ static void listen_end(struct rnicd_worker *w, const struct cmd_stream_listen *c
 		stream_set_state(s, STREAM_LEFT);
 		stream_ready(w, s);
 	}
-	/* The control thread may not have been told of these yet. When it is told, the listener's number would be void. */
+	/* The control thread may not know of these yet. When it is told, the listener's number would be void. */
 	while ((s = rn_list_first(&l->arrived, struct stream, half)) != NULL)
 		disown(s);
 	stream_listener_end(w, l);

@@ -60,7 +60,7 @@ bool sock_epoll_out(int fd)
 	bool was = (uint32_t)fd < SOCK_FDS && member[fd].set != 0 &&
 		   sock_libc.epoll_ctl(member[fd].set - 1, EPOLL_CTL_DEL, fd, NULL) == 0;
 
-	if (was) /* now, as a member can be taken out only by its number: `below` may be closed, and its file stay open */
+	if (was) /* now, as a member can be taken out only by its number: `below` may be closed, its file not */
 		epoll_below(member[fd].set - 1, EPOLL_CTL_DEL, fd, NULL);
 	errno = saved;
 	return was;
