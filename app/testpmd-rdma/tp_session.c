@@ -9,28 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAGE        UINT64_C(4096)
 #define AUTO_INLINE 64u
 #define UD_RANGE    (UINT64_C(16) << 10) /* bytes */
-
-static uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
-
-void tp_layout_make(struct tp_layout *l, const struct tp_point *p)
-{
-	uint64_t shift = p->mode == TP_SOAK ? 64 : 0; /* soak varies the position of messages in their slot */
-	uint64_t cards = p->qp_type != TP_QP_RC ? 8 * (uint64_t)p->qps : 0;
-
-	memset(l, 0, sizeof(*l));
-	l->head = p->qp_type == TP_QP_UD ? 64 : 0;
-	l->stride = round_up(l->head + p->size + shift, 64);
-	l->slots = p->slots;
-	l->fence = (uint64_t)p->qps * 128;
-	l->cards = l->fence + 128;
-	l->tx = round_up(l->cards + cards, PAGE);
-	l->rx = round_up(l->tx + p->qps * l->slots * l->stride, PAGE);
-	l->constant = round_up(l->rx + p->qps * l->slots * l->stride, PAGE);
-	l->len = round_up(l->constant + (p->mode == TP_SOAK ? l->stride : 0), PAGE);
-}
 
 enum tp_verdict tp_verbs_fail(struct tp_err *err, const char *what)
 {
@@ -110,12 +90,12 @@ enum tp_verdict tp_session_open(struct tp_session *s)
 	s->ctrl_cq = ibv_create_cq(s->verbs, 4 * TP_CTRL_MSGS, NULL, s->ctrl_chan, 0);
 	if (s->ctrl_cq == NULL)
 		return tp_verbs_fail(s->err, "creating the control completion queue");
-	if (posix_memalign((void **)&s->ctrl_buf, PAGE, round_up(2 * TP_CTRL_MSGS * TP_MSG_SIZE, PAGE)) != 0) {
+	if (posix_memalign((void **)&s->ctrl_buf, TP_PAGE, tp_round_up(2 * TP_CTRL_MSGS * TP_MSG_SIZE, TP_PAGE)) != 0) {
 		s->ctrl_buf = NULL;
 		return tp_fail(s->err, TP_NO_MEMORY, "out of memory");
 	}
-	memset(s->ctrl_buf, 0, round_up(2 * TP_CTRL_MSGS * TP_MSG_SIZE, PAGE));
-	s->ctrl_mr = ibv_reg_mr(s->pd, s->ctrl_buf, round_up(2 * TP_CTRL_MSGS * TP_MSG_SIZE, PAGE),
+	memset(s->ctrl_buf, 0, tp_round_up(2 * TP_CTRL_MSGS * TP_MSG_SIZE, TP_PAGE));
+	s->ctrl_mr = ibv_reg_mr(s->pd, s->ctrl_buf, tp_round_up(2 * TP_CTRL_MSGS * TP_MSG_SIZE, TP_PAGE),
 				IBV_ACCESS_LOCAL_WRITE);
 	if (s->ctrl_mr == NULL)
 		return tp_verbs_fail(s->err, "registering the control buffers");

@@ -11,43 +11,16 @@
 #define TP_SESSION_H
 
 #include "tp_counts.h"
+#include "tp_layout.h"
 #include "tp_msg.h"
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 #include <stdatomic.h>
 
-#define TP_CTRL_MSGS   8   /* more than either side ever sends in a session, so no slot is used twice */
-#define TP_GRH         40u /* bytes before each message that unreliable datagrams deliver */
+#define TP_CTRL_MSGS   8 /* more than either side ever sends in a session, so no slot is used twice */
 #define TP_NO_TIMEOUT  UINT64_MAX
 #define TP_NO_MORE_QPS UINT32_MAX
-
-/*
- * The region: per queue pair a credit word that the peer writes, and one from which this side writes its credit to the
- * peer; a source and a sink for fences; transmit slots, receive slots, and (soak) a constant area that the peer reads
- * from. Offsets in bytes; both sides compute the same from the point.
- */
-struct tp_layout {
-	uint64_t stride; /* distance of slots */
-	uint64_t head;   /* before the bytes of a slot: room for a GRH, TP_GRH of it */
-	uint64_t slots, fence, cards, tx, rx, constant, len;
-};
-
-void tp_layout_make(struct tp_layout *l, const struct tp_point *p);
-
-static inline uint64_t tp_credit_in(uint32_t qp) { return (uint64_t)qp * 128; }
-static inline uint64_t tp_credit_out(uint32_t qp) { return (uint64_t)qp * 128 + 64; }
-/* Numbers of queue pairs, 4 bytes each: those of the peer, and this side's own. */
-static inline uint64_t tp_cards_in(const struct tp_layout *l) { return l->cards; }
-static inline uint64_t tp_cards_out(const struct tp_layout *l, uint32_t qps) { return l->cards + 4 * (uint64_t)qps; }
-static inline uint64_t tp_tx_off(const struct tp_layout *l, uint32_t qp, uint64_t slot)
-{
-	return l->tx + (qp * l->slots + slot) * l->stride + l->head;
-}
-static inline uint64_t tp_rx_off(const struct tp_layout *l, uint32_t qp, uint64_t slot)
-{
-	return l->rx + (qp * l->slots + slot) * l->stride + l->head;
-}
 
 /* wr_id: what completed, on which queue pair, and a count of operations up to this one (its low 40 bits). */
 enum tp_kind {
