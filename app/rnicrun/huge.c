@@ -111,13 +111,23 @@ static void page_drop(uint64_t page)
 	}
 }
 
+/* Takes a page from the system. The kernel does not begin (EINTR) while a signal waits for this thread. */
+static bool page_take(uint64_t page)
+{
+	int rc;
+
+	do
+		rc = fallocate(pool.fd, 0, (off_t)(page * PAGE), (off_t)PAGE);
+	while (rc != 0 && errno == EINTR);
+	return rc == 0;
+}
+
 /* Takes the pages of the units from the system. False: the system has too few. */
 static bool pages_take(uint64_t first, uint64_t n)
 {
 	for (uint64_t u = first; u < first + n; u++) {
 		uint64_t page = u * UNIT / PAGE;
-		if (pool.users[page] == 0 && !pool.own[page] &&
-		    fallocate(pool.fd, 0, (off_t)(page * PAGE), (off_t)PAGE) != 0) {
+		if (pool.users[page] == 0 && !pool.own[page] && !page_take(page)) {
 			while (u-- > first)
 				page_drop(u * UNIT / PAGE);
 			return false;
