@@ -30,6 +30,7 @@
 #define POOL  (UINT64_C(64) << 30) /* bytes of addresses; hugepages are taken only where blocks are */
 #define UNITS (POOL / UNIT)
 #define PAGES (POOL / PAGE)
+#define SIZES (PAGE / UNIT) /* units: for each number up to this one the pool remembers where a search begins */
 
 /* glibc's functions under their internal names, which remain when malloc and free are replaced. */
 extern void *__libc_malloc(size_t size);
@@ -46,9 +47,10 @@ static struct {
 	int fd;
 	uint8_t *base;
 	uint64_t used[UNITS / 64];
-	uint32_t units[UNITS]; /* number of units of the block that begins here */
-	uint8_t users[PAGES];  /* units in use */
-	uint8_t own[PAGES];    /* 1: in a child of fork(), the page is a copy in ordinary memory */
+	uint32_t units[UNITS];      /* number of units of the block that begins here */
+	uint32_t lowest[SIZES + 1]; /* [n]: no run of n free units begins below this unit */
+	uint8_t users[PAGES];       /* units in use */
+	uint8_t own[PAGES];         /* 1: in a child of fork(), the page is a copy in ordinary memory */
 	int pipe[2];
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -137,18 +139,48 @@ static bool pages_take(uint64_t first, uint64_t n)
 	return true;
 }
 
-/* The first free run of n units at a multiple of `step` units; UNITS: none. */
-static uint64_t huge_find(uint64_t n, uint64_t step)
+/* The first run of n free units that begins at this unit or above; UNITS: none. */
+static uint64_t run_from(uint64_t at, uint64_t n)
 {
-	for (uint64_t at = 0; at + n <= UNITS;) {
+	while (at + n <= UNITS) {
 		uint64_t u = at + n;
 		while (u > at && !unit_used(u - 1))
 			u--;
 		if (u == at)
 			return at;
-		at = (u + step - 1) / step * step;
+		at = u;
 	}
 	return UNITS;
+}
+
+/*
+ * The first run of n free units that begins at a multiple of `step` units; UNITS: none. The search begins above the
+ * used units that an earlier search for n units has passed, so blocks that stay cost later searches nothing.
+ */
+static uint64_t huge_find(uint64_t n, uint64_t step)
+{
+	uint32_t *lowest = &pool.lowest[n < SIZES ? n : SIZES];
+	uint64_t at = run_from(*lowest, n);
+
+	if (n <= SIZES)
+		*lowest = (uint32_t)at;
+	while (at % step != 0)
+		at = run_from((at + step - 1) / step * step, n);
+	return at;
+}
+
+/* Units became free: searches for as many units as the free run around them has begin at this run again. */
+static void run_freed(uint64_t first, uint64_t end)
+{
+	uint64_t at = first;
+
+	while (at > 0 && first - at < SIZES && !unit_used(at - 1))
+		at--;
+	while (end < UNITS && end - at < SIZES && !unit_used(end))
+		end++;
+	for (uint64_t n = 1; n <= SIZES && n <= end - at; n++)
+		if (pool.lowest[n] > at)
+			pool.lowest[n] = (uint32_t)at;
 }
 
 /* Allocates a block; NULL: libc must allocate it. align is a power of two. */
@@ -193,6 +225,7 @@ static void give(void *p)
 		pool.used[u / 64] &= ~(UINT64_C(1) << (u % 64));
 		page_drop(u * UNIT / PAGE);
 	}
+	run_freed(first, first + pool.units[first]);
 	pool.units[first] = 0;
 	pthread_mutex_unlock(&pool.lock);
 }
