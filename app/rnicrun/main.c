@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,6 +220,29 @@ static int read_options(int argc, char **argv, struct options *to)
 	return wrong != NULL ? 2 : -1;
 }
 
+static bool has_value(const char *variable, const char *value)
+{
+	const char *now = getenv(variable);
+
+	return now != NULL && strcmp(now, value) == 0;
+}
+
+/*
+ * Tells librnic where iWARP runs. The options take precedence over what the environment says of it. An option that
+ * names an rnicd leaves RNIC_EMBEDDED=auto in the environment: librnic uses that rnicd if it runs.
+ */
+static int tell_design(const struct options *o, bool names_rnicd)
+{
+	if (o->design != NULL) /* for librnic, RNIC_DESIGN takes precedence over RNIC_EMBEDDED */
+		return setenv("RNIC_DESIGN", o->design, 1);
+	if ((o->embedded || o->check || (names_rnicd && has_value("RNIC_DESIGN", "embedded"))) &&
+	    unsetenv("RNIC_DESIGN") != 0)
+		return -1;
+	if (o->embedded)
+		return setenv("RNIC_EMBEDDED", "yes", 1);
+	return names_rnicd && !has_value("RNIC_EMBEDDED", "auto") ? unsetenv("RNIC_EMBEDDED") : 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct options o = { .sock = NULL };
@@ -226,6 +250,7 @@ int main(int argc, char **argv)
 
 	if (end >= 0)
 		return end;
+	const bool names_rnicd = o.sock != NULL || o.companion || o.check;
 	if (o.sock == NULL)
 		o.sock = getenv("RNICD_SOCKET");
 	if (o.sock == NULL || *o.sock == '\0')
@@ -245,12 +270,11 @@ int main(int argc, char **argv)
 	if (lib == NULL || lib_below == NULL || (o.huge && lib_huge == NULL) ||
 	    (o.embedded && o.sockets && lib_serves == NULL))
 		return 127;
-	if (tell("RNICD_SOCKET", o.sock) != 0 || tell("RNIC_EMBEDDED", o.embedded ? "yes" : NULL) != 0 ||
+	if (tell("RNICD_SOCKET", o.sock) != 0 || tell_design(&o, names_rnicd) != 0 ||
 	    tell(IPC_SOCK_KERNELS_ENV, lib_serves != NULL ? "yes" : NULL) != 0 ||
-	    (lib_serves == NULL && unsetenv(IPC_SOCK_KERNELS_ENV) != 0) || tell("RNIC_DESIGN", o.design) != 0 ||
-	    tell("RNIC_INJECT", o.inject) != 0 || tell("RNIC_SANITIZE", o.sanitize) != 0 ||
-	    (o.huge && preload(lib_huge) != 0) || (lib_below != lib && preload(lib_below) != 0) ||
-	    (!o.check && preload(lib) != 0)) {
+	    (lib_serves == NULL && unsetenv(IPC_SOCK_KERNELS_ENV) != 0) || tell("RNIC_INJECT", o.inject) != 0 ||
+	    tell("RNIC_SANITIZE", o.sanitize) != 0 || (o.huge && preload(lib_huge) != 0) ||
+	    (lib_below != lib && preload(lib_below) != 0) || (!o.check && preload(lib) != 0)) {
 		perror("rnicrun");
 		return 127;
 	}

@@ -272,6 +272,23 @@ def a_worker_that_changes_its_user_serves_its_parents_listener():
     assert p.ok() == "answer of 65534 by wire 1", p.tail()
 
 
+def devices(*argv, **env):
+    p = Process([RNICRUN, *argv], env={**os.environ, "RNICD_SOCKET": "/nonexistent", **env})
+    return re.findall(r"^\s+(\S+)\s+[0-9a-f]{16}$", p.ok(), re.M)
+
+
+@case
+def an_option_takes_precedence_over_a_design_in_the_environment():
+    inner = 'export "$0"; "$1" --socket "$RNICD_SOCKET" ibv_devices; "$1" --doctor'
+    for design in ("RNIC_EMBEDDED=yes", "RNIC_DESIGN=embedded"):
+        env = dict([design.split("=")])
+        assert devices("--with-daemon", "ibv_devices", **env) == ["rnic0", "rnic1"], design
+        assert devices("--with-daemon", "sh", "-c", inner, design, RNICRUN) == ["rnic0", "rnic1"], design
+        assert "device rnic0, address" in run("sh", "-c", inner, design, RNICRUN).ok(), design
+    assert "rnic-lo" in devices("--embedded", "ibv_devices", RNIC_DESIGN="host")
+    assert "rnic-lo" in devices("--socket", "/nonexistent", "ibv_devices", RNIC_EMBEDDED="auto")
+
+
 @case
 def what_cannot_run_is_said():
     p = run("/nowhere/program")
