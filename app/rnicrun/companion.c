@@ -43,6 +43,9 @@ static const char configuration[] = "[rnicd]\n"
 /* In place of rnicd: the process that serves the sockets of --embedded --sockets. */
 static const char *embedded; /* path of its library; NULL: rnicd itself */
 
+/* What runs beside the program, for messages. */
+static const char *its_name(void) { return embedded != NULL ? "the process that serves sockets" : "the private rnicd"; }
+
 /* The private daemon, and the folder with all files that it writes. */
 struct companion {
 	char dir[32];
@@ -154,18 +157,6 @@ static bool listen_for_ready(struct companion *c)
  */
 static bool users_may_change(void) { return geteuid() == 0; }
 
-static bool make_folder(struct companion *c)
-{
-	strcpy(c->dir, "/tmp/rnicrun-XXXXXX");
-	if (mkdtemp(c->dir) == NULL || (users_may_change() && chmod(c->dir, 0711) != 0))
-		return false;
-	snprintf(c->socket, sizeof(c->socket), "%s/rnicd.sock", c->dir);
-	snprintf(c->conf, sizeof(c->conf), "%s/rnicd.conf", c->dir);
-	snprintf(c->log, sizeof(c->log), "%s/log", c->dir);
-	snprintf(c->notify, sizeof(c->notify), "%s/ready", c->dir);
-	return (embedded != NULL || write_configuration(c)) && listen_for_ready(c);
-}
-
 static void remove_folder(const struct companion *c)
 {
 	unlink(c->socket);
@@ -173,6 +164,29 @@ static void remove_folder(const struct companion *c)
 	unlink(c->log);
 	unlink(c->notify);
 	rmdir(c->dir);
+}
+
+static bool fill_folder(struct companion *c)
+{
+	return (!users_may_change() || chmod(c->dir, 0711) == 0) && (embedded != NULL || write_configuration(c)) &&
+	       listen_for_ready(c);
+}
+
+static bool make_folder(struct companion *c)
+{
+	strcpy(c->dir, "/tmp/rnicrun-XXXXXX");
+	if (mkdtemp(c->dir) == NULL)
+		return false;
+	snprintf(c->socket, sizeof(c->socket), "%s/rnicd.sock", c->dir);
+	snprintf(c->conf, sizeof(c->conf), "%s/rnicd.conf", c->dir);
+	snprintf(c->log, sizeof(c->log), "%s/log", c->dir);
+	snprintf(c->notify, sizeof(c->notify), "%s/ready", c->dir);
+	if (fill_folder(c))
+		return true;
+	const int err = errno;
+	remove_folder(c);
+	errno = err;
+	return false;
 }
 
 /* In the child: a listening socket with this path, for this user only; if root starts it, for all. -1: none. */
@@ -279,8 +293,7 @@ static void tell_log(const struct companion *c)
 		strcpy(last, line);
 	if (f != NULL)
 		fclose(f);
-	fprintf(stderr, "rnicrun: %s did not start: %s%s",
-		embedded != NULL ? "the process that serves sockets" : "rnicd", last,
+	fprintf(stderr, "rnicrun: %s did not start: %s%s", its_name(), last,
 		last[strlen(last) - 1] == '\n' ? "" : "\n");
 }
 
@@ -288,12 +301,13 @@ static bool begins(const char *line, const char *with) { return strncmp(line, wi
 
 /*
  * Prints the lines that the daemon has logged since it was ready, without the first `skip` of them. Returns how many
- * there are in all. The line that says that the daemon ends is none of them: rnicrun has told the daemon to end.
+ * there are in all. The line that says that the daemon ends is none of them: rnicrun has told the daemon to end. The
+ * process that serves sockets logs errors only, and no line when it is ready.
  */
 static unsigned print_log(FILE *log, unsigned skip)
 {
 	char line[LINE_SIZE];
-	bool ready = false;
+	bool ready = embedded != NULL;
 	unsigned n = 0;
 
 	rewind(log);
@@ -316,12 +330,12 @@ static void tell_why(const struct companion *c, int status)
 	const unsigned n = print_log(log, UINT_MAX);
 	if (n > LAST_LINES)
 		fprintf(stderr,
-			"rnicrun: the program ended with status %d; the last %u of the %u lines that the private rnicd "
-			"logged meanwhile:\n",
-			status, LAST_LINES, n);
+			"rnicrun: the program ended with status %d; the last %u of the %u lines that %s logged "
+			"meanwhile:\n",
+			status, LAST_LINES, n, its_name());
 	else if (n > 0)
-		fprintf(stderr, "rnicrun: the program ended with status %d; the private rnicd logged meanwhile:\n",
-			status);
+		fprintf(stderr, "rnicrun: the program ended with status %d; %s logged meanwhile:\n", status,
+			its_name());
 	(void)print_log(log, n > LAST_LINES ? n - LAST_LINES : 0);
 	fclose(log);
 }
@@ -378,7 +392,7 @@ static int accompany(struct companion *c, char *const *argv)
 		status = run_program(c, argv);
 		const bool in_order = kill(c->pid, SIGTERM) == 0 && status_of(c->pid, &daemon_pid) == 0;
 		if (!in_order)
-			fputs("rnicrun: the private rnicd did not end in order\n", stderr);
+			fprintf(stderr, "rnicrun: %s did not end in order\n", its_name());
 		if (status != 0 || !in_order)
 			tell_why(c, status);
 		return status;
@@ -408,7 +422,7 @@ int companion_run(char *const *argv, const char *library)
 	}
 	keep_children(&c);
 	if (!hold_signals(&c) || !make_folder(&c)) {
-		fprintf(stderr, "rnicrun: cannot make a folder for a private rnicd in /tmp: %s\n", strerror(errno));
+		fprintf(stderr, "rnicrun: cannot make a folder for %s in /tmp: %s\n", its_name(), strerror(errno));
 		return CANNOT;
 	}
 	c.pid = fork();

@@ -17,6 +17,7 @@ import sys
 import termios
 import time
 
+from embedded_rig import serving
 from rig import BUILD, PATIENCE, RNICRUN, TESTPMD, Process, Skip, case, main
 from sock_rig import CHANGES_USER, python
 
@@ -287,6 +288,37 @@ def an_option_takes_precedence_over_a_design_in_the_environment():
         assert "device rnic0, address" in run("sh", "-c", inner, design, RNICRUN).ok(), design
     assert "rnic-lo" in devices("--embedded", "ibv_devices", RNIC_DESIGN="host")
     assert "rnic-lo" in devices("--socket", "/nonexistent", "ibv_devices", RNIC_EMBEDDED="auto")
+
+
+def served(script):
+    return Process([RNICRUN, "--embedded", "--sockets", "sh", "-c", script], env={**os.environ, "RNIC_WIRE": "iwarp"})
+
+
+@case
+def the_process_that_serves_sockets_is_named_and_what_it_logged():
+    name = "the process that serves sockets"
+    p = served("echo runs; read line")
+    p.wait_line("runs")
+    os.kill(serving(p), signal.SIGKILL)
+    p.p.stdin.write("\n")
+    p.p.stdin.flush()
+    p.ok()
+    assert p.err == [f"rnicrun: {name} did not end in order"], p.tail()
+    p = served('echo "rnicd: out of luck" >> "${RNICD_SOCKET%/*}/log"; exit 3')
+    assert p.wait() == 3, p.tail()
+    assert p.err == [f"rnicrun: the program ended with status 3; {name} logged meanwhile:",
+                     "rnicd: out of luck"], p.tail()
+
+
+@case
+def a_folder_that_cannot_be_filled_is_removed():
+    for how, name in ((["--with-daemon"], "the private rnicd"),
+                      (["--embedded", "--sockets"], "the process that serves sockets")):
+        p = Process(["strace", "-qq", "-e", "trace=mkdir,bind", "-e", "inject=bind:error=ENOSPC", RNICRUN, *how,
+                     "true"])
+        assert p.wait() == 127 and f"cannot make a folder for {name}" in p.stderr(), p.tail()
+        assert "No space left" in p.err[-1], p.tail()
+        assert not os.path.exists(re.search(r'mkdir\("(/tmp/rnicrun-[^"]+)"', p.stderr())[1]), p.tail()
 
 
 @case
