@@ -4,6 +4,7 @@
 Embedded programs that share an address: a program passes datagrams and connections to another one by a socket in which
 Linux lets few messages wait (net.unix.max_dgram_qlen, by default 10). None is lost.
 """
+import contextlib
 import os
 import re
 import signal
@@ -143,6 +144,30 @@ def descriptors_that_another_user_sends_are_closed():
             until(lambda: held() == before, lambda: f"{before} descriptors before, {held()} after", 10)
         finally:
             p.stop(signal.SIGKILL)
+
+
+@case
+def rdma_cm_works_when_others_have_all_names():
+    """Any user can bind the names by which a user's processes find each other."""
+    def bind(index):
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        s.bind(f"\0rnic-embedded-{os.geteuid()}-{index}")
+        return s
+
+    need("rping")
+    with nets.two_hosts(A, B) as (ns, other), contextlib.ExitStack() as held:
+        for s in nets.In(ns).run(lambda: [bind(i) for i in range(253)]):
+            held.enter_context(s)
+        server = in_netns(ns, RNICRUN, "--embedded", "rping", "-s", "-a", A, "-C", "3")
+        try:
+            until(listens(ns, 7174), server.tail)
+            in_netns(other, RNICRUN, "--embedded", "rping", "-c", "-a", A, "-C", "3").ok()
+            server.ok()
+            assert server.stderr().count("or another user, have all 253 names") == 1, server.tail()
+            p = pingpong_at(ns, 18570, "-d", "rnic-v0")
+            assert p.wait() != 0 and "no datagrams" in p.stderr(), p.tail()
+        finally:
+            server.stop(signal.SIGKILL)
 
 
 need("setpriv")

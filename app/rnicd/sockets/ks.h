@@ -263,7 +263,10 @@ void ks_handed_use(struct handed *h, struct ks_src *to);
 extern const struct handed_taker ks_taker;
 
 /* ---- ks_pass.c: processes of one user that share an address ---- */
-/* This process gets its index and the numbers of its queue pairs (rnicd.qpn_first). False with a sentence in err. */
+/*
+ * This process gets its index and the numbers of its queue pairs (rnicd.qpn_first). If no index is free, the devices
+ * lose qp-port and datagram-port. False with a sentence in err.
+ */
 bool ks_pass_start(char *err, uint32_t err_len);
 /*
  * Control thread: from now on (ks_pass_serve) or no longer (ks_pass_serve_end) requests for a port of RDMA_PS_UDP are

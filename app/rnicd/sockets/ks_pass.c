@@ -7,7 +7,8 @@
  * that serves a port of RDMA_PS_UDP has a socket with a name for this port, where it gets the requests.
  *
  * A process gets its index by binding a socket to an abstract name in the network namespace: the first index that is
- * free. Messages of other users are ignored.
+ * free. Messages of other users are ignored. A process that finds no free index has neither qp-port nor datagrams: any
+ * user can take all names of another user, and then leaves that user the connections of rdma_cm.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -80,6 +81,23 @@ static int passage_open(const struct sockaddr_un *un, socklen_t len)
 	return -1;
 }
 
+/* No index is free: the devices have nothing for which this process would need one. */
+static void pass_nothing(void)
+{
+	bool had = false;
+
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		struct rnicd_port_cfg *cfg = &rnicd.cfg.port[i];
+		had |= cfg->qp_port != 0 || cfg->ud_port != 0;
+		cfg->qp_port = cfg->ud_port = 0;
+	}
+	if (had)
+		rnicd_log(RNICD_LOG_ERROR,
+			  "this process has no datagrams and no connections without rdma_cm: the user's other embedded "
+			  "processes, or another user, have all %u names @rnic-embedded-%u-N (ss -xlp shows them)",
+			  INDEXES, (unsigned)geteuid());
+}
+
 bool ks_pass_start(char *err, uint32_t err_len)
 {
 	struct sockaddr_un un;
@@ -92,8 +110,8 @@ bool ks_pass_start(char *err, uint32_t err_len)
 		return false;
 	}
 	if (own == INDEXES) {
-		snprintf(err, err_len, "%u processes of this user run embedded already: end some", INDEXES);
-		return false;
+		pass_nothing();
+		return true;
 	}
 	rnicd.process = (uint8_t)own;
 	rnicd.qpn_first = own << KS_INDEX_SHIFT | 2;
