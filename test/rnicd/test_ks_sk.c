@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -22,7 +24,11 @@
 #define LISTENER 7u
 #define CLIENT   8u
 #define LEN      1000u
-#define LOOK_S   10u /* seconds between two looks at a closed stream */
+#define CONNS    1200u  /* that the plane has room for */
+#define PAIRS    520u   /* of connections that wait; without sockets, a plane sets up 1,024 connections at once */
+#define FILES    1400u  /* descriptors that the tests of many connections need */
+#define TURNS    10000u /* far more than anything here takes */
+#define LOOK_S   10u    /* seconds between two looks at a closed stream */
 #define END_NS   (5 * RN_NS_PER_S)
 
 enum { ACTIVE, PASSIVE, ENDS };
@@ -35,6 +41,7 @@ static struct end {
 	uint32_t told; /* STREAM_* */
 } at[ENDS];
 static struct stream_user user;
+static uint32_t n_arrived; /* connections of the listener, since it listens */
 
 /* ---- the control thread ---- */
 
@@ -49,6 +56,7 @@ static void take(const struct event *ev)
 		assert_int_equal(e->listener, LISTENER);
 		at[PASSIVE].s = e->stream;
 		at[PASSIVE].key = e->key;
+		n_arrived++;
 	}
 	for (uint32_t i = 0; i < ENDS; i++)
 		if (at[i].key == e->key)
@@ -101,11 +109,16 @@ static struct handed *hand_over(int fd, struct conn_addr *a)
 
 static struct ipc_stream *memory_new(void)
 {
-	struct ipc_stream *mem = aligned_alloc(4096, IPC_STREAM_SIZE);
+	void *mem = mmap(NULL, IPC_STREAM_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	assert_non_null(mem);
-	memset(mem, 0, IPC_STREAM_SIZE);
+	assert_true(mem != MAP_FAILED);
 	return mem;
+}
+
+static void memory_free(struct ipc_stream *mem)
+{
+	if (mem != NULL)
+		munmap(mem, IPC_STREAM_SIZE);
 }
 
 static void write_bytes(const struct end *e, uint32_t n)
@@ -115,32 +128,59 @@ static void write_bytes(const struct end *e, uint32_t n)
 	ks.streams->touch(e->s);
 }
 
-/* A program listens, and another one connects. The connection waits to be accepted. */
-static void begin_pair(void)
+/* A program listens. Returns its address. */
+static union ks_sockaddr listener_begin(uint16_t backlog)
 {
 	union ks_sockaddr to = { .v4 = { AF_INET, 0, { htonl(LOOPBACK) }, { 0 } } };
 	socklen_t len = sizeof(to.v4);
 	struct conn_addr a = { .port = 0 };
-	const int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
-		  c = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	memset(at, 0, sizeof(at));
+	n_arrived = 0;
 	assert_int_equal(bind(l, &to.sa, len), 0);
-	assert_int_equal(listen(l, 1), 0);
+	assert_int_equal(listen(l, backlog), 0);
 	assert_int_equal(getsockname(l, &to.sa, &len), 0);
-	struct cmd listening = { .type = CMD_STREAM_LISTEN,
-				 .stream_listen = { .key = LISTENER, .backlog = 1, .handed = hand_over(l, &a) } };
-	carry_out(&listening);
-	assert_int_equal(listening.stream_listen.verdict[0], CONN_OK);
-	assert_int_equal(connect(c, &to.sa, len), 0);
-	at[ACTIVE].key = CLIENT;
-	at[ACTIVE].mem = memory_new();
-	struct cmd open = { .type = CMD_STREAM_OPEN,
-			    .stream = { .key = CLIENT, .mem = at[ACTIVE].mem, .user = &user, .bit = ACTIVE } };
-	open.stream.handed = hand_over(c, &open.stream.addr);
-	carry_out(&open);
-	assert_int_equal(open.stream.verdict, CONN_OK);
-	at[ACTIVE].s = open.stream.stream;
+	struct cmd c = { .type = CMD_STREAM_LISTEN,
+			 .stream_listen = { .key = LISTENER, .backlog = backlog, .handed = hand_over(l, &a) } };
+	carry_out(&c);
+	assert_int_equal(c.stream_listen.verdict[0], CONN_OK);
+	return to;
+}
+
+static void listener_end(void)
+{
+	struct cmd c = { .type = CMD_STREAM_UNLISTEN, .stream_listen = { .key = LISTENER } };
+
+	carry_out(&c);
+}
+
+/* A socket of the kernel's connects. */
+static int dial(const union ks_sockaddr *to)
+{
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(connect(fd, &to->sa, sizeof(to->v4)), 0);
+	return fd;
+}
+
+/* A program connects. */
+static void client_begin(struct end *e, uint64_t key, uint32_t bit, const union ks_sockaddr *to)
+{
+	*e = (struct end){ .key = key, .mem = memory_new() };
+	struct cmd c = { .type = CMD_STREAM_OPEN, .stream = { .key = key, .mem = e->mem, .user = &user, .bit = bit } };
+	c.stream.handed = hand_over(dial(to), &c.stream.addr);
+	carry_out(&c);
+	assert_int_equal(c.stream.verdict, CONN_OK);
+	e->s = c.stream.stream;
+}
+
+/* A program listens, and another one connects. The connection waits to be accepted. */
+static void begin_pair(void)
+{
+	const union ks_sockaddr to = listener_begin(1);
+
+	client_begin(&at[ACTIVE], CLIENT, ACTIVE, &to);
 	wait_told(&at[PASSIVE], STREAM_ARRIVED);
 }
 
@@ -166,26 +206,59 @@ static void connect_pair(void)
 		turns(1);
 }
 
-static void close_end(const struct end *e)
+static void leave(const struct end *e, bool abort)
 {
-	struct cmd c = { .type = CMD_STREAM_CLOSE, .stream = { .stream = e->s, .key = e->key } };
+	struct cmd c = { .type = CMD_STREAM_CLOSE, .stream = { .stream = e->s, .key = e->key, .abort = abort } };
 
 	carry_out(&c);
 }
 
+static void close_end(const struct end *e) { leave(e, false); }
+
 static void end_pair(void)
 {
-	struct cmd c = { .type = CMD_STREAM_UNLISTEN, .stream_listen = { .key = LISTENER } };
-
 	for (uint32_t i = 0; i < ENDS; i++)
 		if ((at[i].told & STREAM_CLOSED) == 0)
 			close_end(&at[i]);
 	for (uint32_t i = 0; i < ENDS; i++) {
 		wait_told(&at[i], STREAM_CLOSED);
-		free(at[i].mem);
+		memory_free(at[i].mem);
 	}
-	carry_out(&c);
+	listener_end();
 	assert_int_equal(ks.n_conns, 0);
+}
+
+/* ---- connections that wait ---- */
+
+static bool few_files; /* the system allows fewer descriptors than FILES */
+
+static void await_arrivals(uint32_t n)
+{
+	for (uint32_t i = 0; i < TURNS && n_arrived < n; i++)
+		turns(1);
+	assert_int_equal(n_arrived, n);
+}
+
+/* A server does not accept: both ends of each connection are being set up, for as long as that takes. */
+static void connections_that_no_program_has_accepted_leave_room_for_others(void **state)
+{
+	static struct end client[PAIRS];
+
+	(void)state;
+	if (few_files)
+		skip();
+	const union ks_sockaddr to = listener_begin(PAIRS);
+	for (uint32_t i = 0; i < PAIRS; i++) {
+		client_begin(&client[i], CLIENT + i, i, &to);
+		await_arrivals(i + 1);
+	}
+	for (uint32_t i = 0; i < PAIRS; i++)
+		leave(&client[i], true);
+	while (ks.n_conns != 0)
+		turns(1);
+	for (uint32_t i = 0; i < PAIRS; i++)
+		memory_free(client[i].mem);
+	listener_end();
 }
 
 /* ---- tests ---- */
@@ -376,14 +449,19 @@ static int begin(void **state)
 {
 	static const uint8_t mac[PKT_MAC_LEN] = { 2 };
 	static struct stream_user *const join = &user;
+	struct rlimit files;
 	struct cmd c = { .type = CMD_STREAM_JOIN, .stream_join = &join };
 	char err[256];
 
 	(void)state;
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		return -1;
+	files.rlim_cur = rn_max_u64(files.rlim_cur, rn_min_u64(files.rlim_max, FILES));
+	few_files = setrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur < FILES;
 	rnicd.cfg.port[0] =
 		(struct rnicd_port_cfg){ .name = "lo", .mtu = 1500, .mpa_rev = 2, .max_ird = 4, .max_ord = 4 };
 	rnicd.cfg.port[0].ip = pkt_addr_ip4(LOOPBACK);
-	rnicd.cfg.flows = 16;
+	rnicd.cfg.flows = CONNS;
 	ks.net = &ks_net_kernel;
 	ks.serves = true;
 	user.bell = calloc(1, sizeof(*user.bell));
@@ -403,6 +481,7 @@ int main(void)
 		cmocka_unit_test(the_port_of_a_refused_stream_is_free_before_the_program_is_told),
 		cmocka_unit_test(the_errno_of_a_peer_that_is_gone_is_the_kernels),
 		cmocka_unit_test(bytes_before_a_reset_are_not_lost_to_a_send),
+		cmocka_unit_test(connections_that_no_program_has_accepted_leave_room_for_others),
 		cmocka_unit_test(a_process_that_ends_gives_closed_streams_less_time),
 	};
 

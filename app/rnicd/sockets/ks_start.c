@@ -213,8 +213,10 @@ static bool memory(void)
 	/* each connection may have received a part of an FPDU, and three quarters are for one tenant at most */
 	cfg.stages = cfg.blocks + (cfg.blocks + 1) / 2;
 	cfg.rnr_stages = RNR_STAGES;
-	if (ks.serves)
-		iws_times(&cfg); /* all connections are those of stream sockets */
+	if (ks.serves) { /* all connections are those of stream sockets */
+		iws_times(&cfg);
+		cfg.setups = cfg.blocks; /* without a time limit, each connection may be being set up */
+	}
 	ks.rc_size = rc_ctx_size(&cfg);
 	/* Pages that no connection uses stay untouched, so they take no memory. */
 	ks.rc_mem = mmap(NULL, ks.rc_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
