@@ -24,11 +24,13 @@
 #define LISTENER 7u
 #define CLIENT   8u
 #define LEN      1000u
-#define CONNS    1200u  /* that the plane has room for */
-#define PAIRS    520u   /* of connections that wait; without sockets, a plane sets up 1,024 connections at once */
-#define FILES    1400u  /* descriptors that the tests of many connections need */
-#define TURNS    10000u /* far more than anything here takes */
-#define LOOK_S   10u    /* seconds between two looks at a closed stream */
+#define CONNS    1200u       /* that the plane has room for */
+#define HALF     (CONNS / 2) /* of them may be half open */
+#define PAIRS    520u        /* of connections that wait; without sockets, a plane sets up 1,024 connections at once */
+#define FILES    1400u       /* descriptors that the tests of many connections need */
+#define PATIENCE 60000       /* ms */
+#define TURNS    10000u      /* far more than anything here takes */
+#define LOOK_S   10u         /* seconds between two looks at a closed stream */
 #define END_NS   (5 * RN_NS_PER_S)
 
 enum { ACTIVE, PASSIVE, ENDS };
@@ -230,7 +232,33 @@ static void end_pair(void)
 
 /* ---- connections that wait ---- */
 
+static bool readable(int fd, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, ms) == 1;
+}
+
 static bool few_files; /* the system allows fewer descriptors than FILES */
+static int silent[HALF + 1];
+
+/* Peers connect, and send nothing. */
+static void silence_begin(const union ks_sockaddr *to, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		silent[i] = dial(to);
+		while (ks.n_conns != i + 1)
+			turns(1);
+	}
+}
+
+static void silence_end(uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		close(silent[i]);
+	while (ks.n_half_open != 0)
+		turns(1);
+}
 
 static void await_arrivals(uint32_t n)
 {
@@ -259,6 +287,46 @@ static void connections_that_no_program_has_accepted_leave_room_for_others(void 
 	for (uint32_t i = 0; i < PAIRS; i++)
 		memory_free(client[i].mem);
 	listener_end();
+}
+
+static void silent_peers_stop_no_listener(void **state)
+{
+	const uint32_t n = 65; /* a few more than the backlog */
+
+	(void)state;
+	const union ks_sockaddr to = listener_begin(1);
+	silence_begin(&to, n);
+	client_begin(&at[ACTIVE], CLIENT, ACTIVE, &to);
+	await_arrivals(1);
+	silence_end(n);
+	end_pair();
+}
+
+static void the_oldest_of_many_silent_peers_makes_room_for_a_new_one(void **state)
+{
+	const struct rnicd_port_stats *st = &rnicd.port[0]->stats[0];
+	char c;
+
+	(void)state;
+	if (few_files)
+		skip();
+	const union ks_sockaddr to = listener_begin(CONNS);
+	silence_begin(&to, HALF);
+	assert_int_equal(st->syn_evicted, 0);
+	silent[HALF] = dial(&to);
+	for (uint32_t i = 0; i < TURNS && st->syn_evicted == 0; i++)
+		turns(1);
+	assert_int_equal(st->syn_evicted, 1);
+	turns(1);
+	assert_int_equal(ks.n_conns, HALF);
+	assert_true(readable(silent[0], PATIENCE));
+	assert_int_equal(recv(silent[0], &c, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, ECONNRESET);
+	assert_false(readable(silent[1], 0));
+	client_begin(&at[ACTIVE], CLIENT, ACTIVE, &to);
+	await_arrivals(1);
+	silence_end(HALF + 1);
+	end_pair();
 }
 
 /* ---- tests ---- */
@@ -482,6 +550,8 @@ int main(void)
 		cmocka_unit_test(the_errno_of_a_peer_that_is_gone_is_the_kernels),
 		cmocka_unit_test(bytes_before_a_reset_are_not_lost_to_a_send),
 		cmocka_unit_test(connections_that_no_program_has_accepted_leave_room_for_others),
+		cmocka_unit_test(silent_peers_stop_no_listener),
+		cmocka_unit_test(the_oldest_of_many_silent_peers_makes_room_for_a_new_one),
 		cmocka_unit_test(a_process_that_ends_gives_closed_streams_less_time),
 	};
 

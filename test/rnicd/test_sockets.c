@@ -244,6 +244,41 @@ static void a_connection_for_which_there_is_no_descriptor_is_closed(void **state
 	ks_unlisten(0, how.lport);
 }
 
+#define HALF 32u /* of 64 connections may be half open */
+
+/* Peers connect, and send no MPA Request. */
+static void the_oldest_silent_connection_makes_room_for_a_new_one(void **state)
+{
+	const struct ks_listener how = { .lport = free_port(), .backlog = 1, .policy = conn_policy(rnicd.port[0]) };
+	const uint64_t before = rnicd.port[0]->stats[0].syn_evicted;
+	int fd[HALF + 1];
+	char c;
+
+	(void)state;
+	assert_int_equal(ks_listen(&how), CONN_OK);
+	const int at = ks_listener(0, how.lport)->src.fd;
+	for (uint32_t i = 0; i <= HALF; i++) {
+		assert_int_equal(rnicd.port[0]->stats[0].syn_evicted, before);
+		fd[i] = dial(how.lport);
+		assert_true(readable(at, PATIENCE));
+		while (readable(at, 0))
+			assert_true(ks_poll());
+	}
+	assert_int_equal(rnicd.port[0]->stats[0].syn_evicted, before + 1);
+	assert_true(readable(fd[0], PATIENCE));
+	assert_int_equal(recv(fd[0], &c, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, ECONNRESET);
+	for (uint32_t i = 1; i <= HALF; i++)
+		assert_false(readable(fd[i], 0));
+	ks_unlisten(0, how.lport);
+	for (uint32_t i = 0; i <= HALF; i++)
+		close(fd[i]);
+	while (ks.n_conns != 0) {
+		assert_true(ks_poll());
+		(void)event_collect(64, no_event);
+	}
+}
+
 /* ---- ports that are held for the connection manager ---- */
 
 #define ALL_DEVS ((1u << DEVS) - 1)
@@ -334,6 +369,7 @@ int main(void)
 		cmocka_unit_test(a_port_that_the_kernel_denies_is_no_port_in_use),
 		cmocka_unit_test(an_address_that_has_gone_stops_no_listener_at_the_others),
 		cmocka_unit_test(a_connection_for_which_there_is_no_descriptor_is_closed),
+		cmocka_unit_test(the_oldest_silent_connection_makes_room_for_a_new_one),
 		cmocka_unit_test(a_listener_takes_over_the_socket_that_holds_its_port),
 		cmocka_unit_test(a_port_that_is_given_back_on_one_device_stays_held_on_the_others),
 		cmocka_unit_test(two_interfaces_with_one_address_do_not_keep_a_port_from_each_other),

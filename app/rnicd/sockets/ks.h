@@ -68,9 +68,8 @@ struct ks_listener {
 	uint32_t port;
 	uint16_t lport;
 	uint16_t backlog;
-	uint32_t half_open; /* how many of its connections have no MPA Request yet */
-	uint32_t flags;     /* RC_* of its connections */
-	uint8_t tos;        /* TOS of its connections' packets */
+	uint32_t flags; /* RC_* of its connections */
+	uint8_t tos;    /* TOS of its connections' packets */
 	uint64_t owner;
 	struct mpa_policy policy;
 };
@@ -104,11 +103,11 @@ struct ks_conn {
 	struct ks_rest *rest;
 	struct ks_buf *kept; /* received bytes for which the QP has no receive; the socket is not read meanwhile */
 	struct rn_timer timer;
-	uint64_t again;           /* REFUSED: time of the next connect. A FIN that waits: time of the next look */
-	uint64_t look;            /* time of the next look whether the peer is silent; 0: nothing is awaited */
-	uint32_t refused;         /* how often the peer has refused the connect so far */
-	struct stream *sk;        /* the stream socket that has the connection; NULL: a queue pair */
-	struct ks_listener *half; /* the listener that counts the connection as half open; NULL: none */
+	uint64_t again;      /* REFUSED: time of the next connect. A FIN that waits: time of the next look */
+	uint64_t look;       /* time of the next look whether the peer is silent; 0: nothing is awaited */
+	uint32_t refused;    /* how often the peer has refused the connect so far */
+	struct stream *sk;   /* the stream socket that has the connection; NULL: a queue pair */
+	struct rn_link half; /* in ks.half_open */
 	struct rn_link link;
 	struct ks_conn *next; /* in ks.dead, or ks.idle */
 };
@@ -142,6 +141,8 @@ struct ks {
 	struct rn_wheel wheel;
 	struct rn_list conns, listeners;
 	uint32_t n_conns;
+	struct rn_list half_open; /* connections of listeners without an MPA Request, the oldest first */
+	uint32_t n_half_open;
 	uint32_t n_uds; /* datagram QPs */
 	struct ks_conn *dead;
 	struct ks_conn *idle;        /* closed connections, kept because a command may still name one */
@@ -201,8 +202,13 @@ void ks_watch(struct ks_src *s, uint32_t events);
 uint32_t ks_commands(void);
 
 /* ---- ks_conn.c ---- */
-/* Makes a connection that has a socket, and nothing else yet. NULL: no memory; the socket stays the caller's. */
+/*
+ * Makes a connection that has a socket, and nothing else yet. If too many are half open, the oldest of those is
+ * aborted. NULL: no memory; the socket stays the caller's.
+ */
 struct ks_conn *ks_conn_new(const struct conn_addr *a, struct ks_src src);
+/* The listener's connection is half open: it waits for the peer's MPA Request. */
+void ks_conn_half_open(struct ks_conn *c);
 /* Frees a connection, and closes its socket. */
 void ks_conn_free(struct ks_conn *c);
 /* Makes an active connection: p->qp may be attached later. *qp: the engine's verdict if the result is CONN_QP. */

@@ -8,10 +8,40 @@
 #include "sockets/ks.h"
 
 #define BACKLOG_DEFAULT 128u
-#define HALF_OPEN       4u  /* a listener has at most backlog * HALF_OPEN connections without an MPA Request */
-#define CONNS_AT_ONCE   16u /* connections that a listener accepts in one turn, at most */
-#define REFUSALS        7u  /* after so many refusals, which takes 0.6 s, the next refusal is reported */
+#define CONNS_AT_ONCE   16u                /* connections that a listener accepts in one turn, at most */
+#define REFUSALS        7u                 /* after so many refusals, which takes 0.6 s, the next refusal is reported */
 #define REFUSED_NS      (5 * RN_NS_PER_MS) /* pause after the first refusal; each further pause is twice as long */
+
+/* ---- half-open connections ---- */
+
+/*
+ * Anybody may open connections and send no MPA Request, and no user's share counts them. So all of them together take
+ * at most half of the room that the other connections leave. Beyond that the oldest one makes room: an honest peer
+ * sends its Request at once, so its connection is half open for a short time only.
+ */
+
+void ks_conn_half_open(struct ks_conn *c)
+{
+	rn_list_push_back(&ks.half_open, &c->half);
+	ks.n_half_open++;
+}
+
+/* Aborts the oldest half-open connection, if there are too many. Its room is free at the end of the turn. */
+static void make_room(void)
+{
+	struct ks_conn *c;
+
+	if (ks.n_half_open < rn_min_u32(ks.rc.cfg.blocks - ks.n_conns, ks.rc.setups_left))
+		return;
+	while ((c = rn_list_first(&ks.half_open, struct ks_conn, half)) != NULL) {
+		ks_conn_requested(c);
+		if (rc_get_state(&c->rc) != RC_WAIT_REQ)
+			continue; /* its Request has come in this turn, or it ends already */
+		rnicd.port[c->addr.port]->stats[0].syn_evicted++;
+		rc_abort(&ks.rc, &c->rc);
+		return;
+	}
+}
 
 /* ---- connections ---- */
 
@@ -19,6 +49,7 @@ struct ks_conn *ks_conn_new(const struct conn_addr *a, struct ks_src src)
 {
 	struct ks_conn *c = ks.idle;
 
+	make_room();
 	if (ks.n_conns == ks.rc.cfg.blocks)
 		return NULL;
 	if (c != NULL)
@@ -239,16 +270,13 @@ void ks_unlisten(uint32_t port, uint16_t lport)
 
 	if (l == NULL)
 		return;
-	rn_list_each(struct ks_conn, c, &ks.conns, link)
-		if (c->half == l)
-			c->half = NULL;
 	ks_watch(&l->src, 0);
 	ks.net->close(&l->src);
 	rn_list_remove(&ks.listeners, &l->link);
 	free(l);
 }
 
-/* The backlog, or the memory for connections or for their set-up, is used up. */
+/* The memory for connections, or for their set-up, is used up. */
 static void closed_for_room(const struct ks_listener *l) { rnicd.port[l->port]->stats[0].rx_unanswered++; }
 
 void ks_passive(struct ks_src src, struct ks_listener *l)
@@ -256,10 +284,8 @@ void ks_passive(struct ks_src src, struct ks_listener *l)
 	struct conn_addr a = { .port = l->port };
 	struct rc_params p = { .owner = l->owner, .policy = l->policy, .flags = l->flags };
 	const bool there = ks.net->ends(&src, &a); /* else the peer has closed the connection already */
-	struct ks_conn *c = NULL;
+	struct ks_conn *c = there ? ks_conn_new(&a, src) : NULL;
 
-	if (there && l->half_open < HALF_OPEN * (uint32_t)l->backlog)
-		c = ks_conn_new(&a, src);
 	if (c == NULL) {
 		if (there)
 			closed_for_room(l);
@@ -274,8 +300,7 @@ void ks_passive(struct ks_src src, struct ks_listener *l)
 	}
 	ks_opened(c);
 	rc_ready_put(&ks.rc, &c->rc);
-	c->half = l;
-	l->half_open++;
+	ks_conn_half_open(c);
 }
 
 void ks_accept(struct ks_listener *l)

@@ -121,9 +121,10 @@ bool ks_effects(void)
 
 void ks_conn_requested(struct ks_conn *c)
 {
-	if (c->half != NULL)
-		c->half->half_open--;
-	c->half = NULL;
+	if (!rn_link_linked(&c->half))
+		return;
+	rn_list_remove(&ks.half_open, &c->half);
+	ks.n_half_open--;
 }
 
 void ks_conn_died(struct ks_conn *c)

@@ -16,7 +16,6 @@
 #include "border/policy.h"
 
 #define CONNS_AT_ONCE 16u /* connections that a listener accepts in one turn, at most */
-#define BACKLOG_MORE  64u /* connections without an MPA Request that a listener may have beyond its backlog */
 
 static struct rc_ctx *streams_rc(struct iws_ctx *x);
 
@@ -154,20 +153,22 @@ static struct stream *stream_make(struct ks_conn *c)
 /* A listener that had stopped to accept, since too many connections wait, may accept again. */
 static void listener_room(struct ks_sk_listener *l)
 {
-	if (l->n_unclaimed <= l->backlog && l->n_half < l->backlog + BACKLOG_MORE)
+	if (l->n_unclaimed <= l->backlog)
 		ks_watch(&l->src, EPOLLIN);
 }
 
-/* Takes the stream off its listener's counts: a program has accepted it, or none will. */
+/* A listener's stream whose MPA Request has not come: the control thread has not been told of it. */
+static bool stream_half_open(const struct stream *s) { return s->listener != NULL && !s->connected; }
+
+/* Takes the stream off its listener's count: a program has accepted it, or none will. */
 static void stream_claim(struct stream *s)
 {
 	struct ks_sk_listener *l = s->listener;
 
 	if (l == NULL)
 		return;
-	l->n_half -= s->half;
 	l->n_unclaimed -= s->unclaimed;
-	s->half = s->unclaimed = false;
+	s->unclaimed = false;
 	listener_room(l);
 }
 
@@ -177,8 +178,8 @@ static void stream_over(struct stream *s)
 	struct ks_conn *c = s->c;
 
 	ks_sk_ended(s, s->iws->error);
-	if (s->half)
-		s->key = 0; /* the control thread was never told of this stream */
+	if (stream_half_open(s))
+		s->key = 0;
 	stream_claim(s);
 	s->listener = NULL;
 	ks_sk_left_end(s);
@@ -383,7 +384,7 @@ static void listener_end(const struct cmd_stream_listen *c)
 	rn_list_each(struct stream, s, &all.streams, link) {
 		if (s->listener != l)
 			continue;
-		if (s->half) { /* the control thread has not been told of it */
+		if (stream_half_open(s)) {
 			s->state = KS_SK_LEFT;
 			s->key = 0;
 			iws_abort(&ks_iws, s->iws);
@@ -424,14 +425,13 @@ static void stream_arrives(struct ks_src src, struct ks_sk_listener *l)
 {
 	struct conn_addr a = { .port = 0 };
 	const bool there = ks.net->ends(&src, &a); /* else the peer has closed the connection already */
-	struct ks_conn *c = NULL;
 	struct stream *s;
 
 	a.port = device_of(&a.local);
 	const struct rc_params p = { .policy = stream_policy(a.port) };
-	if (there)
-		c = ks_conn_new(&a, src);
+	struct ks_conn *c = there ? ks_conn_new(&a, src) : NULL;
 	if (c == NULL) {
+		rnicd.port[a.port]->stats[0].rx_unanswered += there;
 		ks.net->close(&src);
 		return;
 	}
@@ -446,10 +446,9 @@ static void stream_arrives(struct ks_src src, struct ks_sk_listener *l)
 	}
 	s->key = EVENT_OWNER_PASSIVE | ++ks.passive;
 	s->listener = l;
-	s->half = true;
-	l->n_half++;
 	ks_opened(c);
 	rc_ready_put(&ks.rc, &c->rc);
+	ks_conn_half_open(c);
 }
 
 void ks_sk_accept(struct ks_sk_listener *l)
@@ -457,7 +456,7 @@ void ks_sk_accept(struct ks_sk_listener *l)
 	for (uint32_t i = 0; i < CONNS_AT_ONCE && ks_space(); i++) {
 		struct ks_src src = { .kind = KS_CONN, .fd = -1 };
 		/* As in Linux, n + 1 connections may wait for a backlog of n. The kernel keeps the others. */
-		if (l->n_unclaimed > l->backlog || l->n_half >= l->backlog + BACKLOG_MORE) {
+		if (l->n_unclaimed > l->backlog) {
 			ks_watch(&l->src, 0);
 			return;
 		}
@@ -506,9 +505,7 @@ static void stream_asked(struct stream *s, uint32_t marks)
 	s->connected = true;
 	if (l == NULL)
 		return;
-	l->n_half--;
 	l->n_unclaimed++;
-	s->half = false;
 	s->unclaimed = true;
 	ks_sk_tell(s, STREAM_ARRIVED);
 }

@@ -36,7 +36,6 @@ struct stream {
 	uint32_t tell; /* STREAM_* events that the control thread has not been told of yet */
 	uint64_t key;  /* the control thread's number of the stream; 0: the control thread must not be told */
 	struct ks_sk_listener *listener; /* NULL: none, or none any more */
-	bool half;                       /* counted in n_half of the listener: no MPA Request yet */
 	bool unclaimed;                  /* counted in n_unclaimed of the listener */
 	bool connected;                  /* TCP is connected, and a listener's stream has its MPA Request */
 	bool fin;                        /* the end of the program's bytes has been posted */
@@ -59,7 +58,7 @@ struct ks_sk_listener {
 	struct rn_link link;
 	uint64_t key; /* the control thread's number */
 	uint32_t backlog;
-	uint32_t n_half, n_unclaimed;
+	uint32_t n_unclaimed; /* connections that no program has accepted yet */
 };
 
 /* Allocates what streams need besides their connections: called by ks_start(). False: no memory. */
