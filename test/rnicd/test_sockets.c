@@ -322,6 +322,41 @@ static void a_port_that_is_given_back_on_one_device_stays_held_on_the_others(voi
 	assert_int_equal(free_devs(port), ALL_DEVS);
 }
 
+static uint16_t chosen; /* the port that the kernel chooses next; 0: any */
+
+static bool open_chosen(struct ks_src *s, const struct conn_addr *a)
+{
+	struct conn_addr at = *a;
+
+	if (at.lport == 0) {
+		at.lport = chosen;
+		chosen = 0;
+	}
+	return ks_net_kernel.open(s, &at);
+}
+
+/* An id holds a port of one device. For an id of all devices, the kernel chooses the same port on another device. */
+static void a_port_that_one_id_holds_stays_held_when_another_id_cannot_have_it(void **state)
+{
+	struct ks_net net = ks_net_kernel;
+	const uint16_t port = ks_hold(1u << 1);
+
+	(void)state;
+	assert_int_not_equal(port, 0);
+	net.open = open_chosen;
+	ks.net = &net;
+	chosen = port;
+	const uint16_t all = ks_hold(ALL_DEVS);
+	ks.net = &ks_net_kernel;
+	assert_int_equal(chosen, 0);
+	assert_true(all != 0 && all != port);
+	assert_int_equal(free_devs(all), 0);
+	assert_int_equal(free_devs(port), ALL_DEVS & ~(1u << 1));
+	ks_hold_end(1u << 1, port);
+	ks_hold_end(ALL_DEVS, all);
+	assert_int_equal(free_devs(port), ALL_DEVS);
+}
+
 static void two_interfaces_with_one_address_do_not_keep_a_port_from_each_other(void **state)
 {
 	struct rnicd_port_cfg *twin = &rnicd.cfg.port[1];
@@ -372,6 +407,7 @@ int main(void)
 		cmocka_unit_test(the_oldest_silent_connection_makes_room_for_a_new_one),
 		cmocka_unit_test(a_listener_takes_over_the_socket_that_holds_its_port),
 		cmocka_unit_test(a_port_that_is_given_back_on_one_device_stays_held_on_the_others),
+		cmocka_unit_test(a_port_that_one_id_holds_stays_held_when_another_id_cannot_have_it),
 		cmocka_unit_test(two_interfaces_with_one_address_do_not_keep_a_port_from_each_other),
 		cmocka_unit_test(a_child_of_fork_holds_no_port),
 	};

@@ -71,7 +71,7 @@ uint16_t ks_hold(uint32_t devs)
 			return port;
 		const uint32_t failed = port == 0 ? chooser : (uint32_t)__builtin_ctz(left);
 		const int err = errno;
-		ks_hold_end(devs, port);
+		ks_hold_end(devs & ~left, port); /* on the others another id may hold the port */
 		errno = err;
 		if (ks_addr_has_gone() && (devs & (devs - 1)) != 0) {
 			devs &= ~(UINT32_C(1) << failed);
