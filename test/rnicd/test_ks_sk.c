@@ -484,6 +484,41 @@ static void bytes_before_a_reset_are_not_lost_to_a_send(void **state)
 	bytes_then_reset(false);
 }
 
+static int keeps_alive(const struct end *e)
+{
+	socklen_t len = sizeof(int);
+	int on = -1;
+
+	assert_int_equal(getsockopt(e->s->c->src.fd, SOL_SOCKET, SO_KEEPALIVE, &on, &len), 0);
+	return on;
+}
+
+/* There may be thousands of others: here no pointer in the other stream leads anywhere. */
+static void a_command_about_a_stream_looks_at_no_other(void **state)
+{
+	const struct end *e = &at[PASSIVE];
+	struct cmd unlisten = { .type = CMD_STREAM_UNLISTEN, .stream_listen = { .key = LISTENER } };
+	struct cmd option = { .type = CMD_STREAM_OPTION,
+			      .stream_option = { .level = SOL_SOCKET, .name = SO_KEEPALIVE, .value = 1 } };
+
+	(void)state;
+	begin_pair();
+	while (ks_sk_more())
+		turns(1);
+	struct stream *other = at[ACTIVE].s, kept = *other;
+	memset(other, 0xee, sizeof(*other));
+	option.stream_option.stream = e->s;
+	option.stream_option.key = e->key + 1;
+	ks_sk_command(&option);
+	assert_int_equal(keeps_alive(e), 0);
+	option.stream_option.key = e->key;
+	ks_sk_command(&option);
+	assert_int_equal(keeps_alive(e), 1);
+	ks_sk_command(&unlisten);
+	*other = kept;
+	end_pair();
+}
+
 /* The last test, since a process begins to end only once. */
 static void a_process_that_ends_gives_closed_streams_less_time(void **state)
 {
@@ -549,6 +584,7 @@ int main(void)
 		cmocka_unit_test(the_port_of_a_refused_stream_is_free_before_the_program_is_told),
 		cmocka_unit_test(the_errno_of_a_peer_that_is_gone_is_the_kernels),
 		cmocka_unit_test(bytes_before_a_reset_are_not_lost_to_a_send),
+		cmocka_unit_test(a_command_about_a_stream_looks_at_no_other),
 		cmocka_unit_test(connections_that_no_program_has_accepted_leave_room_for_others),
 		cmocka_unit_test(silent_peers_stop_no_listener),
 		cmocka_unit_test(the_oldest_of_many_silent_peers_makes_room_for_a_new_one),

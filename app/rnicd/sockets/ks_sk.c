@@ -25,9 +25,9 @@ struct iws_ctx ks_iws = { .dev = &dev, .rc = streams_rc };
 static struct {
 	struct qp_mr *mr;
 	uint64_t mr_size;
-	uint64_t *slots; /* bit mask: protection domains in use */
-	uint32_t n_slots;
-	struct rn_list streams, listeners;
+	uint32_t n_slots, used; /* streams at most; how many have been made */
+	struct rn_list unused;  /* streams that have ended */
+	struct rn_list listeners;
 	struct rn_list touched, telling;
 } all;
 
@@ -64,12 +64,11 @@ static struct ipc_addr stream_endpoint(const struct pkt_addr *ip, uint16_t port)
 
 static void stream_free(struct stream *s)
 {
-	rn_list_remove(&all.streams, &s->link);
-	if (rn_link_linked(&s->touched))
-		rn_list_remove(&all.touched, &s->touched);
-	all.slots[s->slot / 64] &= ~(UINT64_C(1) << (s->slot % 64));
+	rn_list_remove(&all.touched, &s->touched);
 	munmap(s->iws, sizeof(*s->iws));
-	free(s);
+	s->key = 0;
+	s->state = KS_SK_OVER;
+	rn_list_push_front(&all.unused, &s->link);
 }
 
 /* False: the event queue is full. */
@@ -115,38 +114,35 @@ bool ks_sk_more(void) { return !rn_list_empty(&all.touched) || !rn_list_empty(&a
 
 /* ---- begin and end ---- */
 
-/* Takes a protection domain that is free; UINT32_MAX: there is none. */
-static uint32_t slot_take(void)
+/* A stream that has ended, or a new one. NULL: no memory. */
+static struct stream *stream_unused(void)
 {
-	for (uint32_t i = 0; i < all.n_slots; i++)
-		if ((all.slots[i / 64] >> (i % 64) & 1) == 0) {
-			all.slots[i / 64] |= UINT64_C(1) << (i % 64);
-			return i;
-		}
-	return UINT32_MAX;
+	struct stream *s = rn_list_pop(&all.unused, struct stream, link);
+
+	if (s != NULL || all.used == all.n_slots)
+		return s;
+	s = calloc(1, sizeof(*s));
+	if (s != NULL)
+		s->slot = all.used++;
+	return s;
 }
 
 /* Makes a stream with the connection c, which has no rc yet. NULL: no memory. */
 static struct stream *stream_make(struct ks_conn *c)
 {
-	struct stream *s = calloc(1, sizeof(*s));
+	struct stream *s = stream_unused();
 
 	if (s == NULL)
 		return NULL;
-	s->slot = slot_take();
-	s->iws = s->slot == UINT32_MAX ? MAP_FAILED
-				       : mmap(NULL, sizeof(*s->iws), PROT_READ | PROT_WRITE,
-					      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (s->iws == MAP_FAILED) {
-		if (s->slot != UINT32_MAX)
-			all.slots[s->slot / 64] &= ~(UINT64_C(1) << (s->slot % 64));
-		free(s);
+	void *iws = mmap(NULL, sizeof(*s->iws), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+			 0);
+	if (iws == MAP_FAILED) {
+		rn_list_push_front(&all.unused, &s->link);
 		return NULL;
 	}
-	s->c = c;
+	*s = (struct stream){ .c = c, .iws = iws, .slot = s->slot };
 	c->sk = s;
 	iws_begin(s->iws, &c->rc, &s->pos, s->slot + 1);
-	rn_list_push_back(&all.streams, &s->link);
 	return s;
 }
 
@@ -160,13 +156,15 @@ static void listener_room(struct ks_sk_listener *l)
 /* A listener's stream whose MPA Request has not come: the control thread has not been told of it. */
 static bool stream_half_open(const struct stream *s) { return s->listener != NULL && !s->connected; }
 
-/* Takes the stream off its listener's count: a program has accepted it, or none will. */
+/* Takes the stream off its listener: a program has accepted it, or none will. */
 static void stream_claim(struct stream *s)
 {
 	struct ks_sk_listener *l = s->listener;
 
 	if (l == NULL)
 		return;
+	rn_list_remove(&l->streams, &s->link);
+	s->listener = NULL;
 	l->n_unclaimed -= s->unclaimed;
 	s->unclaimed = false;
 	listener_room(l);
@@ -181,7 +179,6 @@ static void stream_over(struct stream *s)
 	if (stream_half_open(s))
 		s->key = 0;
 	stream_claim(s);
-	s->listener = NULL;
 	ks_sk_left_end(s);
 	iws_free(&ks_iws, s->iws);
 	if (s->user != NULL && s->user->at[s->bit] == s)
@@ -285,13 +282,7 @@ static void stream_not_connected(struct stream *s, int err)
 }
 
 /* Whether a command's stream still exists. */
-static bool stream_is(const struct stream *of, uint64_t key)
-{
-	rn_list_each(struct stream, s, &all.streams, link)
-		if (s == of)
-			return s->key == key && s->state != KS_SK_OVER;
-	return false;
-}
+static bool stream_is(const struct stream *s, uint64_t key) { return s->key == key && s->state != KS_SK_OVER; }
 
 static bool stream_here(const struct cmd_stream *c) { return stream_is(c->stream, c->key); }
 
@@ -304,7 +295,6 @@ static void stream_adopt(struct cmd_stream *c)
 		return;
 	c->verdict = CONN_OK;
 	stream_claim(s);
-	s->listener = NULL;
 	stream_own(s, c);
 	s->mss = rn_min_u32(rn_max_u32(ks.net->mss(&s->c->src), 1), KS_MTU_MAX);
 	c->mem->mss = s->mss;
@@ -331,7 +321,6 @@ static void stream_leave(const struct cmd_stream *c)
 	if (c->abort || lingers_not || s->state != KS_SK_OWNED || !s->connected || s->pos.rx_head != s->pos.rx_tail)
 		iws_abort(&ks_iws, s->iws);
 	stream_claim(s);
-	s->listener = NULL;
 	s->state = KS_SK_LEFT;
 	ks_sk_left(s);
 	stream_touch(s);
@@ -378,12 +367,11 @@ static void listener_again(const struct cmd_stream_listen *c)
 static void listener_end(const struct cmd_stream_listen *c)
 {
 	struct ks_sk_listener *l = listener_of(c->key);
+	struct stream *s;
 
 	if (l == NULL)
 		return;
-	rn_list_each(struct stream, s, &all.streams, link) {
-		if (s->listener != l)
-			continue;
+	while ((s = rn_list_first(&l->streams, struct stream, link)) != NULL) {
 		if (stream_half_open(s)) {
 			s->state = KS_SK_LEFT;
 			s->key = 0;
@@ -391,7 +379,6 @@ static void listener_end(const struct cmd_stream_listen *c)
 			stream_touch(s);
 		}
 		stream_claim(s);
-		s->listener = NULL;
 	}
 	ks_watch(&l->src, 0);
 	ks.net->close(&l->src);
@@ -446,6 +433,7 @@ static void stream_arrives(struct ks_src src, struct ks_sk_listener *l)
 	}
 	s->key = EVENT_OWNER_PASSIVE | ++ks.passive;
 	s->listener = l;
+	rn_list_push_back(&l->streams, &s->link);
 	ks_opened(c);
 	rc_ready_put(&ks.rc, &c->rc);
 	ks_conn_half_open(c);
@@ -568,8 +556,7 @@ bool ks_sk_start(uint32_t flows)
 	all.mr_size = regions * sizeof(all.mr[0]);
 	/* untouched pages take no memory */
 	all.mr = mmap(NULL, all.mr_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	all.slots = calloc((flows + 63) / 64, sizeof(all.slots[0]));
-	if (all.mr == MAP_FAILED || all.slots == NULL)
+	if (all.mr == MAP_FAILED)
 		return false;
 	qp_dev_init(&dev, all.mr, regions, rnicd.secret[3]);
 	return true;
@@ -577,7 +564,6 @@ bool ks_sk_start(uint32_t flows)
 
 void ks_sk_stop(void)
 {
-	free(all.slots);
 	if (all.mr != NULL && all.mr != MAP_FAILED)
 		munmap(all.mr, all.mr_size);
 }

@@ -22,29 +22,30 @@ enum ks_sk_state {
 	KS_SK_WAITS, /* a listener's; no program has accepted it. Left by CMD_STREAM_ADOPT or _CLOSE */
 	KS_SK_OWNED, /* has the program's memory. Left by CMD_STREAM_CLOSE, or when the connection ends */
 	KS_SK_LEFT,  /* the program has closed the socket; bytes in the ring still go out */
-	KS_SK_OVER,  /* the connection has ended. Freed when the control thread has been told STREAM_CLOSED */
+	KS_SK_OVER,  /* the connection has ended. Used again when the control thread has been told STREAM_CLOSED */
 };
 
 struct ks_sk_listener;
 
-/* The border's name of a stream socket's connection. */
+/* The border's name of a stream socket's connection. Its memory is never freed, as a command may still name it. */
 struct stream {
 	struct ks_conn *c; /* the connection; OVER: NULL */
 	struct iws *iws;
 	struct iws_pos pos;
 	enum ks_sk_state state;
 	uint32_t tell; /* STREAM_* events that the control thread has not been told of yet */
-	uint64_t key;  /* the control thread's number of the stream; 0: the control thread must not be told */
+	uint64_t key;  /* the control thread's number of the stream; 0: it has none, and must not be told */
 	struct ks_sk_listener *listener; /* NULL: none, or none any more */
 	bool unclaimed;                  /* counted in n_unclaimed of the listener */
 	bool connected;                  /* TCP is connected, and a listener's stream has its MPA Request */
 	bool fin;                        /* the end of the program's bytes has been posted */
 	struct ipc_stream *mem;          /* the program's memory, not trusted. NULL: none yet, or none any more */
 	struct stream_user *user;
-	uint32_t bit;  /* the socket's bit in its user's doorbell */
-	uint32_t mss;  /* payload bytes of a full segment */
-	uint32_t slot; /* number of its protection domain, less one */
-	struct rn_link link, touched, telling;
+	uint32_t bit;        /* the socket's bit in its user's doorbell */
+	uint32_t mss;        /* payload bytes of a full segment */
+	uint32_t slot;       /* number of its protection domain, less one; constant */
+	struct rn_link link; /* in the listener's list, or in that of streams to use again */
+	struct rn_link touched, telling;
 	/* LEFT */
 	struct rn_link left;
 	uint64_t look;      /* time of the next look whether the stream makes progress */
@@ -58,7 +59,8 @@ struct ks_sk_listener {
 	struct rn_link link;
 	uint64_t key; /* the control thread's number */
 	uint32_t backlog;
-	uint32_t n_unclaimed; /* connections that no program has accepted yet */
+	uint32_t n_unclaimed;   /* connections that no program has accepted yet */
+	struct rn_list streams; /* those, and half-open ones */
 };
 
 /* Allocates what streams need besides their connections: called by ks_start(). False: no memory. */
