@@ -4,12 +4,14 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "border/event.h"
 #include "border/expect.h"
 #include "border/news.h"
+#include "border/stream_view.h"
 
 #define WORKERS 3u
 #define MANY    (4 * CMD_SLOTS)
@@ -329,6 +331,34 @@ static void the_latest_news_are_kept_and_the_oldest_of_them_stand_for_older_ones
 	assert_int_equal(strlen(n.text), NEWS_TEXT - 1);
 }
 
+/* A program rings all sockets of a block and one behind, and goes on ringing those of the first word. */
+static void a_user_has_a_bounded_part_of_a_turn_and_each_of_its_sockets_a_turn(void **state)
+{
+	static struct ipc_sock_bell bell;
+	static struct stream_user u = { .bell = &bell, .blocks = IPC_SOCK_BLOCKS };
+	uint32_t rung[STREAM_RINGS_MAX], n = 0, of_turn;
+
+	(void)state;
+	memset(bell.block[0].bits, 0xff, sizeof(bell.block[0].bits));
+	bell.block[0].summary = UINT64_MAX;
+	bell.block[1].bits[0] = bell.block[1].summary = 1;
+	for (uint32_t turn = 0; turn <= IPC_MAX_QPS / STREAM_RINGS_EACH; turn++) {
+		of_turn = stream_user_take(&u, rung);
+		assert_in_range(of_turn, 1, STREAM_RINGS_MAX);
+		n += of_turn;
+		bell.block[0].bits[0] = UINT64_MAX;
+		bell.block[0].summary |= 1;
+	}
+	assert_int_equal(n, IPC_MAX_QPS + 1 + 64);
+	assert_int_equal(rung[0], IPC_MAX_QPS);
+	of_turn = stream_user_take(&u, rung);
+	assert_int_equal(of_turn, 64);
+	for (uint32_t i = 0; i < of_turn; i++)
+		assert_int_equal(rung[i], i);
+	assert_int_equal(stream_user_take(&u, rung), 0);
+	assert_false(stream_users_rung(&u));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -342,6 +372,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(control_thread_does_not_sleep_over_an_event, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_knock_is_read_when_a_worker_has_knocked, setup, teardown),
 		cmocka_unit_test(expected_port_is_forgotten_after_its_time),
+		cmocka_unit_test(a_user_has_a_bounded_part_of_a_turn_and_each_of_its_sockets_a_turn),
 		cmocka_unit_test(the_latest_news_are_kept_and_the_oldest_of_them_stand_for_older_ones),
 	};
 	return cmocka_run_group_tests_name("border", tests, NULL, NULL);

@@ -224,35 +224,21 @@ void ks_sk_join(struct stream_user *u)
 	users = u;
 }
 
-static uint32_t ring_block(struct stream_user *u, uint32_t block)
-{
-	struct ipc_doorbell *db = &u->bell->block[block];
-	uint64_t words = __atomic_exchange_n(&db->summary, 0, __ATOMIC_ACQUIRE);
-	uint32_t n = 0;
-
-	for (; words != 0; words &= words - 1) {
-		const uint32_t word = (uint32_t)__builtin_ctzll(words);
-		/* acquire: pairs with the program's release; its indices are in the rings */
-		uint64_t bits = __atomic_exchange_n(&db->bits[word], 0, __ATOMIC_ACQUIRE);
-		for (; bits != 0; bits &= bits - 1, n++) {
-			const uint32_t bit = block * IPC_MAX_QPS + word * 64 + (uint32_t)__builtin_ctzll(bits);
-			if (u->at[bit] == NULL)
-				continue;
-			ks_sk_answer(u->at[bit]);
-			ks.streams->touch(u->at[bit]);
-		}
-	}
-	return n;
-}
-
 uint32_t ks_sk_doorbells(void)
 {
-	uint32_t n = 0;
+	uint32_t rung[STREAM_RINGS_MAX], n = 0;
 
-	for (struct stream_user *u = users; u != NULL; u = u->next)
-		for (uint32_t i = 0; i < u->blocks; i++)
-			if (__atomic_load_n(&u->bell->block[i].summary, __ATOMIC_RELAXED) != 0)
-				n += ring_block(u, i);
+	for (struct stream_user *u = users; u != NULL; u = u->next) {
+		const uint32_t of_user = stream_user_take(u, rung);
+		for (uint32_t i = 0; i < of_user; i++) {
+			struct stream *s = u->at[rung[i]];
+			if (s == NULL)
+				continue;
+			ks_sk_answer(s);
+			ks.streams->touch(s);
+		}
+		n += of_user;
+	}
 	return n;
 }
 
