@@ -279,6 +279,63 @@ static void the_oldest_silent_connection_makes_room_for_a_new_one(void **state)
 	}
 }
 
+/* ---- a FIN behind a set-up frame ---- */
+
+static struct rc *asked; /* the connection whose MPA Request has come */
+
+static void take_request(const struct event *ev)
+{
+	no_event(ev);
+	if (ev->fx.type == QP_FX_CONNECT_REQUEST)
+		asked = ev->fx.conn;
+}
+
+static uint32_t n_looks;
+
+static uint32_t acks_nothing(const struct ks_src *s)
+{
+	(void)s;
+	n_looks++;
+	return 1;
+}
+
+/* This end rejects a connection, and its FIN waits for the acknowledgement of the Reply. */
+static void a_peer_that_acknowledges_nothing_is_looked_at_seldom(void **state)
+{
+	const struct ks_listener how = { .lport = free_port(), .backlog = 1, .policy = conn_policy(rnicd.port[0]) };
+	const struct pkt_addr ip = rnicd.port[0]->cfg->ip;
+	const struct conn_addr to = { .local = ip, .remote = ip, .rport = how.lport };
+	struct rc_params p = { .owner = 2, .policy = how.policy };
+	struct ks_net net = ks_net_kernel;
+	enum qp_verdict qv;
+	struct rc *active;
+
+	(void)state;
+	assert_int_equal(ks_listen(&how), CONN_OK);
+	assert_int_equal(ks_conn_open(&to, &p, &active, &qv), CONN_OK);
+	while (asked == NULL) {
+		assert_true(ks_poll());
+		(void)event_collect(64, take_request);
+	}
+	struct ks_conn *c = ks_conn_of(asked);
+	net.unacked = acks_nothing;
+	ks.net = &net;
+	assert_int_equal(rc_reject(&ks.rc, asked, NULL, 0), QP_OK);
+	(void)ks_out(c);
+	for (const uint64_t end = ks.now + RN_NS_PER_S; ks.now < end; ks.now = ks_conn_due(c))
+		(void)ks_out(c);
+	assert_in_range(n_looks, 10, 50);
+	assert_false(c->fin_sent);
+	ks.net = &ks_net_kernel;
+	(void)ks_out(c);
+	assert_true(c->fin_sent);
+	while (ks.n_conns != 0) {
+		assert_true(ks_poll());
+		(void)event_collect(64, no_event);
+	}
+	ks_unlisten(0, how.lport);
+}
+
 /* ---- ports that are held for the connection manager ---- */
 
 #define ALL_DEVS ((1u << DEVS) - 1)
@@ -405,6 +462,7 @@ int main(void)
 		cmocka_unit_test(an_address_that_has_gone_stops_no_listener_at_the_others),
 		cmocka_unit_test(a_connection_for_which_there_is_no_descriptor_is_closed),
 		cmocka_unit_test(the_oldest_silent_connection_makes_room_for_a_new_one),
+		cmocka_unit_test(a_peer_that_acknowledges_nothing_is_looked_at_seldom),
 		cmocka_unit_test(a_listener_takes_over_the_socket_that_holds_its_port),
 		cmocka_unit_test(a_port_that_is_given_back_on_one_device_stays_held_on_the_others),
 		cmocka_unit_test(a_port_that_one_id_holds_stays_held_when_another_id_cannot_have_it),

@@ -104,6 +104,7 @@ struct ks_conn {
 	struct ks_buf *kept; /* received bytes for which the QP has no receive; the socket is not read meanwhile */
 	struct rn_timer timer;
 	uint64_t again;      /* REFUSED: time of the next connect. A FIN that waits: time of the next look */
+	uint64_t pause;      /* a FIN that waits: time between the last look and that at `again` */
 	uint64_t look;       /* time of the next look whether the peer is silent; 0: nothing is awaited */
 	uint32_t refused;    /* how often the peer has refused the connect so far */
 	struct stream *sk;   /* the stream socket that has the connection; NULL: a queue pair */

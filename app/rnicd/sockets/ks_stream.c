@@ -21,7 +21,8 @@
 #define SLICES_MAX  16u                  /* slices of a record: a record with more is copied */
 #define RECORDS     256u                 /* records of one batch, at most */
 #define DUE_MAX     4u                   /* records that rc_due() gives for one batch, at most */
-#define ARRIVE_NS   (200 * RN_NS_PER_US) /* time between two checks whether the peer has a set-up frame */
+#define ARRIVE_NS   (200 * RN_NS_PER_US) /* time to the first look whether the peer has a set-up frame */
+#define ARRIVE_MOST (50 * RN_NS_PER_MS)  /* between two looks, at most: each pause is twice as long as the last one */
 
 /* The output of one sendmsg(). */
 struct batch {
@@ -420,7 +421,10 @@ static void finish(struct ks_conn *c)
 	if (!c->fin || c->fin_sent || c->rest != NULL || c->state != KS_OPEN)
 		return;
 	if (!c->spoke && ks.net->unacked(&c->src) != 0) {
-		c->again = ks.now + ARRIVE_NS;
+		if (ks.now >= c->again) {
+			c->pause = c->pause == 0 ? ARRIVE_NS : rn_min_u64(2 * c->pause, ARRIVE_MOST);
+			c->again = ks.now + c->pause;
+		}
 		return;
 	}
 	c->fin_sent = true;
