@@ -173,6 +173,23 @@ static void a_process_that_reads_nothing_costs_bounded_memory(void **state)
 	assert_int_equal(read_all(LONG, false), sent);
 }
 
+/* Whoever connects decides how many letters with descriptors there are. */
+static void a_process_that_reads_nothing_costs_few_descriptors(void **state)
+{
+	const uint32_t before = descriptors();
+	uint32_t sent = 0;
+
+	(void)state;
+	while (sent < MANY && send_letter(sent, by, 0) < KS_PASS_FULL)
+		sent++;
+	assert_in_range(descriptors() - before, 10, 100);
+	assert_int_equal(read_all(0, true), sent);
+	assert_int_equal(descriptors(), before);
+	for (uint32_t n = 0; n < 50; n++)
+		send_good(n, by, 0);
+	assert_int_equal(read_all(0, true), 50);
+}
+
 static void what_waits_for_a_process_that_ends_is_counted_and_given_back(void **state)
 {
 	const uint32_t before = descriptors();
@@ -200,6 +217,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_burst_arrives_whole_and_in_its_order, begin, end),
 		cmocka_unit_test_setup_teardown(descriptors_go_with_their_letters, begin, end),
 		cmocka_unit_test_setup_teardown(a_process_that_reads_nothing_costs_bounded_memory, begin, end),
+		cmocka_unit_test_setup_teardown(a_process_that_reads_nothing_costs_few_descriptors, begin, end),
 		cmocka_unit_test_setup_teardown(what_waits_for_a_process_that_ends_is_counted_and_given_back, begin,
 						end),
 	};

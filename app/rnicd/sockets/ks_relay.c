@@ -11,6 +11,8 @@
 
 #define KEPT_EACH (1u << 20) /* bytes of the letters that are kept for one process, at most */
 #define KEPT_ALL  (8u << 20) /* the same for all processes */
+#define FDS_EACH  64u        /* descriptors in the letters that are kept for one process, at most */
+#define FDS_ALL   256u       /* the same for all processes */
 
 /* A letter that waits for room. */
 struct kept {
@@ -26,11 +28,11 @@ struct relay {
 	struct sockaddr_un to;
 	socklen_t to_len;
 	struct rn_slist letters;
-	uint32_t bytes;
+	uint32_t bytes, fds; /* in the letters */
 };
 
 static struct rn_list relays;
-static uint32_t bytes_kept;
+static uint32_t bytes_kept, fds_kept;
 
 enum ks_passed ks_letter_send(int by, const struct ks_letter *l)
 {
@@ -62,8 +64,11 @@ static void drop_first(struct relay *r)
 {
 	struct kept *k = rn_slist_pop(&r->letters, struct kept, link);
 
-	if (k->fd >= 0)
+	if (k->fd >= 0) {
 		close(k->fd);
+		r->fds--;
+		fds_kept--;
+	}
 	r->bytes -= k->len;
 	bytes_kept -= k->len;
 	free(k);
@@ -131,6 +136,13 @@ static struct kept *copy_of(const struct ks_letter *l)
 	return k;
 }
 
+/* Whether one more letter may be kept. */
+static bool may_keep(const struct relay *r, const struct ks_letter *l)
+{
+	return r->bytes < KEPT_EACH && bytes_kept < KEPT_ALL &&
+	       (l->fd < 0 || (r->fds < FDS_EACH && fds_kept < FDS_ALL));
+}
+
 enum ks_passed ks_relay(int by, const struct ks_letter *l)
 {
 	struct relay *r = relay_to(l);
@@ -140,12 +152,14 @@ enum ks_passed ks_relay(int by, const struct ks_letter *l)
 		if (v != KS_PASS_FULL || (r = relay_begin(l)) == NULL)
 			return v;
 	}
-	struct kept *k = r->bytes < KEPT_EACH && bytes_kept < KEPT_ALL ? copy_of(l) : NULL;
+	struct kept *k = may_keep(r, l) ? copy_of(l) : NULL;
 	if (k == NULL)
 		return KS_PASS_FULL;
 	rn_slist_push_back(&r->letters, &k->link);
 	r->bytes += k->len;
 	bytes_kept += k->len;
+	r->fds += k->fd >= 0;
+	fds_kept += k->fd >= 0;
 	return KS_PASS_KEPT;
 }
 
