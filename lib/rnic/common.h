@@ -42,7 +42,7 @@
  * 1, and one more in each child of fork(). A lock with another value was taken by a thread of the parent: the child does
  * not have this thread, so the lock is free.
  */
-extern uint32_t rnic_forks;
+extern uint32_t rnic_forks __attribute__((visibility("hidden")));
 
 struct rnic_spin {
 	uint32_t taken; /* 0: free; else rnic_forks of the process whose thread has the lock */
