@@ -61,6 +61,14 @@ static inline uint64_t rn_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b
 
 static inline bool rn_is_pow2(uint64_t n) { return n != 0 && (n & (n - 1)) == 0; }
 
+/* The first set bit from bit `from` on; behind bit 63 comes bit 0. bits: not 0. from: below 64. */
+static inline uint8_t rn_bit_from(uint64_t bits, uint32_t from)
+{
+	const uint64_t ahead = bits & UINT64_MAX << from;
+
+	return (uint8_t)__builtin_ctzll(ahead != 0 ? ahead : bits);
+}
+
 /*
  * True when [off, off + len) lies inside [0, size). Never wraps: the one bounds check for offsets and lengths that
  * come from a peer or a client. A zero length is in range up to and including off == size.

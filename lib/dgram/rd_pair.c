@@ -49,14 +49,6 @@ static void rd_set_state(struct rd_pair *p, enum rd_state s) { p->state = (uint8
 
 static uint64_t bit_of(uint8_t tenant) { return UINT64_C(1) << tenant; }
 
-/* The first of these tenants from `turn` on; behind the last one comes the first one. of: their bits, at least one. */
-static uint8_t in_turn(uint64_t of, uint8_t turn)
-{
-	const uint64_t ahead = of & UINT64_MAX << turn;
-
-	return (uint8_t)__builtin_ctzll(ahead != 0 ? ahead : of);
-}
-
 static uint8_t turn_after(uint8_t tenant) { return (uint8_t)((tenant + 1u) % QP_TENANTS); }
 
 /* A pair's link can lie in one list only: a listed pair stays where it is, and a free pair stays in the pool. */
@@ -94,7 +86,7 @@ struct rd_pair *rd_pop(struct rd_ctx *d)
 	struct rd_pair *p = NULL;
 
 	while (p == NULL && d->ready != 0) {
-		const uint8_t tenant = in_turn(d->ready, d->ready_turn);
+		const uint8_t tenant = rn_bit_from(d->ready, d->ready_turn);
 
 		p = take_first(d, &d->tenant[tenant].ready);
 		if (rn_slist_empty(&d->tenant[tenant].ready))
@@ -327,7 +319,7 @@ void rd_again_over(struct rd_ctx *d, struct qp *qp)
 static uint8_t next_again(const struct rd_ctx *d)
 {
 	for (uint64_t left = d->again; left != 0;) {
-		const uint8_t tenant = in_turn(left, d->again_turn);
+		const uint8_t tenant = rn_bit_from(left, d->again_turn);
 
 		if (may_be_sender(d, tenant) && work_free(d, tenant))
 			return tenant;

@@ -46,8 +46,7 @@ static bool give(struct rc_ctx *ctx, struct rc *c)
 static void serve(struct rc_ctx *ctx)
 {
 	for (uint64_t left = ctx->stageless_of; left != 0;) {
-		const uint64_t ahead = left & UINT64_MAX << ctx->stage_turn;
-		const uint8_t t = (uint8_t)__builtin_ctzll(ahead != 0 ? ahead : left);
+		const uint8_t t = rn_bit_from(left, ctx->stage_turn);
 		struct rc *c = rn_list_first(&ctx->stageless[t], struct rc, rnr.link);
 
 		left &= ~(UINT64_C(1) << t);

@@ -171,6 +171,18 @@ static void a_streamed_copy_is_a_copy(void **state)
 	}
 }
 
+static void the_first_bit_is_looked_for_round(void **state)
+{
+	(void)state;
+	for (uint32_t from = 0; from < 64; from++)
+		for (uint32_t bit = 0; bit < 64; bit++)
+			assert_int_equal(rn_bit_from(UINT64_C(1) << bit, from), bit);
+	assert_int_equal(rn_bit_from(0x8000000000000011, 0), 0);
+	assert_int_equal(rn_bit_from(0x8000000000000011, 4), 4);
+	assert_int_equal(rn_bit_from(0x8000000000000011, 5), 63);
+	assert_int_equal(rn_bit_from(0x11, 5), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,6 +195,7 @@ int main(void)
 		cmocka_unit_test(generator_stays_below_and_keeps_odds),
 		cmocka_unit_test(a_copy_is_a_copy),
 		cmocka_unit_test(a_streamed_copy_is_a_copy),
+		cmocka_unit_test(the_first_bit_is_looked_for_round),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

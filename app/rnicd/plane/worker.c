@@ -84,8 +84,7 @@ static bool ring_client(struct rnicd_worker *w, struct worker_client *c, uint32_
 	uint32_t rung = 0;
 
 	while (words != 0 && v == RUNG) {
-		const uint64_t ahead = words & (UINT64_MAX << c->first);
-		const uint32_t word = (uint32_t)__builtin_ctzll(ahead != 0 ? ahead : words);
+		const uint32_t word = rn_bit_from(words, c->first);
 		v = rung < RINGS_EACH ? ring_word(w, c, word, flushed, &rung) : RUNG_MUCH;
 		if (v == RUNG)
 			words &= ~(UINT64_C(1) << word);
