@@ -91,12 +91,13 @@ static inline bool rc_blocks_used_up(const struct rc_ctx *ctx, uint32_t tenant)
 /*
  * How many blocks senders of the tenant may take. The last quarter of the blocks is for receivers: otherwise all
  * senders could wait, with a message open, for a receiver that has no block. But a tenant that has few blocks may take
- * all but the last sixteenth: else connections of another tenant whose peers or programs do nothing would stop it.
+ * all but the last sixteenth: else connections of another tenant whose peers or programs do nothing would stop it. If
+ * there are blocks for all connections, nobody waits for one.
  */
 static inline uint32_t rc_blocks_for_senders(const struct rc_ctx *ctx, uint8_t tenant)
 {
 	const uint32_t all = ctx->cfg.blocks;
-	const uint32_t kept = ctx->blks_of[tenant] <= all / 8 ? all / 16 : all / 4;
+	const uint32_t kept = ctx->cfg.blk_share == all ? 0 : ctx->blks_of[tenant] <= all / 8 ? all / 16 : all / 4;
 
 	return ctx->blk_left > kept ? ctx->blk_left - kept : 0;
 }

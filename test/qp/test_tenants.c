@@ -71,6 +71,25 @@ static void silent_peers_leave_records_to_other_connections(void **state)
 	rig_free(R);
 }
 
+static void with_blocks_for_all_no_sender_waits(void **state)
+{
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg); /* as many blocks as connections */
+	up_with(&cfg);
+	for (uint32_t f = 1; f < RIG_FLOWS; f++)
+		rig_connect(R, f);
+	rig_run(R, RN_NS_PER_S);
+	for (uint32_t f = 0; f < RIG_FLOWS; f++)
+		post_writes(f, 1);
+	rig_turn(R, 0); /* no peer has acknowledged anything */
+	assert_int_equal(A->ctx.rc.qp.stats.no_block, 0);
+	for (uint32_t f = 0; f < RIG_FLOWS; f++)
+		assert_int_equal(A->conn[f].rc.out.flying, 1);
+	rig_free(R);
+}
+
 /* As if n more FPDUs of the tenant were in flight from A. n < 0: these are acknowledged. */
 static void others_have_records(uint8_t tenant, int n)
 {
@@ -271,6 +290,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(silent_peers_leave_records_to_other_connections),
 		cmocka_unit_test(one_tenants_rtrs_leave_records_to_others),
+		cmocka_unit_test(with_blocks_for_all_no_sender_waits),
 		cmocka_unit_test(one_tenants_blocks_hold_up_no_other),
 		cmocka_unit_test(one_tenants_holes_leave_packet_buffers_to_others),
 		cmocka_unit_test(packets_behind_a_hole_may_come_before_the_queue_pair),

@@ -47,6 +47,20 @@ static void expect_notes(const char *text, const char *want)
 	free(got);
 }
 
+/* `memory = auto` is enough for all connections to be active at once, within a bound. */
+static void memory_goes_with_the_connections(void **state)
+{
+	(void)state;
+	expect("[rnicd]\nflows = 1024\n" PORT_A, "");
+	assert_int_equal(c.d.work_mb, 30);
+	assert_int_equal(c.d.memory_mb, 256 + 30);
+	expect("[rnicd]\nflows = 65536\nworkers = 1,2\n" PORT_A, "");
+	assert_int_equal(c.d.work_mb, 512);
+	expect("[rnicd]\nmemory = 300M\n" PORT_A, "");
+	assert_int_equal(c.d.work_mb, 0);
+	assert_int_equal(c.d.memory_mb, 300);
+}
+
 static void the_least_file(void **state)
 {
 	(void)state;
@@ -57,7 +71,7 @@ static void the_least_file(void **state)
 	assert_int_equal(c.d.n_workers, 1);
 	assert_false(c.d.pin);
 	assert_int_equal(c.hugepages, CONF_HUGE_AUTO);
-	assert_int_equal(c.d.memory_mb, 256);
+	assert_int_equal(c.d.memory_mb, 256 + 120); /* 120: 4,096 connections at work */
 	assert_int_equal(c.d.log_level, RNICD_LOG_INFO);
 	assert_string_equal(p->name, "a");
 	assert_int_equal(p->kind, RNICD_PORT_TAP);
@@ -499,6 +513,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_least_file),
+		cmocka_unit_test(memory_goes_with_the_connections),
 		cmocka_unit_test(one_users_share_leaves_stags_that_are_hard_to_guess),
 		cmocka_unit_test(every_key),
 		cmocka_unit_test(mistakes_of_form),

@@ -187,6 +187,8 @@ struct rnicd_cfg {
 	uint32_t memory_mb;   /* memory for packet buffers and tables */
 	uint32_t fixed_mb;    /* estimated part of memory_mb for all except the ports' buffers and the workers' working
 			       * memory */
+	uint32_t work_mb;     /* part of memory_mb for each worker's connections at work, beside the worker's share of
+			       * the free memory; 0: the share alone */
 	uint32_t spin_us;     /* time that an idle worker spins before it sleeps; UINT32_MAX: never sleeps */
 	uint32_t zcopy_min;   /* bytes: longer pieces of registered memory go out by reference; 0: 2048 */
 	uint32_t flows;       /* connections per worker; 0: 4096 */
@@ -388,14 +390,14 @@ extern struct rnicd rnicd;
 static inline uint32_t rnicd_lines(void) { return rnicd.n_ports + rnicd.n_paths; }
 
 /*
- * Bytes of the daemon's memory beside its fixed part. Half of them are for the ports' buffers, a quarter is for the
- * workers' working memory.
+ * Bytes of the daemon's memory beside its fixed part and the workers' work_mb. Half of them are for the ports' buffers,
+ * a quarter is for the workers' working memory.
  */
 static inline uint64_t rnicd_free_memory(void)
 {
 	uint64_t all = rnicd.cfg.memory_mb, fixed = rn_min_u64(rnicd.cfg.fixed_mb, all / 4);
 
-	return (all - fixed) << 20;
+	return (all - fixed - (uint64_t)rnicd.cfg.work_mb * rnicd.cfg.n_workers) << 20;
 }
 
 /* Nanoseconds of CLOCK_MONOTONIC; the only clock of the daemon. */

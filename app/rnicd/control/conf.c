@@ -12,6 +12,8 @@
 #include "control/conf_key.h"
 #include "control/conf_paths.h"
 
+#define WORK_MAX_MB 512u
+
 enum where { NOWHERE, IN_RNICD, IN_PORT, IN_UNKNOWN };
 
 struct reader {
@@ -368,10 +370,18 @@ static uint32_t fixed_memory(const struct rnicd_cfg *d)
 	return 16 + captures + d->n_workers * (12 + d->flows / 512);
 }
 
-/* MiB for `memory = auto`: the fixed part, and the buffers and working memory that full speed needs. */
-static uint32_t fitting_memory(const struct rnicd_cfg *d)
+/*
+ * MiB with which all connections of a worker can be active at once: a block of working memory takes 25 KiB at most, a
+ * record of an FPDU in flight 1.3 KiB. Ordinary pages that are never used cost nothing.
+ */
+static uint32_t work_memory(const struct rnicd_cfg *d) { return rn_min_u32(WORK_MAX_MB, d->flows / 34); }
+
+/* `memory = auto`: the fixed part, and the buffers and working memory that full speed needs. */
+static void fit_memory(struct rnicd_cfg *d)
 {
-	return rn_max_u32(256, d->fixed_mb + 32 + 64 * d->n_ports + 56 * d->n_workers);
+	d->work_mb = work_memory(d);
+	d->memory_mb = rn_max_u32(256, d->fixed_mb + 32 + 64 * d->n_ports + 56 * d->n_workers) +
+		       d->work_mb * d->n_workers;
 }
 
 unsigned conf_read(FILE *f, const char *name, struct conf *c, FILE *err)
@@ -391,7 +401,7 @@ unsigned conf_read(FILE *f, const char *name, struct conf *c, FILE *err)
 	check_whole(r);
 	c->d.fixed_mb = fixed_memory(&c->d);
 	if (c->d.memory_mb == 0)
-		c->d.memory_mb = fitting_memory(&c->d);
+		fit_memory(&c->d);
 	c->workers_line = rnicd_line_of(r, "workers");
 	c->control_cpu_line = rnicd_line_of(r, "control-cpu");
 	unsigned n = r->mistakes;

@@ -42,8 +42,13 @@ uint64_t huge_free_mb(const char *root)
 bool huge_decide(struct conf *c, char *say, uint32_t say_len)
 {
 	uint64_t have = c->hugepages == CONF_HUGE_NO ? 0 : huge_free_mb(SYSFS);
-	uint32_t want = c->d.memory_mb;
+	const uint32_t work = c->d.work_mb * c->d.n_workers;
 
+	if (have > 0 && have < c->d.memory_mb && have >= c->d.memory_mb - work) {
+		c->d.memory_mb -= work; /* rather hugepages than working memory for all connections */
+		c->d.work_mb = 0;
+	}
+	const uint32_t want = c->d.memory_mb;
 	c->d.hugepages = have >= want;
 	switch (c->hugepages) {
 	case CONF_HUGE_NO:

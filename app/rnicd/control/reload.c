@@ -138,8 +138,9 @@ static bool same_daemon(const struct conf *a, const struct conf *b)
 	x.d.n_ports = a->d.n_ports;
 	x.d.n_paths = a->d.n_paths;
 	x.d.log_level = a->d.log_level;
-	x.d.memory_mb = a->d.memory_mb; /* these two may be computed from other keys, which may change */
+	x.d.memory_mb = a->d.memory_mb; /* these three may be computed from other keys, which may change */
 	x.d.fixed_mb = a->d.fixed_mb;
+	x.d.work_mb = a->d.work_mb;
 	x.workers_line = a->workers_line;
 	x.control_cpu_line = a->control_cpu_line;
 	return same_bytes(a, &x, sizeof(x));

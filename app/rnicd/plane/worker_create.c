@@ -14,6 +14,7 @@
 #define MOVED_RING    1024u
 #define SMALL_BUFFERS 8191u
 #define BLOCKS_MIN    64u
+#define RECS_MAX      65536u
 #define RNR_SHARE     8u /* one packet buffer in RNR_SHARE may hold a message that waits for a receive */
 #define HOLD_SHARE    2u /* one packet buffer in HOLD_SHARE may hold a packet that came ahead of a hole */
 #define WIDE_BLOCKS   64u
@@ -72,9 +73,11 @@ static bool make_tables(struct rnicd_worker *w)
 	w->small_pool = pool_create(
 		name, &(struct pool_size){ .n = SMALL_BUFFERS, .cache = SMALL_CACHE, .room = SMALL_ROOM }, w->socket);
 
-	/* A connection has a block only while bytes are under way, so fewer blocks than connections are enough. */
-	uint64_t budget = rnicd_free_memory() / 4 / rnicd.cfg.n_workers;
+	/* A connection has a block only while bytes are under way: with less memory than for all there are fewer blocks */
+	uint64_t budget = rnicd_free_memory() / 4 / rnicd.cfg.n_workers + ((uint64_t)rnicd.cfg.work_mb << 20);
 	rc_tcp_cfg_default(&cfg, w->index, mtu, flows);
+	if (rnicd.cfg.work_mb != 0)
+		cfg.rc.recs = rn_max_u32(cfg.rc.recs, rn_min_u32(flows, RECS_MAX));
 	cfg.rnr_pkts = pool_share(RNR_SHARE * rnicd.cfg.n_workers);
 	cfg.hold_pkts = pool_share(HOLD_SHARE * rnicd.cfg.n_workers);
 	cfg.rc.wide = WIDE_BLOCKS;
