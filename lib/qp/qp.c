@@ -326,10 +326,10 @@ void qp_flush_on(struct qp_ctx *ctx)
 
 void qp_target_clear(struct qp_ctx *ctx, struct qp *qp)
 {
+	qp_xrc_leave(ctx, qp);
 	qp->srq = &qp->target->srq;
 	qp->rcq = &qp->target->cq;
 	qp->recv_pd = qp->pd = 0;
-	rn_list_remove(&ctx->targets, &qp->xrc_link);
 }
 
 void qp_unlist(struct qp_ctx *ctx, struct qp *qp)

@@ -312,7 +312,7 @@ struct qp {
 	uint32_t reads_open;      /* `many`: Reads and Atomics that are taken and have not completed */
 	struct qp_xrcd *xrcd;     /* TARGET */
 	struct qp_target *target; /* TARGET; srq, rcq and recv_pd belong to the message that came last */
-	struct rn_link xrc_link;  /* in ctx's list of targets whose srq or pd is not `target`'s */
+	struct rn_link xrc_link;  /* in the list of `srq`, unless that is `target`'s */
 	struct qp_hold *hold;     /* where the peer's Writes are held back: qp_hold.h */
 	uint64_t silence_ns;      /* as in qp_tune */
 	uint64_t rnr_ns; /* lib/rc: how long a message that finds no receive waits: 0 not at all, RN_NEVER for good */
@@ -360,7 +360,6 @@ struct qp_ctx {
 	uint64_t flush_turn;     /* `now` of the turn of which the next two count work requests that were flushed ... */
 	uint32_t flushed;        /* ... as soon as they failed */
 	uint32_t flushed_late;   /* ... in qp_flush_on() */
-	struct rn_list targets;  /* XRC targets here that still use a shared receive queue or a PD, by xrc_link */
 	struct qp_stream stream;
 };
 

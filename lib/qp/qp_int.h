@@ -196,7 +196,19 @@ RN_COLD bool qp_xrc_choose(struct qp_ctx *ctx, struct qp *qp, const struct ddp_h
  * After a peer's access failed for its PD. True: the QP is a target and another PD of its domain has the memory; a->pd
  * is set.
  */
-RN_COLD bool qp_xrc_other_pd(struct qp_ctx *ctx, struct qp *qp, struct qp_access *a);
+RN_COLD bool qp_xrc_other_pd(struct qp *qp, struct qp_access *a);
+/* Takes the target off its queue's list. Does nothing if it is in none. */
+static inline void qp_xrc_leave(const struct qp_ctx *ctx, struct qp *qp)
+{
+	rn_list_remove(&qp->srq->targets[ctx->worker], &qp->xrc_link);
+}
+/* A target's PD, or 0 if that has no shared receive queue in the domain any more. */
+RN_NOINLINE uint32_t qp_xrc_pd(struct qp *qp);
+/* The PD whose memory the peer of the QP reaches. */
+static inline uint32_t qp_peer_pd(struct qp *qp)
+{
+	return rn_likely(qp->xrc != QP_XRC_TARGET) ? qp->pd : qp_xrc_pd(qp);
+}
 
 /* qp_push_atomic.c */
 RN_NOINLINE enum qp_push qp_push_atomic_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,

@@ -100,14 +100,14 @@ static inline enum qp_pull resp_pull(struct qp_ctx *ctx, struct qp_msgs *m, uint
 	}
 	uint32_t len = qp_resp_len(p, max) - DDP_TAGGED_HDR_LEN;
 	/* Looked up anew with each segment: the application may have deregistered the memory. */
-	struct qp_access a = { .pd = m->qp->pd,
+	struct qp_access a = { .pd = qp_peer_pd(m->qp),
 			       .stag = p->r.src_stag,
 			       .to = p->r.src_to + p->sent,
 			       .len = len,
 			       .rights = QP_ACC_REMOTE_READ,
 			       .qpn = m->qp->qpn };
 	enum qp_mr_verdict v = qp_mr_slices(m->dev, &a, seg->iov, QP_SEG_SLICES, &seg->n);
-	if (rn_unlikely(v == QP_MR_BAD_PD) && qp_xrc_other_pd(ctx, m->qp, &a))
+	if (rn_unlikely(v == QP_MR_BAD_PD) && qp_xrc_other_pd(m->qp, &a))
 		v = qp_mr_slices(m->dev, &a, seg->iov, QP_SEG_SLICES, &seg->n);
 	if (v == QP_MR_TOO_MANY) {
 		len = (uint32_t)rn_iov_len(seg->iov, seg->n);

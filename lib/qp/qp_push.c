@@ -83,7 +83,7 @@ static inline enum qp_push rx_write(struct qp_ctx *ctx, struct qp_msgs *m, const
 	if (rn_unlikely(h->payload_len == 0)) {
 		write_of_nothing(m, h);
 	} else if (ulpdu != NULL) {
-		struct qp_access a = { .pd = m->qp->pd,
+		struct qp_access a = { .pd = qp_peer_pd(m->qp),
 				       .stag = h->stag,
 				       .to = h->to,
 				       .len = h->payload_len,
@@ -97,7 +97,7 @@ static inline enum qp_push rx_write(struct qp_ctx *ctx, struct qp_msgs *m, const
 		else if (m->qp->holds)
 			mr = qp_hold_write(ctx, m->qp, &a, iov, qp_payload(h, ulpdu, n, iov));
 		if (rn_unlikely(mr != QP_MR_OK)) {
-			if (mr == QP_MR_BAD_PD && qp_xrc_other_pd(ctx, m->qp, &a))
+			if (mr == QP_MR_BAD_PD && qp_xrc_other_pd(m->qp, &a))
 				mr = qp_place(ctx, m->dev, &a, iov, qp_payload(h, ulpdu, n, iov));
 			if (mr != QP_MR_OK) {
 				ctx->stats.access_errors++;
@@ -249,9 +249,9 @@ static enum qp_push rx_imm(struct qp_ctx *ctx, struct qp_msgs *m, const struct d
 	return QP_PUSH_DELIVERED;
 }
 
-static enum qp_mr_verdict source_check(struct qp_ctx *ctx, const struct qp_msgs *m, const struct rdmap_read_req *q)
+static enum qp_mr_verdict source_check(const struct qp_msgs *m, const struct rdmap_read_req *q)
 {
-	struct qp_access a = { .pd = m->qp->pd,
+	struct qp_access a = { .pd = qp_peer_pd(m->qp),
 			       .stag = q->src_stag,
 			       .to = q->src_to,
 			       .len = q->len,
@@ -265,7 +265,7 @@ static enum qp_mr_verdict source_check(struct qp_ctx *ctx, const struct qp_msgs 
 	if ((m->qp->access & QP_ACC_REMOTE_READ) == 0)
 		return QP_MR_BAD_RIGHTS;
 	enum qp_mr_verdict v = qp_mr_check(m->dev, &a);
-	return rn_unlikely(v == QP_MR_BAD_PD) && qp_xrc_other_pd(ctx, m->qp, &a) ? qp_mr_check(m->dev, &a) : v;
+	return rn_unlikely(v == QP_MR_BAD_PD) && qp_xrc_other_pd(m->qp, &a) ? qp_mr_check(m->dev, &a) : v;
 }
 
 static inline enum qp_push rx_read_req(struct qp_ctx *ctx, struct qp_msgs *m, const struct ddp_hdr *h,
@@ -280,7 +280,7 @@ static inline enum qp_push rx_read_req(struct qp_ctx *ctx, struct qp_msgs *m, co
 		return qp_push_refuse(ctx, m, rdmap_verdict_err(u, h), true);
 	}
 	rdmap_read_req_parse(qp_payload_head(h, ulpdu, n, scratch, sizeof(scratch)), &q);
-	enum qp_mr_verdict mr = source_check(ctx, m, &q);
+	enum qp_mr_verdict mr = source_check(m, &q);
 	if (rn_unlikely(mr != QP_MR_OK)) {
 		ctx->stats.access_errors++;
 		return qp_push_refuse(ctx, m, qp_source_err(mr, true), true);

@@ -25,10 +25,9 @@ static bool rmw(uint64_t *word, const struct rdmap_atomic_req *q, uint64_t *old)
 }
 
 /* Checks the Request and executes it. False: *e says why not. */
-static bool execute(struct qp_ctx *ctx, const struct qp_msgs *m, const struct rdmap_atomic_req *q, uint64_t *old,
-		    struct iw_err *e)
+static bool execute(const struct qp_msgs *m, const struct rdmap_atomic_req *q, uint64_t *old, struct iw_err *e)
 {
-	struct qp_access a = { .pd = m->qp->pd,
+	struct qp_access a = { .pd = qp_peer_pd(m->qp),
 			       .stag = q->stag,
 			       .to = q->to,
 			       .len = sizeof(uint64_t),
@@ -43,7 +42,7 @@ static bool execute(struct qp_ctx *ctx, const struct qp_msgs *m, const struct rd
 		return false;
 	if (m->qp->access & QP_ACC_REMOTE_ATOMIC)
 		v = qp_mr_slices(m->dev, &a, at, RN_ARRAY_LEN(at), &n);
-	if (v == QP_MR_BAD_PD && qp_xrc_other_pd(ctx, m->qp, &a))
+	if (v == QP_MR_BAD_PD && qp_xrc_other_pd(m->qp, &a))
 		v = qp_mr_slices(m->dev, &a, at, RN_ARRAY_LEN(at), &n);
 	*e = qp_source_err(v, false);
 	if (v != QP_MR_OK)
@@ -71,7 +70,7 @@ enum qp_push qp_push_atomic_req(struct qp_ctx *ctx, struct qp_msgs *m, const str
 	}
 	rdmap_atomic_req_parse(qp_payload_head(h, ulpdu, n, scratch, sizeof(scratch)), &q);
 	qp_place_settle(ctx);
-	if (!execute(ctx, m, &q, &old, &e)) {
+	if (!execute(m, &q, &old, &e)) {
 		ctx->stats.access_errors++;
 		return qp_push_refuse(ctx, m, e, true);
 	}

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/rn_list.h"
 #include "qp/qp_cq.h"
 #include "wqe/qp_wqe.h"
 #include "ring/spsc.h"
@@ -37,6 +38,8 @@ struct qp_srq {
 		struct spsc_hdr hdr;
 		uint8_t slot[QP_SLOT_SIZE];
 	} none;
+	/* XRC: targets of each worker whose last message named the queue: struct qp, by xrc_link */
+	struct rn_list targets[QP_MAX_WORKERS];
 };
 
 struct qp_srq_attr {

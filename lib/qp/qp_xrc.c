@@ -54,9 +54,13 @@ static bool pd_add(struct qp_xrcd *d, uint32_t pd)
 
 static void pd_del(struct qp_xrcd *d, uint32_t pd)
 {
-	for (uint32_t i = 0; i < d->end; i++)
-		if (d->users[i] > 0 && d->pd[i] == pd && --d->users[i] == 0)
-			__atomic_store_n(&d->pd[i], 0, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < d->end; i++) {
+		if (d->users[i] == 0 || d->pd[i] != pd || --d->users[i] > 0)
+			continue;
+		__atomic_store_n(&d->pd[i], 0, __ATOMIC_RELAXED);
+		/* release: pairs with the acquire in gone_of(); a worker that sees the count does not find the PD */
+		__atomic_store_n(&d->gone, d->gone + 1, __ATOMIC_RELEASE);
+	}
 }
 
 bool qp_xsrq_publish(struct qp_dev *dev, struct qp_srq *srq, uint32_t from)
@@ -94,12 +98,6 @@ bool qp_xrcd_has(const struct qp_xrcd *d, uint32_t pd)
 	return false;
 }
 
-static void holds_on(struct qp_ctx *ctx, struct qp *qp)
-{
-	if (!rn_link_linked(&qp->xrc_link))
-		rn_list_push_back(&ctx->targets, &qp->xrc_link);
-}
-
 /* A message begins: its header names the QP's receive queue from here on. */
 bool qp_xrc_choose(struct qp_ctx *ctx, struct qp *qp, const struct ddp_hdr *h)
 {
@@ -112,22 +110,36 @@ bool qp_xrc_choose(struct qp_ctx *ctx, struct qp *qp, const struct ddp_hdr *h)
 		return false;
 	}
 	if (qp->srq != srq) {
+		qp_xrc_leave(ctx, qp);
+		rn_list_push_back(&srq->targets[ctx->worker], &qp->xrc_link);
 		qp->srq = srq;
 		qp->rcq = srq->cq;
 		qp->recv_pd = srq->pd;
-		holds_on(ctx, qp);
 	}
 	return true;
 }
 
-bool qp_xrc_other_pd(struct qp_ctx *ctx, struct qp *qp, struct qp_access *a)
+static uint64_t gone_of(const struct qp_xrcd *d) { return __atomic_load_n(&d->gone, __ATOMIC_ACQUIRE); }
+
+uint32_t qp_xrc_pd(struct qp *qp)
+{
+	const uint64_t gone = gone_of(qp->xrcd);
+
+	if (rn_unlikely(gone != qp->target->gone) && !qp_xrcd_has(qp->xrcd, qp->pd))
+		qp->pd = 0;
+	qp->target->gone = gone;
+	return qp->pd;
+}
+
+bool qp_xrc_other_pd(struct qp *qp, struct qp_access *a)
 {
 	if (qp->xrc != QP_XRC_TARGET)
 		return false;
+	const uint64_t gone = gone_of(qp->xrcd);
 	const uint32_t pd = qp_mr_pd(qp->dev, a->stag);
 	if (pd == qp->pd || !qp_xrcd_has(qp->xrcd, pd))
 		return false;
 	a->pd = qp->pd = pd;
-	holds_on(ctx, qp);
+	qp->target->gone = gone;
 	return true;
 }

@@ -35,9 +35,10 @@ struct qp_xrcd {
 	uint32_t pd[QP_XRCD_PDS];    /* atomic; the control thread writes. 0: free */
 	uint32_t users[QP_XRCD_PDS]; /* control thread: how many shared receive queues have the PD */
 	uint32_t end;                /* atomic: no entry from here on is in use */
+	uint64_t gone;               /* atomic; the control thread writes. How many PDs have left the domain so far */
 };
 
-/* The queues that a target's struct qp refers to; they are always empty. */
+/* The queues that a target's struct qp refers to, which are always empty, and what only targets have. */
 struct qp_target {
 	struct qp_shm shm;
 	struct {
@@ -46,6 +47,7 @@ struct qp_target {
 	} sq;
 	struct qp_srq srq;
 	struct qp_cq cq;
+	uint64_t gone; /* the domain's `gone` when the QP's `pd` was last found in the domain */
 };
 
 /* Control thread. Prepares the target's memory (cache-line aligned), and sets the members of *a that concern queues. */

@@ -569,9 +569,9 @@ enum qp_verdict rc_modify(struct rc_ctx *ctx, struct qp *qp, enum qp_state to);
 void rc_doorbell(struct rc_ctx *ctx, struct qp *qp);
 
 /*
- * An XRC shared receive queue that has been withdrawn ends: targets stop using the queue and its PD. A connection that
- * has received a part of a message into the queue ends. A message that waits for the queue is brought again, and
- * refused. False: there is no room for more effects, and some targets still use the queue.
+ * An XRC shared receive queue that has been withdrawn ends: targets stop using the queue. A connection that has
+ * received a part of a message into the queue ends. A message that waits for the queue is brought again, and refused.
+ * False: some targets still use the queue, since a turn's part of them have let go, or effects have no more room.
  */
 RN_NODISCARD bool rc_srq_leave(struct rc_ctx *ctx, struct qp_srq *srq);
 

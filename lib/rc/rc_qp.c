@@ -2,6 +2,8 @@
 /* What a client does to its queue pair, as far as that concerns the connection. */
 #include "rc/rc_int.h"
 
+#define LEAVES 64u /* targets that let go of a shared receive queue in a turn */
+
 /* Parts the connection from its QP; the connection ends on its own. */
 static void drop_conn(struct rc_ctx *ctx, struct qp *qp)
 {
@@ -103,13 +105,13 @@ static void target_leave(struct rc_ctx *ctx, struct qp *qp, const struct qp_srq 
 
 bool rc_srq_leave(struct rc_ctx *ctx, struct qp_srq *srq)
 {
-	rn_list_each(struct qp, qp, &ctx->qp.targets, xrc_link) {
-		if (qp->srq == srq && qp_ctx_full(&ctx->qp))
+	const struct rn_list *targets = &srq->targets[ctx->qp.worker];
+	struct qp *qp;
+
+	for (uint32_t n = 0; (qp = rn_list_first(targets, struct qp, xrc_link)) != NULL; n++) {
+		if (n == LEAVES || qp_ctx_full(&ctx->qp))
 			return false;
-		if (qp->srq == srq)
-			target_leave(ctx, qp, srq);
-		else if (qp->xrcd == srq->xrcd && !qp_xrcd_has(qp->xrcd, qp->pd))
-			qp->pd = 0; /* srq, rcq and recv_pd are those of another queue, which lives on */
+		target_leave(ctx, qp, srq);
 	}
 	return true;
 }
