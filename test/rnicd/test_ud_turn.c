@@ -72,6 +72,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
+	ud_group_drain(&worker);
 	dgram_destroy(&worker.dgram, &q.u.qp);
 	rig_free(rig);
 	port_tx_drop_all(&worker.tx[0]);
@@ -295,6 +296,86 @@ static void a_datagram_to_a_group_with_a_wrong_crc_counts_once(void **state)
 	assert_int_equal(worker.dgram.qp->stats.ud_no_recv, 0);
 }
 
+/* As another device would send the frame that the queue pair sends to the group. */
+static struct rte_mbuf *frame_of_another(struct pkt *p, struct udpl_hdr *h)
+{
+	post(QP_WR_SEND, 0);
+	assert_true(ud_transmit(&worker) > 0);
+	struct rte_mbuf *m = next_frame(p, h);
+	uint8_t *src = rte_pktmbuf_mtod_offset(m, uint8_t *, p->l3_off + 12);
+	const uint8_t was[4] = { src[0], src[1], src[2], src[3] };
+	memcpy(src, was + 2, 2); /* the halves exchanged: the header's checksum is right for both */
+	memcpy(src + 2, was, 2);
+	memset(rte_pktmbuf_mtod_offset(m, uint8_t *, p->l4_off + 6), 0, 2); /* without UDP checksum */
+	assert_int_equal(pkt_parse(rte_pktmbuf_mtod(m, const uint8_t *), m->data_len, m->pkt_len, p), PKT_OK);
+	port_tx_drop_all(&worker.tx[0]);
+	return m;
+}
+
+static void to_the_group(bool from_wire)
+{
+	struct udpl_hdr h;
+	struct pkt p;
+	struct rte_mbuf *m = frame_of_another(&p, &h);
+
+	ud_group_input(&worker, &port, m, &p, &h, from_wire);
+}
+
+/* A stranger's frame costs it little, and the worker a copy and more for each member. */
+static void frames_from_a_line_to_a_group_have_a_part_of_each_turn(void **state)
+{
+	enum { COME = 32, LOAD = 256, EACH = (LOAD + MEMBERS) / (MEMBERS + 1) };
+	const struct qp_stats *st = &worker.dgram.qp->stats;
+
+	(void)state;
+	make_group();
+	worker.late_free = 2 * COME;
+	for (uint32_t i = 0; i < COME; i++)
+		to_the_group(i % 2 == 0);
+	for (uint32_t had = EACH; had < COME; had += EACH) {
+		assert_int_equal(st->ud_no_recv, had * MEMBERS);
+		assert_int_equal(worker.late_free, 2 * COME - (COME - had));
+		assert_in_range(ud_group_turn(&worker), 1, EACH); /* the worker does not sleep */
+	}
+	assert_int_equal(st->ud_no_recv, COME * MEMBERS);
+	assert_int_equal(ud_group_turn(&worker), 0);
+	assert_int_equal(worker.late_free, 2 * COME);
+	assert_int_equal(port.stats[0].rx_no_room, 0);
+	assert_int_equal(rte_mempool_in_use_count(port.pool), 0);
+}
+
+static void a_flood_to_one_group_leaves_room_to_frames_of_another(void **state)
+{
+	enum { ROOM = 16 };
+	static struct ud_member member;
+	static struct ud_group other;
+
+	(void)state;
+	make_group();
+	other = (struct ud_group){ .addr = pkt_addr_ip4(0xef020202) };
+	member = (struct ud_member){ .u = &q.u };
+	ud_group_add(&other, &member);
+	ud_group_set(&worker, &other, 1, 1);
+	worker.late_free = ROOM;
+	for (uint32_t i = 0; i < 2 * ROOM; i++)
+		to_the_group(true);
+	assert_int_equal(worker.late_free, ROOM / 2);
+	assert_int_equal(port.stats[0].rx_no_room, 2 * ROOM - 3 - ROOM / 2);
+	const struct pkt_addr flooded = group.addr;
+	group.addr = other.addr; /* where Sends go */
+	to_the_group(true);
+	group.addr = flooded;
+	assert_int_equal(other.n_late, 1);
+	(void)ud_group_turn(&worker);
+	assert_int_equal(other.n_late, 0); /* the other's turn has come */
+	assert_int_not_equal(group.n_late, 0);
+	ud_group_set(&worker, &group, 0, 0);
+	assert_int_equal(group.n_late, 0);
+	assert_int_equal(worker.late_free, ROOM);
+	assert_int_equal(rte_mempool_in_use_count(port.pool), 0);
+	ud_group_set(&worker, &other, 0, 0);
+}
+
 static void a_socket_reaches_a_group_of_queue_pairs_at_datagram_port_only(void **state)
 {
 	(void)state;
@@ -320,6 +401,10 @@ int main(void)
 		  teardown, NULL },
 		{ "a_datagram_to_a_group_counts_for_each_member", a_datagram_to_a_group_counts_for_each_member, setup,
 		  teardown, NULL },
+		{ "frames_from_a_line_to_a_group_have_a_part_of_each_turn",
+		  frames_from_a_line_to_a_group_have_a_part_of_each_turn, setup, teardown, NULL },
+		{ "a_flood_to_one_group_leaves_room_to_frames_of_another",
+		  a_flood_to_one_group_leaves_room_to_frames_of_another, setup, teardown, NULL },
 		{ "a_datagram_to_a_group_with_a_wrong_crc_counts_once",
 		  a_datagram_to_a_group_with_a_wrong_crc_counts_once, setup, teardown, NULL },
 		{ "a_socket_reaches_a_group_of_queue_pairs_at_datagram_port_only",

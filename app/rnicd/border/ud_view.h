@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/rn_list.h"
 #include "pkt/pkt.h"
 #include "dgram/dgram.h"
 
@@ -46,6 +47,9 @@ struct ud_group {
 	uint32_t qps;              /* members, on all workers */
 	struct ud_member *members; /* on this worker */
 	struct ud_group *next;
+	struct rn_slist late; /* frames from lines that wait for a later turn (ud_group.c), the oldest first */
+	uint32_t n_late;
+	struct rn_link late_link; /* in the worker's list of groups with such frames */
 };
 
 #endif

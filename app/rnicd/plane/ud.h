@@ -90,7 +90,10 @@ uint32_t ud_launch_to(struct rnicd_worker *w, struct rnicd_port *port, struct rt
 uint32_t ud_launch(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct dgram_to *to,
 		   uint32_t len);
 
-/* Transmits for QPs that are ready; returns the weight of the datagrams (ud_launch_to()). */
+/*
+ * Transmits for QPs that are ready; returns the weight of the datagrams (ud_launch_to()), and 1 more if some QPs had no
+ * turn.
+ */
 uint32_t ud_transmit(struct rnicd_worker *w);
 
 /* ---- groups (ud_group.c) ---- */
@@ -102,9 +105,16 @@ void ud_group_del(struct ud_group *g, struct ud_member *m);
 /* NULL: no QP is in the group. */
 struct ud_group *ud_group_find(const struct rnicd_worker *w, uint32_t port, const struct pkt_addr *addr);
 
-/* A datagram to a group, parsed. The worker that has it from the wire gives the others with members a copy. Takes m. */
+/*
+ * A datagram to a group, parsed. The worker that has it from the wire gives the others with members a copy. The members
+ * on this worker get it now, or in a later turn: a turn has a bounded part for what comes from lines. Takes m.
+ */
 void ud_group_input(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m, const struct pkt *p,
 		    const struct udpl_hdr *h, bool from_wire);
+/* Begins a turn's part for what comes from lines, with the frames that wait for it; returns how many had their turn. */
+uint32_t ud_group_turn(struct rnicd_worker *w);
+/* Frees all frames that wait. */
+void ud_group_drain(struct rnicd_worker *w);
 /* A frame that leaves for a group comes back to the device's own QPs in it; returns their number. */
 uint32_t ud_group_loop(struct rnicd_worker *w, struct rnicd_port *port, const struct rte_mbuf *m,
 		       const struct pkt_addr *to);

@@ -18,6 +18,8 @@
 #define RNR_SHARE     8u /* one packet buffer in RNR_SHARE may hold a message that waits for a receive */
 #define HOLD_SHARE    2u /* one packet buffer in HOLD_SHARE may hold a packet that came ahead of a hole */
 #define WIDE_BLOCKS   64u
+#define LATE_SHARE    16u /* one packet buffer in LATE_SHARE may hold a frame to a group that waits for a later turn */
+#define LATE_MOST     1024u
 /* BBR goes on sending while holes are repaired: a window of bytes and their retransmissions are under way at once */
 #define RATES_CHUNKS 2048u
 #define SMALL_ROOM   (RTE_PKTMBUF_HEADROOM + 128u)
@@ -80,6 +82,7 @@ static bool make_tables(struct rnicd_worker *w)
 		cfg.rc.recs = rn_max_u32(cfg.rc.recs, rn_min_u32(flows, RECS_MAX));
 	cfg.rnr_pkts = pool_share(RNR_SHARE * rnicd.cfg.n_workers);
 	cfg.hold_pkts = pool_share(HOLD_SHARE * rnicd.cfg.n_workers);
+	w->late_free = rn_min_u32(pool_share(LATE_SHARE * rnicd.cfg.n_workers), LATE_MOST);
 	cfg.rc.wide = WIDE_BLOCKS;
 	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
 		cfg.rates |= rnicd.port[i]->cfg->congestion == RNICD_BBR;
@@ -210,6 +213,7 @@ void worker_drain(struct rnicd_worker *w)
 {
 	frag_stop(w);
 	gram_stop(w);
+	ud_group_drain(w);
 	for (; w->loop_head != w->loop_tail; w->loop_head++)
 		rte_pktmbuf_free(w->loop[w->loop_head % WORKER_LOOP]);
 	for (uint32_t i = 0; i < rnicd_lines(); i++) {

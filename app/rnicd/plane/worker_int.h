@@ -37,7 +37,10 @@
 
 /* In the private area of every mbuf that may be received or carry a client's bytes. */
 struct mbuf_priv {
-	struct rc_tcp_pkt pkt; /* its address is the packet's ref in tcp_lite and qp */
+	union {
+		struct rc_tcp_pkt pkt; /* its address is the packet's ref in tcp_lite and qp */
+		struct rn_slink late;  /* of a datagram to a group: in ud_group.late */
+	};
 	struct rn_iov iov[WORKER_MAX_IOV];
 	struct rte_mbuf_ext_shared_info shinfo;
 };
@@ -109,6 +112,7 @@ struct rnicd_worker {
 	bool late;              /* frames that are read now may have waited for this worker */
 	bool more;              /* this turn has not read all received frames */
 	uint32_t more_turns;    /* turns in a row with more to do */
+	uint32_t group_load;    /* frames from lines to groups that this turn has handled, and members that got them */
 	uint32_t alone;         /* idle turns before the worker next asks whether another thread wants its CPU */
 	uint64_t shy_until;     /* until then the worker sleeps without spinning: another program uses the CPU */
 	uint64_t nap;           /* ns: longest sleep while a port cannot signal packets */
@@ -140,13 +144,15 @@ struct rnicd_worker {
 	bool rd_any;
 	struct rd_port *rd[RNICD_MAX_PORTS]; /* reliable datagrams of these devices are this worker's */
 	struct ud_group *groups[UD_GROUP_HASH];
-	uint32_t ud_wanted;       /* datagrams for a QP or a socket of this worker */
-	uint8_t *ud_whole;        /* UINT16_MAX octets: a datagram that came in fragments, copied into one piece */
-	struct rn_list conn_free; /* struct conn, by link */
-	struct rn_list half_open; /* struct conn, by half_any: of all listeners, oldest first */
-	struct rn_list time_wait; /* struct conn, by half_any: oldest first */
-	uint32_t half_opens;      /* length of the list half_open */
-	uint32_t time_waits;      /* length of the list time_wait */
+	struct rn_list late_groups; /* struct ud_group, by late_link: groups with frames that wait for a later turn */
+	uint32_t late_free;         /* how many more frames may wait so */
+	uint32_t ud_wanted;         /* datagrams for a QP or a socket of this worker */
+	uint8_t *ud_whole;          /* UINT16_MAX octets: a datagram that came in fragments, copied into one piece */
+	struct rn_list conn_free;   /* struct conn, by link */
+	struct rn_list half_open;   /* struct conn, by half_any: of all listeners, oldest first */
+	struct rn_list time_wait;   /* struct conn, by half_any: oldest first */
+	uint32_t half_opens;        /* length of the list half_open */
+	uint32_t time_waits;        /* length of the list time_wait */
 	struct conn *dead;
 	struct rte_mempool *small_pool; /* frames in pieces: headers, references, trailers */
 	uint32_t loop_head, loop_tail;

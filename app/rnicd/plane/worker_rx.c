@@ -579,7 +579,7 @@ static uint32_t from_rings(struct rnicd_worker *w)
 
 uint32_t worker_rx(struct rnicd_worker *w)
 {
-	uint32_t n = 0;
+	uint32_t n = rn_likely(w->group_load == 0) ? 0 : ud_group_turn(w);
 
 	w->more = false;
 	for (uint32_t i = 0, lines = rnicd_lines(); i < lines; i++) {
