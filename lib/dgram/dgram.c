@@ -5,14 +5,33 @@
 #include "base/rn_be.h"
 #include "crc32c/crc32c.h"
 
-/* ---- the list of QPs with something to send ---- */
+/* ---- the lists of QPs with something to send ---- */
+
+static uint64_t turn_bit(const struct qp *qp) { return UINT64_C(1) << qp->tenant; }
 
 void dgram_put(struct dgram_ctx *d, struct qp *qp)
 {
 	if (qp->ready)
 		return;
 	qp->ready = true;
+	if ((d->turns & turn_bit(qp)) != 0) {
+		rn_slist_push_back(&d->behind[qp->tenant], &qp->link);
+		return;
+	}
+	d->turns |= turn_bit(qp);
 	rn_slist_push_back(&d->ready, &qp->link);
+}
+
+/* The QP has left `ready`: the next one of its tenant comes behind those of the other tenants. */
+static void next_turn(struct dgram_ctx *d, struct qp *qp)
+{
+	struct rn_slink *next = rn_slist_take(&d->behind[qp->tenant]);
+
+	qp->ready = false;
+	if (next != NULL)
+		rn_slist_push_back(&d->ready, next);
+	else
+		d->turns &= ~turn_bit(qp);
 }
 
 struct qp *dgram_pop(struct dgram_ctx *d)
@@ -20,15 +39,17 @@ struct qp *dgram_pop(struct dgram_ctx *d)
 	struct qp *qp = rn_slist_pop(&d->ready, struct qp, link);
 
 	if (qp != NULL)
-		qp->ready = false;
+		next_turn(d, qp);
 	return qp;
 }
 
 /* Takes a QP that is destroyed or reset off the list, and drops its messages. */
 static void unlist(struct dgram_ctx *d, struct qp *qp)
 {
-	if (qp->ready)
-		rn_slist_remove(&d->ready, &qp->link);
+	if (qp->ready && rn_slist_remove(&d->ready, &qp->link))
+		next_turn(d, qp);
+	else if (qp->ready)
+		(void)rn_slist_remove(&d->behind[qp->tenant], &qp->link);
 	qp->ready = false;
 	if (dgram_msgs_of(qp) != NULL)
 		dgram_msgs_drop(d, dgram_msgs_of(qp), false);

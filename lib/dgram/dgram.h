@@ -43,10 +43,12 @@
 /* A worker's datagram carrier. Zeroed memory; then the caller sets qp and the times. */
 struct dgram_ctx {
 	struct qp_ctx *qp;
-	struct rn_slist ready; /* QPs with something to send */
-	struct rn_list open;   /* struct dgram_msg, by link: incomplete messages, the longest waiting first */
-	uint64_t timeout;      /* ns that an incomplete message waits for its next segment */
-	uint64_t linger;       /* ns for which the key of a message is remembered after the message's end */
+	struct rn_slist ready;              /* QPs with something to send: of each tenant the one whose turn is next */
+	struct rn_slist behind[QP_TENANTS]; /* the tenant's other QPs with something to send */
+	uint64_t turns;                     /* a bit for each tenant that has a QP in `ready` */
+	struct rn_list open; /* struct dgram_msg, by link: incomplete messages, the longest waiting first */
+	uint64_t timeout;    /* ns that an incomplete message waits for its next segment */
+	uint64_t linger;     /* ns for which the key of a message is remembered after the message's end */
 };
 
 /* An answer to a Read-Record request, which is yet to be sent. */

@@ -193,6 +193,51 @@ static void a_message_has_time_until_the_frames_are_read(void **state)
 	assert_int_equal(worker.dgram.qp->stats.ud_incomplete, 1);
 }
 
+/* Any user may have thousands of queue pairs that wait for a slow device. */
+static void queue_pairs_without_room_have_a_part_of_each_turn(void **state)
+{
+	enum { MANY = 2 * WORKER_BURST };
+	static struct ud_qp many[MANY];
+
+	(void)state;
+	queue_pair(UNIT);
+	post(QP_WR_SEND, 0);
+	assert_ptr_equal(dgram_pop(&worker.dgram), &q.u.qp);
+	for (uint32_t i = 0; i < MANY; i++) {
+		many[i] = q.u;
+		dgram_put(&worker.dgram, &many[i].qp);
+	}
+	worker.loop_tail = worker.loop_head + WORKER_LOOP;
+	assert_int_not_equal(ud_transmit(&worker),
+			     0); /* some may be of a device that has room: the worker does not sleep */
+	worker.loop_tail = worker.loop_head;
+	for (uint32_t i = 0; i < MANY; i++)
+		assert_ptr_equal(dgram_pop(&worker.dgram), &many[(WORKER_BURST + i) % MANY].qp);
+	assert_null(dgram_pop(&worker.dgram));
+}
+
+static void queue_pairs_of_each_user_have_their_turn(void **state)
+{
+	static const uint8_t tenant[] = { 1, 1, 1, QP_TENANTS - 1 }, turn[] = { 0, 3, 1, 2 };
+	static struct ud_qp many[RN_ARRAY_LEN(tenant)];
+
+	(void)state;
+	queue_pair(UNIT);
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint32_t i = 0; i < RN_ARRAY_LEN(tenant); i++) {
+			many[i] = q.u;
+			many[i].qp.ready = false;
+			many[i].qp.tenant = tenant[i];
+			dgram_doorbell(&worker.dgram, &many[i].qp);
+		}
+		if (round == 0)
+			assert_ptr_equal(dgram_pop(&worker.dgram), &q.u.qp); /* it was put when it became ready */
+		for (uint32_t i = 0; i < RN_ARRAY_LEN(turn); i++)
+			assert_ptr_equal(dgram_pop(&worker.dgram), &many[turn[i]].qp);
+		assert_null(dgram_pop(&worker.dgram));
+	}
+}
+
 /* Makes n whole records, of several queue pairs' tables, that have waited since now. */
 static void open_records(struct dgram_msgs *many, uint32_t n)
 {
@@ -397,6 +442,10 @@ int main(void)
 		{ "a_message_has_time_until_the_frames_are_read", a_message_has_time_until_the_frames_are_read, setup,
 		  teardown, NULL },
 		{ "and_where_segments_may_be_longer_than_a_packet", long_work, setup, teardown, NULL },
+		{ "queue_pairs_without_room_have_a_part_of_each_turn",
+		  queue_pairs_without_room_have_a_part_of_each_turn, setup, teardown, NULL },
+		{ "queue_pairs_of_each_user_have_their_turn", queue_pairs_of_each_user_have_their_turn, setup, teardown,
+		  NULL },
 		{ "records_without_room_get_a_part_of_each_turn", records_without_room_get_a_part_of_each_turn, setup,
 		  teardown, NULL },
 		{ "a_datagram_to_a_group_counts_for_each_member", a_datagram_to_a_group_counts_for_each_member, setup,

@@ -461,13 +461,19 @@ void ud_finish(struct rnicd_worker *w, struct ud_qp *u)
 uint32_t ud_transmit(struct rnicd_worker *w)
 {
 	struct rn_slist parked = { NULL, NULL };
-	uint32_t count = 0;
+	uint32_t count = 0, looks = 0;
 	struct qp *qp;
 
-	while (count < TURN_SHARE && (qp = dgram_pop(&w->dgram)) != NULL)
-		if (!send_some(w, qp, SHARE, &count))
-			rn_slist_push_back(&parked, &qp->link);
+	/* A look at a queue pair whose device has no room uses up a datagram's part of the turn. */
+	while (count + looks < TURN_SHARE && (qp = dgram_pop(&w->dgram)) != NULL) {
+		const uint32_t before = count;
+		if (send_some(w, qp, SHARE, &count))
+			continue;
+		looks += count == before;
+		rn_slist_push_back(&parked, &qp->link);
+	}
+	const bool more = !rn_slist_empty(&w->dgram.ready); /* they may be of a device that has room */
 	while ((qp = rn_slist_pop(&parked, struct qp, link)) != NULL)
 		dgram_put(&w->dgram, qp);
-	return count;
+	return count + more;
 }
