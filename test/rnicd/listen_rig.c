@@ -116,7 +116,7 @@ void one_burst(uint32_t frames)
 
 void rest_of_turn(void)
 {
-	while (!rn_list_empty(&w.streams.ready)) {
+	while (w.streams.ready_any != 0) {
 		stream_transmit(&w);
 		port_tx_drop_all(&w.tx[0]);
 	}

@@ -219,6 +219,40 @@ static void a_frame_is_kept_only_behind_a_hole(void **state)
 	assert_int_equal(mem[1]->rx_tail, 2 * LEN);
 }
 
+/* A peer may leave a hole for as long as it likes. */
+static void one_users_holes_leave_frames_to_others(void **state)
+{
+	enum { MOST = 4, SHARE = MOST - MOST / 4, COME = 6 };
+	static struct stream_user user[STREAMS];
+	const struct qp_stats *st = &w.tcp.rc.qp.stats;
+
+	(void)state;
+	cfg.ahead = TCPL_AHEAD_HOLD;
+	for (uint32_t i = 0; i < STREAMS; i++) {
+		user[i].tenant = (uint8_t)(1 + i);
+		at[i].user = &user[i];
+	}
+	w.tcp.cfg.hold_pkts = 2 * MOST;
+	for (uint32_t i = 1; i <= COME; i++)
+		data(0, i * LEN);
+	assert_int_equal(w.streams.held, SHARE);
+	assert_int_equal(st->hold_drops, COME - SHARE);
+	at[0].user = NULL; /* what it has counts as before */
+	data(1, LEN);
+	data(1, 2 * LEN);
+	assert_int_equal(w.streams.held, MOST);
+	assert_int_equal(st->hold_drops, COME - SHARE + 1);
+	data(0, 0);
+	data(1, 0);
+	assert_int_equal(w.streams.held, 0);
+	for (uint32_t i = 0; i < QP_TENANTS; i++)
+		assert_int_equal(w.streams.held_of[i], 0);
+	stream_settle(&w);
+	assert_int_equal(mem[0]->rx_tail, (1 + SHARE) * LEN);
+	assert_int_equal(mem[1]->rx_tail, 2 * LEN);
+	at[1].user = NULL;
+}
+
 /* ---- the end ---- */
 
 /* Opens a stream by a command, has it connected, and lets the segments that are due leave. */
@@ -309,6 +343,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(an_end_comes_behind_the_last_bytes, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_frame_is_kept_only_behind_a_hole, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_users_holes_leave_frames_to_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_half_closed_stream_is_given_up_only_when_its_program_has_left, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_closed_stream_does_not_last_while_its_peer_answers_window_probes,

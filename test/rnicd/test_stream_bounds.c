@@ -154,6 +154,51 @@ static void doorbells_of_one_users_sockets_fill_no_turn(void **state)
 		assert_true(rn_link_linked(&s[i].ready));
 }
 
+/* Opens a stream of the user to a host that does not answer. */
+static struct stream *open_of(struct stream_user *user, struct ipc_stream *mem, uint16_t lport)
+{
+	struct cmd c = { .type = CMD_STREAM_OPEN,
+			 .stream = { .key = lport,
+				     .addr = { .local = port_cfg.ip,
+					       .remote = pkt_addr_ip4(0x0a000009),
+					       .lport = lport,
+					       .rport = LPORT },
+				     .mem = mem,
+				     .user = user,
+				     .bit = lport } };
+
+	command_stream(&w, &c);
+	assert_int_equal(c.stream.verdict, CONN_OK);
+	return c.stream.stream;
+}
+
+/* A user may have as many streams as its share of all allows. */
+static void many_ready_streams_of_a_user_delay_those_of_others_by_one_each(void **state)
+{
+	enum { MANY = 200 };
+	static struct stream_user user[] = { { .tenant = 1 }, { .tenant = 2 }, { .tenant = QP_TENANTS - 1 } };
+	struct ipc_stream *mem = calloc(1, IPC_STREAM_SIZE);
+	const struct stream *last[2];
+
+	(void)state;
+	assert_non_null(mem);
+	for (uint16_t i = 1; i <= MANY; i++)
+		(void)open_of(&user[0], mem, i);
+	for (uint16_t i = 0; i < 2; i++)
+		last[i] = open_of(&user[1 + i], mem, MANY + 1 + i);
+	(void)stream_transmit(&w);
+	assert_false(rn_link_linked(&last[0]->ready));
+	assert_false(rn_link_linked(&last[1]->ready));
+	assert_true(rn_link_linked(&w.streams.at[MANY - 1].ready));
+	for (uint32_t turns = 0; turns < MANY; turns++) {
+		port_tx_drop_all(&w.tx[0]);
+		(void)stream_transmit(&w);
+	}
+	for (uint32_t i = 0; i < MANY; i++)
+		assert_false(rn_link_linked(&w.streams.at[i].ready));
+	free(mem);
+}
+
 /* The control thread asks when a client has ended; programs that share memory may end as fast as they like. */
 static void a_tenant_with_nothing_in_flight_makes_a_worker_look_at_no_connection(void **state)
 {
@@ -259,6 +304,8 @@ int main(void)
 						listen_teardown),
 		cmocka_unit_test_setup_teardown(doorbells_of_one_users_sockets_fill_no_turn, listen_setup,
 						listen_teardown),
+		cmocka_unit_test_setup_teardown(many_ready_streams_of_a_user_delay_those_of_others_by_one_each,
+						listen_setup, listen_teardown),
 		cmocka_unit_test_setup_teardown(a_tenant_with_nothing_in_flight_makes_a_worker_look_at_no_connection,
 						listen_setup, listen_teardown),
 		cmocka_unit_test_setup_teardown(connections_to_absent_hosts_leave_neighbours_to_others, listen_setup,

@@ -51,12 +51,6 @@ void stream_tcp_init(uint32_t port, const struct tcpl_cfg *of_port)
 
 /* ---- lists and events ---- */
 
-void stream_ready(struct rnicd_worker *w, struct stream *s)
-{
-	if (!rn_link_linked(&s->ready) && !stream_is_over(s))
-		rn_list_push_back(&w->streams.ready, &s->ready);
-}
-
 void stream_tell(struct rnicd_worker *w, struct stream *s, uint32_t bits)
 {
 	s->tell |= bits;
@@ -250,8 +244,7 @@ void stream_over(struct rnicd_worker *w, struct stream *s, int error)
 	let_go(s);
 	stream_set_state(s, STREAM_OVER);
 	rn_wheel_disarm(&w->streams.wheel, &s->timer);
-	if (rn_link_linked(&s->ready))
-		rn_list_remove(&w->streams.ready, &s->ready);
+	stream_unready(w, s);
 	flow_del(&w->flows, &s->flow);
 	way_leave(&s->way);
 	stream_tell(w, s, STREAM_CLOSED);

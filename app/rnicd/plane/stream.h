@@ -59,6 +59,9 @@ struct stream {
 	struct rn_timer timer;
 	/* links of lists in stream_ctx; a stream is on a list while its link is linked */
 	struct rn_link ready, telling;
+	uint8_t ready_as;                 /* while on a list `ready`: the number of that list */
+	uint8_t held_as;                  /* while n_held is not 0: the number in whose share these frames count */
+	uint16_t n_held;                  /* frames that TCP keeps until a hole is filled */
 	struct rn_link half;              /* of its listener's list half, then of the list arrived */
 	struct rn_link half_any;          /* of the list in stream_ctx, until the stream is connected */
 	struct rn_link time_wait;         /* of the list in stream_ctx */
@@ -104,12 +107,16 @@ struct stream_ctx {
 	uint32_t n, used; /* entries in use: at[used] and later entries have never been touched */
 	struct stream *free;
 	struct stream_user *users;
-	struct rn_list ready, telling;
-	struct rn_list time_wait; /* streams in TIME_WAIT, oldest first */
-	uint32_t time_waits;      /* length of the list time_wait */
-	uint32_t n_half;          /* half-open streams of all listeners, and their list */
-	struct rn_list half;      /* oldest first */
-	uint32_t held;            /* frames that all streams keep until a hole is filled */
+	struct rn_list ready[QP_TENANTS]; /* streams to look at, by the number of their users (stream_share.c) */
+	uint64_t ready_any;               /* a bit for each of these lists that is not empty */
+	uint8_t ready_turn;               /* the number whose turn is next */
+	struct rn_list telling;
+	struct rn_list time_wait;     /* streams in TIME_WAIT, oldest first */
+	uint32_t time_waits;          /* length of the list time_wait */
+	uint32_t n_half;              /* half-open streams of all listeners, and their list */
+	struct rn_list half;          /* oldest first */
+	uint32_t held;                /* frames that all streams keep until a hole is filled */
+	uint32_t held_of[QP_TENANTS]; /* how many of these count for each number */
 	struct rn_wheel wheel;
 	struct flow_table listens;
 	struct stream_listener *listener;
@@ -171,6 +178,15 @@ struct stream_listener *stream_listener_pick(struct stream_listener *first, cons
 
 /* stream_transmit() shall look at the stream. */
 void stream_ready(struct rnicd_worker *w, struct stream *s);
+/* It shall not, as the stream is over. */
+void stream_unready(struct rnicd_worker *w, struct stream *s);
+/* The stream to look at next: each user has its turn, and each stream among its user's. NULL: none. */
+struct stream *stream_ready_pop(struct rnicd_worker *w);
+/* Whether one more frame of the stream may be kept until a hole is filled. */
+bool stream_may_hold(const struct rnicd_worker *w, const struct stream *s);
+/* TCP keeps a frame, or has given one back. */
+void stream_hold(struct rnicd_worker *w, struct stream *s);
+void stream_unhold(struct rnicd_worker *w, struct stream *s);
 /* Called when a half-open stream of a listener is connected: a program may accept it. */
 void stream_arrived(struct rnicd_worker *w, struct stream *s);
 /* The control thread shall be told of these STREAM_* events. */

@@ -58,7 +58,7 @@ static bool buffers(const struct stream *s) { return s->qc.tcp.cfg->ahead == TCP
  * Called for a slice that arrived ahead of a hole when the hole is filled. Copies its bytes to the ring if its frame
  * was kept; else the bytes are in the ring already.
  */
-static void place_held(struct rnicd_worker *w, const struct stream *s, const struct tcpl_slice *sl)
+static void place_held(struct rnicd_worker *w, struct stream *s, const struct tcpl_slice *sl)
 {
 	struct rn_iov iov[WORKER_MAX_IOV];
 
@@ -72,7 +72,7 @@ static void place_held(struct rnicd_worker *w, const struct stream *s, const str
 	}
 	w->tcp.rc.qp.stats.copied_rx += sl->len;
 	rte_pktmbuf_free(mbuf_of_ref(sl->ref));
-	w->streams.held--;
+	stream_unhold(w, s);
 }
 
 /* Notes that the bytes up to the end of the slice have been received without a hole. */
@@ -93,7 +93,7 @@ static void drop_held(struct rnicd_worker *w, struct stream *s)
 		if (!buffers(s))
 			continue;
 		rte_pktmbuf_free(mbuf_of_ref(ref));
-		w->streams.held--;
+		stream_unhold(w, s);
 	}
 }
 
@@ -311,8 +311,7 @@ static struct rte_mbuf *may_keep(struct rnicd_worker *w, const struct stream *s,
 	if (kept == NULL)
 		return NULL;
 	seg->ref = (uint64_t)(uintptr_t)&mbuf_priv(kept)->pkt;
-	if (rn_seq_gt(seg->seq, s->qc.tcp.rcv_nxt) &&
-	    (w->streams.held >= w->tcp.cfg.hold_pkts || port_host_scarce(m))) {
+	if (rn_seq_gt(seg->seq, s->qc.tcp.rcv_nxt) && (!stream_may_hold(w, s) || port_host_scarce(m))) {
 		w->tcp.rc.qp.stats.hold_drops++;
 		tcpl_strip(seg);
 	}
@@ -334,7 +333,8 @@ void stream_segment(struct rnicd_worker *w, struct stream *s, struct rte_mbuf *m
 		}
 	}
 	enum tcpl_verdict v = tcpl_in(&s->qc.tcp, w->now, &seg, &ev);
-	w->streams.held += kept != NULL && ev.held;
+	if (rn_unlikely(kept != NULL && ev.held))
+		stream_hold(w, s);
 	stream_slices_end(m, kept, kept != NULL && ev.held);
 	stream_take(w, s, &ev, m, p->payload_off);
 	if (rn_unlikely(v == TCPL_DROP_AHEAD))
@@ -560,9 +560,7 @@ uint32_t stream_transmit(struct rnicd_worker *w)
 	struct stream *s;
 	uint32_t count = 0, settled = stream_iwarp_settle(w);
 
-	for (uint32_t looks = 0;
-	     count + looks < TURN_SHARE && (s = rn_list_pop(&w->streams.ready, struct stream, ready)) != NULL;
-	     looks++) {
+	for (uint32_t looks = 0; count + looks < TURN_SHARE && (s = stream_ready_pop(w)) != NULL; looks++) {
 		stream_look(w, s);
 		if (rn_unlikely(s->iwarp != NULL))
 			continue;
@@ -579,6 +577,6 @@ uint32_t stream_transmit(struct rnicd_worker *w)
 		rn_wheel_arm(&w->streams.wheel, &s->timer, tcpl_next_wake(&s->qc.tcp));
 	}
 	while ((s = rn_list_pop(&again, struct stream, ready)) != NULL)
-		rn_list_push_back(&w->streams.ready, &s->ready);
+		stream_ready(w, s);
 	return settled + count + stream_iwarp_transmit(w);
 }

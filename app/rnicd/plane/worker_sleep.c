@@ -33,8 +33,7 @@ static void say_sleeping(struct rnicd_worker *w, uint32_t value)
 /* Whether the sockets have rung, or streams have work for another turn. */
 static bool stream_waits(const struct rnicd_worker *w)
 {
-	return stream_users_rung(w->streams.users) || !rn_list_empty(&w->streams.ready) ||
-	       !rn_list_empty(&w->streams.telling);
+	return stream_users_rung(w->streams.users) || w->streams.ready_any != 0 || !rn_list_empty(&w->streams.telling);
 }
 
 static bool anything_waits(const struct rnicd_worker *w)
