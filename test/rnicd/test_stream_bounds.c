@@ -199,6 +199,74 @@ static void many_ready_streams_of_a_user_delay_those_of_others_by_one_each(void 
 	free(mem);
 }
 
+/* Whoever opens many streams may have all their timers due at once. */
+static void timers_of_streams_and_connections_have_a_part_of_each_turn(void **state)
+{
+	enum { MANY = 200, MOST = 128 };
+	static struct stream_user user;
+	struct ipc_stream *mem = calloc(1, IPC_STREAM_SIZE);
+	struct conn *conns = aligned_alloc(RN_CACHE_LINE, MANY * sizeof(*conns));
+
+	(void)state;
+	assert_true(mem != NULL && conns != NULL);
+	memset(conns, 0, MANY * sizeof(*conns));
+	rn_wheel_init(&w.wheel, w.now);
+	for (uint16_t i = 0; i < MANY; i++) {
+		rn_wheel_arm(&w.wheel, &conns[i].timer, w.now);
+		(void)open_of(&user, mem, i + 1);
+	}
+	rest_of_turn();
+	w.now += RN_NS_PER_S; /* no SYN has been answered */
+	assert_int_equal(stream_timers(&w), MOST);
+	assert_int_equal(conn_timers(&w), MOST);
+	assert_true(rn_wheel_next(&w.streams.wheel) <= w.now &&
+		    rn_wheel_next(&w.wheel) <= w.now); /* it does not sleep */
+	assert_int_equal(stream_timers(&w), MANY - MOST);
+	assert_int_equal(conn_timers(&w), MANY - MOST);
+	for (uint32_t i = 0; i < MANY; i++)
+		rn_wheel_disarm(&w.wheel, &conns[i].timer);
+	free(conns);
+	free(mem);
+}
+
+/* A user with many clients rings all doorbells that they have, again and again. */
+static void doorbells_of_many_clients_fill_no_turn(void **state)
+{
+	enum { CLIENTS = 40, MOST = 2048 + 256 + 63 };
+	static struct qp qp, of_last;
+	struct worker_client *c[CLIENTS];
+	struct ipc_doorbell *bell = calloc(CLIENTS, sizeof(*bell));
+	uint32_t turns = 0;
+
+	(void)state;
+	assert_non_null(bell);
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		c[i] = calloc(1, sizeof(*c[i]));
+		assert_non_null(c[i]);
+		c[i]->doorbell = &bell[i];
+		c[i]->next = i > 0 ? c[i - 1] : NULL;
+		for (uint32_t k = 0; k < IPC_MAX_QPS; k++)
+			c[i]->qp[k] = i > 0 ? &qp : &of_last;
+	}
+	w.clients = c[CLIENTS - 1];
+	for (of_last.rung = false; !of_last.rung; turns++) {
+		assert_true(turns < CLIENTS);
+		for (uint32_t i = 0; i < CLIENTS; i++) {
+			memset(bell[i].bits, 0xff, sizeof(bell[i].bits));
+			bell[i].summary = UINT64_MAX;
+		}
+		assert_in_range(worker_doorbells(&w), 256, MOST);
+	}
+	assert_in_range(turns, 2, CLIENTS * 256 / 2048); /* each client has its turn */
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		bell[i].summary = 0;
+	assert_int_equal(worker_doorbells(&w), 0);
+	w.clients = w.ring_first = NULL;
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		free(c[i]);
+	free(bell);
+}
+
 /* The control thread asks when a client has ended; programs that share memory may end as fast as they like. */
 static void a_tenant_with_nothing_in_flight_makes_a_worker_look_at_no_connection(void **state)
 {
@@ -306,6 +374,9 @@ int main(void)
 						listen_teardown),
 		cmocka_unit_test_setup_teardown(many_ready_streams_of_a_user_delay_those_of_others_by_one_each,
 						listen_setup, listen_teardown),
+		cmocka_unit_test_setup_teardown(timers_of_streams_and_connections_have_a_part_of_each_turn,
+						listen_setup, listen_teardown),
+		cmocka_unit_test_setup_teardown(doorbells_of_many_clients_fill_no_turn, listen_setup, listen_teardown),
 		cmocka_unit_test_setup_teardown(a_tenant_with_nothing_in_flight_makes_a_worker_look_at_no_connection,
 						listen_setup, listen_teardown),
 		cmocka_unit_test_setup_teardown(connections_to_absent_hosts_leave_neighbours_to_others, listen_setup,

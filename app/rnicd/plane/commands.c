@@ -23,6 +23,8 @@ static void client_del(struct rnicd_worker *w, const struct worker_client *c)
 		at = &(*at)->next;
 	if (*at == c)
 		*at = c->next;
+	if (w->ring_first == c)
+		w->ring_first = c->next;
 }
 
 static void client_refers(const struct rnicd_worker *w, struct cmd_refers *r)

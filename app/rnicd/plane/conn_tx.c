@@ -173,7 +173,7 @@ uint32_t conn_timers(struct rnicd_worker *w)
 	struct rn_timer *t;
 	uint32_t n = 0;
 
-	while (worker_space(w) && (t = rn_wheel_pop(&w->wheel, w->now)) != NULL) {
+	while (n < WORKER_TIMERS && worker_space(w) && (t = rn_wheel_pop(&w->wheel, w->now)) != NULL) {
 		struct conn *c = rn_container_of(t, struct conn, timer);
 		rc_tcp_timer(&w->tcp, &c->qc);
 		tell_path(w, c);

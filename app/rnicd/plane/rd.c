@@ -15,7 +15,7 @@
 #define RD_SPORTS    0xc000u /* UDP source ports of flows lie above this one: RFC 6335's dynamic ports */
 #define TURN_SHARE   WORKER_BURST
 #define PAIR_SHARE   8u                 /* packets that one pair may send before the next pair's turn */
-#define TURN_LOOKS   256u               /* pairs and queues that rd_look() looks at in a turn */
+#define TURN_LOOKS   256u               /* pairs and queues that rd_look() looks at in a turn, and timers of peers */
 #define TURN_BLOCKED 16u                /* so many pairs that find no free packet end a turn's search */
 #define LONG_AGO     (10 * RN_NS_PER_S) /* longer than any packet is on the way */
 
@@ -322,7 +322,7 @@ static void flows_look(struct rnicd_worker *w, struct rd_port *r)
 {
 	struct rn_timer *t;
 
-	while ((t = rn_wheel_pop(&r->wheel, w->now)) != NULL)
+	for (uint32_t n = 0; n < TURN_LOOKS && (t = rn_wheel_pop(&r->wheel, w->now)) != NULL; n++)
 		rd_peer_touch(r, rn_container_of(t, struct rd_peer, timer));
 	rn_slist_each(struct rd_peer, p, &r->touched, link) {
 		udpr_tx_tick(&p->tx, w->now);

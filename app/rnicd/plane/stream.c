@@ -489,7 +489,7 @@ uint32_t stream_timers(struct rnicd_worker *w)
 	struct rn_timer *t;
 	uint32_t n = 0;
 
-	for (; (t = rn_wheel_pop(&w->streams.wheel, w->now)) != NULL; n++) {
+	for (; n < WORKER_TIMERS && (t = rn_wheel_pop(&w->streams.wheel, w->now)) != NULL; n++) {
 		struct stream *s = rn_container_of(t, struct stream, timer);
 		struct tcpl_ev ev = { 0 };
 		if (rn_unlikely(s->iwarp != NULL)) {

@@ -39,6 +39,7 @@ void worker_qp_destroy(struct rnicd_worker *w, struct qp *qp)
  * A word of the doorbell is begun while the client has doorbells left, so up to 63 more may be rung.
  */
 #define RINGS_EACH   256u
+#define RINGS_ALL    2048u /* doorbells of all clients in a turn: a user may have a thousand clients */
 #define FLUSHES_EACH 1024u /* work requests flushed by its doorbells; the last queue pair flushes all that it has */
 
 enum rung {
@@ -98,22 +99,34 @@ static bool ring_client(struct rnicd_worker *w, struct worker_client *c, uint32_
 	return v != RUNG_FULL;
 }
 
-static uint32_t doorbells(struct rnicd_worker *w)
+/* Looks at a client's doorbells; *n counts them. False: the turn has no room for more of them. */
+static inline bool look_client(struct rnicd_worker *w, struct worker_client *c, uint32_t *n)
 {
+	struct ipc_doorbell *db = c->doorbell;
+
+	if (rn_unlikely(__atomic_load_n(&db->recvs, __ATOMIC_RELAXED) != 0) &&
+	    __atomic_exchange_n(&db->recvs, 0, __ATOMIC_ACQUIRE) != 0) {
+		rc_recvs(&w->tcp.rc);
+		rd_port_recvs(w);
+		(*n)++;
+	}
+	if (rn_likely(__atomic_load_n(&db->summary, __ATOMIC_RELAXED) == 0))
+		return true;
+	return ring_client(w, c, n) && *n < RINGS_ALL;
+}
+
+uint32_t worker_doorbells(struct rnicd_worker *w)
+{
+	struct worker_client *first = w->ring_first != NULL ? w->ring_first : w->clients, *c = first;
 	uint32_t n = 0;
 
-	for (struct worker_client *c = w->clients; c != NULL; c = c->next) {
-		struct ipc_doorbell *db = c->doorbell;
-		if (rn_unlikely(__atomic_load_n(&db->recvs, __ATOMIC_RELAXED) != 0) &&
-		    __atomic_exchange_n(&db->recvs, 0, __ATOMIC_ACQUIRE) != 0) {
-			rc_recvs(&w->tcp.rc);
-			rd_port_recvs(w);
-			n++;
-		}
-		if (rn_likely(__atomic_load_n(&db->summary, __ATOMIC_RELAXED) == 0))
-			continue;
-		if (!ring_client(w, c, &n))
+	while (c != NULL) {
+		struct worker_client *next = c->next != NULL ? c->next : w->clients;
+		if (rn_unlikely(!look_client(w, c, &n))) { /* the others go first in the next turn */
+			w->ring_first = next;
 			break;
+		}
+		c = next != first ? next : NULL;
 	}
 	return n + rc_recvs_look(&w->tcp.rc);
 }
@@ -201,7 +214,7 @@ static uint32_t turn(struct rnicd_worker *w)
 	n += received;
 	worker_tell_behind(w);
 	stage_end(&w->stages, STAGE_RECEIVE);
-	n += doorbells(w);
+	n += worker_doorbells(w);
 	if (has_sockets(w))
 		n += worker_socket_bells(w);
 	stage_end(&w->stages, STAGE_DOORBELLS);

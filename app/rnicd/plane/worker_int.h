@@ -134,6 +134,7 @@ struct rnicd_worker {
 	uint64_t passive;                  /* connections numbered so far: effects.c */
 	uint32_t fx_told;                  /* effects of qp.fx carried out before the control thread's queue was full */
 	struct worker_client *clients;
+	struct worker_client *ring_first; /* whose doorbells come first in the next turn; NULL: the first client's */
 	struct rn_wheel wheel;
 	struct flow_table flows;
 	struct flow_table listens;
@@ -179,6 +180,10 @@ extern struct rnicd_worker *worker_at[RNICD_MAX_WORKERS]; /* from start to stop;
 
 /* ---- worker.c ---- */
 int worker_main(void *arg);
+/* Handles the doorbells of clients; returns how many were rung. A client has a bounded part of a turn, so have all. */
+uint32_t worker_doorbells(struct rnicd_worker *w);
+/* Timers of connections, and those of streams, that a turn handles: any number may be due at once. */
+#define WORKER_TIMERS 128u
 /*
  * If up to this many turns in a row read full bursts, there is a backlog, and TCP's timers wait until it is read. If
  * more turns do, there is a flood, and timers run.
