@@ -71,14 +71,13 @@ void spans_give(struct spans *t, struct span *s)
 
 void ev_chan_fini(struct client_chan *ch) { (void)ch; }
 void ev_push_node(struct client_chan *ch, struct ev_node *n) { (void)ch, (void)n; }
-bool ev_push_copy(struct client_chan *ch, const void *data, uint32_t len)
+static struct rn_list *pushed; /* the list of the object that the last event is about */
+bool ev_push_copy(struct client_chan *ch, struct rn_list *object, const void *data, uint32_t len)
 {
+	pushed = object;
 	return ch != NULL && data != NULL && len > 0;
 }
-void ev_cancel_if(struct client_chan *ch, bool (*match)(const void *data, const void *arg), const void *arg)
-{
-	(void)ch, (void)match, (void)arg;
-}
+void ev_cancel_all(struct rn_list *object) { assert_ptr_equal(object, pushed); }
 struct client_chan *client_orders(const struct client *c)
 {
 	(void)c;
@@ -124,9 +123,39 @@ static void a_refusal_names_its_cause(void **state)
 	client_table_free(&cl, &cl.chan);
 }
 
+/* So an object's end withdraws its own events alone. */
+static void an_event_is_in_the_list_of_its_object(void **state)
+{
+	static struct client_chan ch;
+	static struct client_cq cq = { .c = &cl, .async = &ch };
+	static struct client_qp qp = { .async = &ch };
+	static struct client_srq srq = { .async = &ch };
+	static struct client_target target = { .async = &ch };
+
+	(void)state;
+	ch.users = 4;
+	owner_put(&cq.owner, OWNER_CQ, 1);
+	owner_put(&qp.owner, OWNER_QP, 2);
+	owner_put(&srq.owner, OWNER_SRQ, 3);
+	client_fx(&(struct event_fx){ .type = QP_FX_CQ_ERROR, .owner = 1 });
+	client_async_leave(cq.async, &cq.untold);
+	client_fx(&(struct event_fx){ .type = QP_FX_QP_EVENT, .owner = 2 });
+	client_async_leave(qp.async, &qp.untold);
+	client_fx(&(struct event_fx){ .type = QP_FX_SRQ_EVENT, .owner = 3 });
+	client_async_leave(srq.async, &srq.untold);
+	rn_list_push_back(&qp.opens, &target.link);
+	client_fx(&(struct event_fx){ .type = QP_FX_QP_EVENT, .owner = 2 });
+	client_async_leave(target.async, &target.untold);
+	assert_int_equal(ch.users, 0);
+	owner_del(&cq.owner);
+	owner_del(&qp.owner);
+	owner_del(&srq.owner);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(a_refusal_names_its_cause) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(a_refusal_names_its_cause),
+					    cmocka_unit_test(an_event_is_in_the_list_of_its_object) };
 
 	return cmocka_run_group_tests_name("chan", tests, NULL, NULL);
 }

@@ -47,6 +47,7 @@ struct cm_id *cm_find(struct client *c, uint32_t handle)
 	(void)handle;
 	return &id[c - cl];
 }
+void cm_request_leave(struct cm_id *i) { (void)i; }
 void cm_set_state(struct cm_id *i, enum cm_state to) { i->state = to; }
 void cm_wrong_state(struct client *c, const struct cm_id *i, const char *what)
 {

@@ -115,7 +115,7 @@ static void push(uint32_t n)
 	const struct ipc_comp_event ev = { .cq_cookie = 5 };
 
 	for (uint32_t i = 0; i < n; i++)
-		assert_true(ev_push_copy(&chan[i], &ev, sizeof(ev)));
+		assert_true(ev_push_copy(&chan[i], NULL, &ev, sizeof(ev)));
 }
 
 /* The timer is due. Returns the number of channels that were looked at. */
@@ -178,6 +178,76 @@ static void filled_eventfd_drops_its_client_and_no_other_channel(void **state)
 	assert_null(armed);
 }
 
+static void push_of(uint32_t i, struct rn_list *object, uint64_t cookie)
+{
+	const struct ipc_comp_event ev = { .cq_cookie = cookie };
+
+	assert_true(ev_push_copy(&chan[i], object, &ev, sizeof(ev)));
+}
+
+static uint64_t cookie_of(const struct ev_node *n) { return ((const struct ipc_comp_event *)n->data)->cq_cookie; }
+
+/*
+ * Nobody may pass this event: the link to the event behind it leads nowhere. Taking the event before it off the list
+ * does not follow the link.
+ */
+static struct rn_link *fence_up(struct ev_node *n)
+{
+	struct rn_link *next = n->link.next;
+
+	assert_non_null(next);
+	n->link.next = (struct rn_link *)(uintptr_t)16;
+	return next;
+}
+
+static void the_end_of_an_object_passes_no_events_of_others(void **state)
+{
+	struct rn_list mine = { .first = NULL }, others = { .first = NULL };
+
+	(void)state;
+	push_of(0, &mine, 1);
+	push_of(0, &others, 2);
+	push_of(1, &mine, 3);
+	push_of(0, &others, 4);
+	push_of(1, &others, 5);
+	push_of(1, NULL, 6);
+	struct ev_node *first = rn_list_first(&others, struct ev_node, of_object);
+	struct ev_node *last = rn_list_last(&others, struct ev_node, of_object);
+	struct rn_link *next0 = fence_up(first), *next1 = fence_up(last);
+	ev_cancel_all(&mine);
+	first->link.next = next0;
+	last->link.next = next1;
+	assert_true(rn_list_empty(&mine));
+	assert_true(chan[0].waiting == 2 && chan[1].waiting == 2 && client.waiting == 4);
+	assert_ptr_equal(chan[0].events.first, &first->link);
+	assert_ptr_equal(chan[1].events.first, &last->link);
+	room[0] = room[1] = true;
+	tick(); /* a delivered event leaves its object's list, too */
+	assert_true(rn_list_empty(&others));
+	assert_true(chan[0].delivered == 2 && chan[1].delivered == 2 && client.waiting == 0);
+}
+
+static void an_object_moves_its_events_in_order_and_no_others(void **state)
+{
+	struct rn_list mine = { .first = NULL };
+	static const uint64_t order[] = { 1, 3, 4 };
+	uint32_t n = 0;
+
+	(void)state;
+	push_of(1, NULL, 1);
+	push_of(0, NULL, 2);
+	push_of(0, &mine, 3);
+	push_of(0, &mine, 4);
+	push_of(0, NULL, 5);
+	ev_migrate(&mine, &chan[1]);
+	assert_true(chan[0].waiting == 2 && chan[1].waiting == 3);
+	rn_list_each(const struct ev_node, e, &chan[1].events, link)
+		assert_int_equal(cookie_of(e), order[n++]);
+	assert_int_equal(n, 3);
+	ev_chan_fini(&chan[1]); /* also from the object's list */
+	assert_true(rn_list_empty(&mine));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +256,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(each_channel_has_its_turn, setup, teardown),
 		cmocka_unit_test_setup_teardown(few_channels_are_looked_at_once_in_a_tick, setup, teardown),
 		cmocka_unit_test_setup_teardown(filled_eventfd_drops_its_client_and_no_other_channel, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_end_of_an_object_passes_no_events_of_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_object_moves_its_events_in_order_and_no_others, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("ev", tests, NULL, NULL);

@@ -85,11 +85,10 @@ struct client_pd *client_pd_get(const struct client *c, uint32_t handle)
 	return handle == 1 ? &pd : NULL;
 }
 
-void client_async_leave(struct client_chan *ch, enum owner_kind kind, uint64_t cookie)
+void client_async_leave(struct client_chan *ch, struct rn_list *untold)
 {
 	assert_null(ch);
-	(void)kind;
-	(void)cookie;
+	assert_true(rn_list_empty(untold));
 }
 bool client_chan_find(const struct client *c, uint32_t handle, uint32_t kind, uint32_t dev, struct client_chan **ch)
 {

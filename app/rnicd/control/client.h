@@ -111,6 +111,7 @@ struct client_cq {
 	uint64_t cookie;
 	struct client_chan *chan;  /* NULL: none */
 	struct client_chan *async; /* NULL: none */
+	struct rn_list untold;     /* struct ev_node, by `of_object`: its asynchronous events that wait for room */
 	struct ev_node ev;         /* its completion event, while that waits for room; there is at most one */
 	struct ipc_comp_event event;
 	bool told;                 /* its overrun has been reported */
@@ -134,6 +135,7 @@ struct client_target {
 	struct client_xrcd *x;
 	uint64_t cookie;
 	struct client_chan *async; /* NULL: none */
+	struct rn_list untold;     /* struct ev_node, by `of_object`: its asynchronous events that wait for room */
 	struct rn_link link;       /* in q->opens */
 };
 
@@ -150,6 +152,7 @@ struct client_srq {
 	uint64_t cookie;
 	struct client_pd *pd;
 	struct client_chan *async; /* NULL: none */
+	struct rn_list untold;     /* struct ev_node, by `of_object`: its asynchronous events that wait for room */
 	struct span ring;
 	struct qp_srq *srq;
 };
@@ -187,6 +190,7 @@ struct client_qp {
 	struct client_cq *scq, *rcq;
 	struct client_srq *srq;    /* NULL: a receive queue of its own */
 	struct client_chan *async; /* NULL: none */
+	struct rn_list untold;     /* struct ev_node, by `of_object`: its asynchronous events that wait for room */
 	struct qp *qp;
 	uint32_t design;             /* enum ipc_design; the daemon has only one */
 	uint32_t xrc;                /* enum ipc_xrc */
@@ -446,10 +450,10 @@ void client_create_channel(struct client *c, struct fds_given *g, uint32_t n); /
 void client_destroy_channel(struct client *c);
 void client_chan_free(struct client_chan *ch);
 /*
- * The object of this kind (CQ, QP or SRQ) and cookie ends: withdraws its waiting asynchronous events, which would name
- * memory that the client may have freed by then. ch: the object's channel for them, or NULL.
+ * A CQ, QP, SRQ or handle of a target ends: withdraws its waiting asynchronous events, which would name memory that the
+ * client may have freed by then. ch: the object's channel for them, or NULL.
  */
-void client_async_leave(struct client_chan *ch, enum owner_kind kind, uint64_t cookie);
+void client_async_leave(struct client_chan *ch, struct rn_list *untold);
 /* Sends IBV_EVENT_PORT_ACTIVE (up) or IBV_EVENT_PORT_ERR to every context that is open on the device. */
 void client_port_event(uint32_t dev, bool up);
 /* Finds the client's channel of this kind for objects of dev; handle 0: *ch is NULL. False: there is no such

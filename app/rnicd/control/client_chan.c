@@ -128,46 +128,19 @@ void client_destroy_channel(struct client *c)
 
 /* ---- effects ---- */
 
-static void async_event(struct client_chan *ch, uint32_t type, uint64_t cookie)
+static void async_event(struct client_chan *ch, struct rn_list *object, uint32_t type, uint64_t cookie)
 {
 	struct ipc_async_event ev = { .type = type, .cookie = cookie };
 
 	if (ch != NULL)
-		ev_push_copy(ch, &ev, sizeof(ev));
+		ev_push_copy(ch, object, &ev, sizeof(ev));
 }
 
-struct subject {
-	enum owner_kind kind;
-	uint64_t cookie;
-};
-
-/* Compares the kind, too: an event of a port has a cookie that another object may have. */
-static bool is_about(const void *data, const void *arg)
+void client_async_leave(struct client_chan *ch, struct rn_list *untold)
 {
-	const struct ipc_async_event *ev = data;
-	const struct subject *s = arg;
-	bool is;
-
-	switch (ev->type) {
-	case EVENT_CQ_ERR: is = s->kind == OWNER_CQ; break;
-	case EVENT_PORT_ACTIVE:
-	case EVENT_PORT_ERR: is = false; break;
-	case QP_EVENT_SRQ_ERR:
-	case QP_EVENT_SRQ_LIMIT: is = s->kind == OWNER_SRQ; break;
-	default: is = s->kind == OWNER_QP;
-	}
-	return is && ev->cookie == s->cookie;
-}
-
-void client_async_leave(struct client_chan *ch, enum owner_kind kind, uint64_t cookie)
-{
-	const struct subject s = { .kind = kind, .cookie = cookie };
-
-	if (ch == NULL)
-		return;
-	if (ch->c->state != CLIENT_DYING) /* else the channel ends with all its events */
-		ev_cancel_if(ch, is_about, &s);
-	ch->users--;
+	ev_cancel_all(untold);
+	if (ch != NULL)
+		ch->users--;
 }
 
 void client_port_event(uint32_t dev, bool up)
@@ -178,7 +151,7 @@ void client_port_event(uint32_t dev, bool up)
 		struct client_chan *ch;
 		for (uint32_t h = 0; (ch = table_next(&c->chan, &h)) != NULL;)
 			if (ch->kind == IPC_CHANNEL_ASYNC && ch->dev == dev)
-				async_event(ch, up ? EVENT_PORT_ACTIVE : EVENT_PORT_ERR, port_num);
+				async_event(ch, NULL, up ? EVENT_PORT_ACTIVE : EVENT_PORT_ERR, port_num);
 	}
 }
 
@@ -191,7 +164,7 @@ static void cq_fx(struct client_cq *q, uint8_t type)
 	} else if (!q->told) {
 		q->told = true;
 		why_cq(q->c->id, (int)q->c->pid, q->cqe);
-		async_event(q->async, EVENT_CQ_ERR, q->cookie);
+		async_event(q->async, &q->untold, EVENT_CQ_ERR, q->cookie);
 	}
 }
 
@@ -205,13 +178,13 @@ void client_fx(const struct event_fx *fx)
 	if (o == NULL)
 		return; /* destroyed meanwhile */
 	if (kind == OWNER_QP) {
-		const struct client_qp *q = rn_container_of(o, struct client_qp, owner);
-		async_event(q->async, fx->code, q->cookie);
-		rn_list_each(const struct client_target, t, &q->opens, link)
-			async_event(t->async, fx->code, t->cookie);
+		struct client_qp *q = rn_container_of(o, struct client_qp, owner);
+		async_event(q->async, &q->untold, fx->code, q->cookie);
+		rn_list_each(struct client_target, t, &q->opens, link)
+			async_event(t->async, &t->untold, fx->code, t->cookie);
 	} else if (kind == OWNER_SRQ) {
-		const struct client_srq *s = rn_container_of(o, struct client_srq, owner);
-		async_event(s->async, fx->code, s->cookie);
+		struct client_srq *s = rn_container_of(o, struct client_srq, owner);
+		async_event(s->async, &s->untold, fx->code, s->cookie);
 	} else {
 		cq_fx(rn_container_of(o, struct client_cq, owner), fx->type);
 	}

@@ -35,14 +35,23 @@ static enum sent deliver(struct client_chan *ch, const void *data, uint32_t len)
 	return write(ch->fd, &one, sizeof(one)) == (ssize_t)sizeof(one) ? SENT : BROKEN;
 }
 
-/* Takes a waiting event off its channel's list: it was delivered or withdrawn. */
-static void client_ev_done(struct client_chan *ch, struct ev_node *n)
+static void leave_chan(struct ev_node *n)
 {
-	rn_list_remove(&ch->events, &n->link);
-	ch->waiting--;
+	rn_list_remove(&n->chan->events, &n->link);
+	n->chan->waiting--;
+}
+
+/* Takes a waiting event off its lists: it was delivered or withdrawn. */
+static void client_ev_done(struct ev_node *n)
+{
+	struct client *c = n->chan->c;
+
+	leave_chan(n);
+	if (n->object != NULL)
+		rn_list_remove(n->object, &n->of_object);
 	if (n->heap) {
-		ch->c->waiting--;
-		user_free(ch->c->user, n);
+		c->waiting--;
+		user_free(c->user, n);
 	}
 }
 
@@ -61,7 +70,7 @@ static bool flush(struct client_chan *ch)
 			rn_list_push_back(&blocked, &ch->blocked);
 			return true;
 		}
-		client_ev_done(ch, n);
+		client_ev_done(n);
 	}
 	return true;
 }
@@ -87,6 +96,7 @@ static void try_again(struct loop_timer *t)
 
 static void wait_for_room(struct client_chan *ch, struct ev_node *n)
 {
+	n->chan = ch;
 	rn_list_push_back(&ch->events, &n->link);
 	ch->waiting++;
 	if (rn_link_linked(&ch->blocked))
@@ -113,7 +123,7 @@ static bool at_once(struct client_chan *ch, const void *data, uint32_t len)
 void ev_chan_fini(struct client_chan *ch)
 {
 	rn_list_each(struct ev_node, n, &ch->events, link)
-		client_ev_done(ch, n);
+		client_ev_done(n);
 	unblock(ch);
 }
 
@@ -124,7 +134,7 @@ void ev_push_node(struct client_chan *ch, struct ev_node *n)
 	wait_for_room(ch, n);
 }
 
-bool ev_push_copy(struct client_chan *ch, const void *data, uint32_t len)
+bool ev_push_copy(struct client_chan *ch, struct rn_list *object, const void *data, uint32_t len)
 {
 	if (ch->c->state == CLIENT_DYING || at_once(ch, data, len))
 		return true;
@@ -135,33 +145,29 @@ bool ev_push_copy(struct client_chan *ch, const void *data, uint32_t len)
 	}
 	ch->c->waiting++;
 	memcpy(n + 1, data, len);
-	*n = (struct ev_node){ .heap = true, .len = len, .data = n + 1 };
+	*n = (struct ev_node){ .object = object, .heap = true, .len = len, .data = n + 1 };
+	if (object != NULL)
+		rn_list_push_back(object, &n->of_object);
 	wait_for_room(ch, n);
 	return true;
 }
 
-void ev_cancel(struct client_chan *ch, struct ev_node *n)
+void ev_cancel(struct ev_node *n)
 {
 	if (rn_link_linked(&n->link))
-		client_ev_done(ch, n);
+		client_ev_done(n);
 }
 
-void ev_cancel_if(struct client_chan *ch, bool (*match)(const void *data, const void *arg), const void *arg)
+void ev_cancel_all(struct rn_list *object)
 {
-	rn_list_each(struct ev_node, n, &ch->events, link) {
-		if (n->heap && match(n->data, arg))
-			client_ev_done(ch, n);
-	}
+	rn_list_each(struct ev_node, n, object, of_object)
+		client_ev_done(n);
 }
 
-void ev_migrate(struct client_chan *from, struct client_chan *to, bool (*match)(const void *data, const void *arg),
-		const void *arg)
+void ev_migrate(struct rn_list *object, struct client_chan *to)
 {
-	rn_list_each(struct ev_node, n, &from->events, link) {
-		if (!match(n->data, arg))
-			continue;
-		rn_list_remove(&from->events, &n->link);
-		from->waiting--;
+	rn_list_each(struct ev_node, n, object, of_object) {
+		leave_chan(n);
 		wait_for_room(to, n);
 	}
 }

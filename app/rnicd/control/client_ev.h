@@ -3,7 +3,8 @@
  * Event queues ("channels") toward a client. A channel is a ring in the client's memory and an EFD_SEMAPHORE eventfd
  * that the client has made; the eventfd counts one token for each event. Events that do not fit wait here, in order,
  * and are tried again. A waiting event is either a node inside one of the client's objects or a copy; EV_WAITING_MAX
- * bounds the copies. Control thread only.
+ * bounds the copies. Each object has a list of the waiting copies about it, the oldest first: the end of an object
+ * passes no events of others. Control thread only.
  *
  * The client has made the eventfd: it may be full, and a write to it may block. So POLLOUT is checked before each
  * write. If the client fills the eventfd between check and write, the control thread blocks until SIGALRM interrupts
@@ -25,9 +26,12 @@ struct client;
 
 /* An event that waits for room. */
 struct ev_node {
-	struct rn_link link; /* in its channel's list */
-	bool heap;           /* a copy: freed when delivered or withdrawn */
-	uint32_t len;        /* bytes of data */
+	struct rn_link link;      /* in its channel's list */
+	struct rn_link of_object; /* in `object` */
+	struct client_chan *chan;
+	struct rn_list *object; /* the waiting events about the same object; NULL: no object has such a list */
+	bool heap;              /* a copy: freed when delivered or withdrawn */
+	uint32_t len;           /* bytes of data */
 	const void *data;
 };
 
@@ -54,20 +58,23 @@ struct client_chan {
 void ev_chan_fini(struct client_chan *ch);
 
 /*
- * Delivers a copy of data now or later. False: too many events wait for this client already; the event is dropped and
- * counted.
+ * Delivers a copy of data now or later. object: the list of waiting events of the object that it is about, or NULL.
+ * False: too many events wait for this client already; the event is dropped and counted.
  */
-bool ev_push_copy(struct client_chan *ch, const void *data, uint32_t len);
+bool ev_push_copy(struct client_chan *ch, struct rn_list *object, const void *data, uint32_t len);
 /* The same with the caller's node; does nothing if the node is still waiting. data must stay valid until the event is
  * delivered. */
 void ev_push_node(struct client_chan *ch, struct ev_node *n);
 /* Withdraws the node's event, if it is waiting. */
-void ev_cancel(struct client_chan *ch, struct ev_node *n);
-/* Withdraws the waiting copies for which match() is true. */
-void ev_cancel_if(struct client_chan *ch, bool (*match)(const void *data, const void *arg), const void *arg);
-
-/* Moves the waiting events of `from` for which match() is true to `to`, in order. */
-void ev_migrate(struct client_chan *from, struct client_chan *to, bool (*match)(const void *data, const void *arg),
-		const void *arg);
+void ev_cancel(struct ev_node *n);
+/* Withdraws all waiting events of an object, which is about to end. */
+void ev_cancel_all(struct rn_list *object);
+/* Moves all waiting events of an object to this channel, in order. */
+void ev_migrate(struct rn_list *object, struct client_chan *to);
+/* The object's oldest waiting event; NULL: none waits. */
+static inline const void *ev_first(const struct rn_list *object)
+{
+	return rn_list_empty(object) ? NULL : rn_list_first(object, struct ev_node, of_object)->data;
+}
 
 #endif

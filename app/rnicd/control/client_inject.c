@@ -64,7 +64,7 @@ void client_inject(struct client *c)
 		client_error(c, EOPNOTSUPP,
 			     "client %u (pid %d) takes no orders: start the program with rnicrun --inject none", to->id,
 			     (int)to->pid);
-	} else if (ch->waiting >= WAITING_MOST || !ev_push_copy(ch, &order, sizeof(order))) {
+	} else if (ch->waiting >= WAITING_MOST || !ev_push_copy(ch, NULL, &order, sizeof(order))) {
 		client_error(c, EAGAIN, "client %u (pid %d) does not take its orders", to->id, (int)to->pid);
 	} else {
 		rnicd_log(RNICD_LOG_INFO, "client %u (pid %d) is to inject %s, uid %u says", to->id, (int)to->pid,

@@ -216,10 +216,10 @@ void client_create_cq(struct client *c)
 void client_cq_free(struct client_cq *q)
 {
 	if (q->chan != NULL) {
-		ev_cancel(q->chan, &q->ev);
+		ev_cancel(&q->ev);
 		q->chan->users--;
 	}
-	client_async_leave(q->async, OWNER_CQ, q->cookie);
+	client_async_leave(q->async, &q->untold);
 	owner_del(&q->owner);
 	q->c->slots -= q->cqe;
 	spans_give(&q->c->spans, &q->shm);

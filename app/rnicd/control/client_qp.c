@@ -116,7 +116,7 @@ static void forget(struct client_qp *q)
 		q->rcq->users--;
 	if (q->srq != NULL)
 		q->srq->users--;
-	client_async_leave(q->async, OWNER_QP, q->cookie);
+	client_async_leave(q->async, &q->untold);
 	if (q->datagram)
 		user_give(c->user, USER_UDS, q->worker, 1);
 	give_spans(q);

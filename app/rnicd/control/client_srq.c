@@ -175,7 +175,7 @@ void client_query_srq(struct client *c)
 
 void client_srq_free(struct client_srq *s)
 {
-	client_async_leave(s->async, OWNER_SRQ, s->cookie);
+	client_async_leave(s->async, &s->untold);
 	if (s->cq != NULL) {
 		s->cq->users--;
 		user_give(s->c->user, USER_XSRQS, s->pd->dev, 1);

@@ -223,7 +223,7 @@ static void open_free(struct client_target *t)
 		rn_list_remove(&t->q->opens, &t->link);
 		t->q->n_opens--;
 	}
-	client_async_leave(t->async, OWNER_QP, t->cookie);
+	client_async_leave(t->async, &t->untold);
 	t->x->users--;
 	table_del(&t->c->target, t->handle);
 	user_free(t->c->user, t);

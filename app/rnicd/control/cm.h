@@ -92,7 +92,8 @@ struct cm_id {
 	uint32_t handle;
 	enum cm_state state;
 	struct client_chan *chan;
-	uint32_t dev; /* CM_NO_DEV: no device yet, or listening on all */
+	struct rn_list untold; /* struct ev_node, by `of_object`: its events that wait for room in `chan` */
+	uint32_t dev;          /* CM_NO_DEV: no device yet, or listening on all */
 	struct ipc_addr local, remote;
 	bool has_port;        /* local.port is reserved for this id (cm_port.c), in its port space: cm_port_space() */
 	uint8_t families;     /* CM_IP4, CM_IP6: the families in which its address and port are valid */
@@ -109,13 +110,17 @@ struct cm_id {
 		*handed;      /* the socket that carries its connection (cm_socket.c); NULL: none, or a worker has it */
 	struct cm_sidr *sidr; /* RDMA_PS_UDP: the message that it repeats to its peer; NULL: none yet */
 	struct cm_conn *conn;
-	struct cm_id *listener; /* REQUESTED: the listener that the Request came to */
+	/* the listener that the Request came to; NULL: none, or the client has answered, or knows the id to be OVER */
+	struct cm_id *listener;
+	struct rn_link sibling; /* in the listener's `came` */
+	bool pending;           /* counted in the listener's `requests` */
 	uint32_t listener_handle;
 	/* listening; owner also of an id of RDMA_PS_UDP that has sent or got a request */
 	struct owner owner;
 	uint32_t backlog, requests; /* requests: ids in REQUESTED whose listener is this id */
+	struct rn_list came; /* struct cm_id, by `sibling`: all ids whose listener is this id, the oldest first */
 	struct cm_hold hold;
-	bool gone;   /* being destroyed; or the client will not get to know the id (cm_end.c) */
+	bool gone;   /* being destroyed */
 	bool answer; /* the client waits for the answer to destroy */
 	/* ROUTE_WAIT, or RDMA_PS_UDP: until the next repetition */
 	struct loop_timer timer;
@@ -176,6 +181,14 @@ void cm_route_forget(struct cm_id *id);
  */
 void cm_disconnected(struct cm_id *id, uint64_t qp, uint32_t worker);
 void cm_timewait_over(struct cm_id *id); /* sends TIMEWAIT_EXIT after DISCONNECTED */
+/* The Request for which the id was made has come to listener l. */
+void cm_request_come(struct cm_id *id, struct cm_id *l); /* cm_request.c */
+/* The request is no longer one of its listener's, if it was. */
+void cm_request_leave(struct cm_id *id);
+/* The peer has given up: the same if the client knows the id; else it only counts no longer in the backlog. */
+void cm_request_over(struct cm_id *id);
+/* Whether the client has got the event CONNECT_REQUEST about the id, or none was sent. */
+bool cm_request_told(const struct cm_id *id);
 /*
  * Called when the id stops listening. A request whose event the client has got becomes independent of the id; all other
  * requests to the id are rejected.
@@ -191,6 +204,8 @@ void cm_sidr_reject(struct client *c, struct cm_id *id);
 void cm_sidr_listen_end(struct cm_id *id);
 void cm_sidr_forget(struct cm_id *id);
 void cm_joins_end(struct cm_id *id); /* cm_join.c */
+/* The waiting events of its joins move to its channel, which has changed. */
+void cm_joins_move(struct cm_id *id);
 /* Ends the id's connection, if there is one, and separates the connection from the id. */
 void cm_conn_leave(struct cm_id *id);
 /* Tells a worker to end a connection: to reject it if it waits for accept or reject, else to disconnect it. key: its

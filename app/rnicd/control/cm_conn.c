@@ -485,10 +485,7 @@ void cm_accept(struct client *c)
 		return;
 	o->was = id->state;
 	id->quiet = c->req.cm_connect.param.quiet != 0;
-	if (id->listener != NULL) {
-		id->listener->requests--;
-		id->listener = NULL;
-	}
+	cm_request_leave(id);
 	client_hold(c);
 	bring_qp(o, id->conn->worker, accept_go);
 }
@@ -531,10 +528,7 @@ void cm_reject(struct client *c)
 		return;
 	o->priv_len = r->priv_len;
 	memcpy(o->priv, r->priv, r->priv_len);
-	if (id->listener != NULL) {
-		id->listener->requests--;
-		id->listener = NULL;
-	}
+	cm_request_leave(id);
 	client_hold(c);
 	o->cmd.join = (struct cmd_conn_join){ .which = o->which, .priv = o->priv, .priv_len = o->priv_len };
 	cmd_send(&o->cmd, o->k->worker);

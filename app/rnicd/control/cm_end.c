@@ -5,50 +5,14 @@
 
 #include "control/cm.h"
 
-/* Matches waiting events CONNECT_REQUEST of the listener, and marks their ids, which the client does not know. */
-static bool untold(const void *data, const void *arg)
-{
-	const struct ipc_cm_event *ev = data;
-	const struct cm_id *l = arg;
-
-	if (ev->type != CM_EV_CONNECT_REQUEST || ev->listen_id != l->handle)
-		return false;
-	struct cm_id *id = table_get(&l->c->cm, ev->id);
-	if (id != NULL)
-		id->gone = true;
-	return true;
-}
-
-/* Withdraws the listener's events CONNECT_REQUEST from all channels, because the listener may have changed its channel
- * since, and marks their ids. False: no such event waits. */
-static bool mark_untold(const struct cm_id *l)
-{
-	struct client_chan *ch;
-	bool any = false;
-
-	for (uint32_t h = 0; (ch = table_next(&l->c->chan, &h)) != NULL;) {
-		const uint32_t before = ch->waiting;
-		if (ch->kind == IPC_CHANNEL_CM && before > 0)
-			ev_cancel_if(ch, untold, l);
-		any |= ch->waiting != before;
-	}
-	return any;
-}
-
 void cm_requests_end(struct cm_id *l)
 {
-	struct cm_id *id;
-
-	if (!mark_untold(l) && l->requests == 0)
-		return;
-	for (uint32_t h = 0; (id = table_next(&l->c->cm, &h)) != NULL;) {
-		if (id->gone && id->listener_handle == l->handle) { /* also one whose peer has given up */
-			cm_conn_leave(id);
-			cm_id_free(id);
-		} else if (id->listener == l) {
-			id->listener = NULL; /* the client knows the request and may still accept it */
-			l->requests--;
-		}
+	rn_list_each(struct cm_id, id, &l->came, sibling) {
+		cm_request_leave(id);
+		if (cm_request_told(id))
+			continue; /* the client knows the request and may still accept it */
+		cm_conn_leave(id);
+		cm_id_free(id);
 	}
 }
 
@@ -58,8 +22,7 @@ static void end_id(struct cm_id *id, bool answer)
 
 	id->answer = answer;
 	if (id->state == CM_LISTENING) {
-		if (c->state != CLIENT_DYING) /* else the requests have ended, and all events end with their channels */
-			cm_requests_end(id);
+		cm_requests_end(id);
 		if (!id->udp) {
 			cm_listen_end(id);
 			return;

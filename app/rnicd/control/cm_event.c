@@ -38,9 +38,7 @@ static void cm_event_on_request(const struct event_fx *fx)
 		return;
 	}
 	k->conn = fx->conn;
-	id->listener = l;
-	id->listener_handle = l->handle;
-	l->requests++;
+	cm_request_come(id, l);
 	cm_set_state(id, CM_REQUESTED);
 	if (!cm_event(id, CM_EV_CONNECT_REQUEST, 0, fx)) { /* a lost event: the client would never destroy the id */
 		cm_conn_leave(id);
@@ -59,16 +57,14 @@ static int refused(const struct cm_id *id, int ib_reason)
 
 static void on_end(struct cm_id *id, enum cm_event_type type, int status, const struct event_fx *fx)
 {
-	if (id->listener != NULL) {
-		id->listener->requests--;
-		id->listener = NULL;
-	}
+	cm_request_over(id);
 	cm_set_state(id, CM_OVER);
 	cm_event(id, type, status, fx);
 }
 
 static void on_disconnected(struct cm_id *id, uint64_t qp, uint32_t worker)
 {
+	cm_request_over(id);
 	cm_set_state(id, CM_OVER);
 	id->disconnected = true;
 	cm_disconnected(id, qp, worker);

@@ -58,11 +58,6 @@ struct cm_id *cm_id_new(struct client *c, struct client_chan *chan)
 	return id;
 }
 
-static bool of_id(const void *data, const void *arg)
-{
-	return ((const struct ipc_cm_event *)data)->id == *(const uint32_t *)arg;
-}
-
 void cm_id_free(struct cm_id *id)
 {
 	cm_route_forget(id);
@@ -72,12 +67,12 @@ void cm_id_free(struct cm_id *id)
 	if (id->handed != NULL)
 		rnicd.taker->drop(id->handed);
 	cm_joins_end(id);
-	if (id->c->state != CLIENT_DYING) /* else the channel ends with all its events */
-		ev_cancel_if(id->chan, of_id, &id->handle);
+	ev_cancel_all(&id->untold);
 	if (id->has_port)
 		cm_port_give(id->c->user, id->dev, cm_port_space(id, id->families), id->local.port);
-	if (id->listener != NULL && id->state == CM_REQUESTED)
-		id->listener->requests--;
+	cm_request_leave(id);
+	rn_list_each(struct cm_id, r, &id->came, sibling)
+		cm_request_leave(r);
 	owner_del(&id->owner);
 	id->chan->users--;
 	table_del(&id->c->cm, id->handle);
@@ -105,7 +100,7 @@ bool cm_event(struct cm_id *id, enum cm_event_type type, int status, const struc
 		ev.param.priv_len = fx->priv_len;
 		memcpy(ev.param.priv, fx->priv, fx->priv_len);
 	}
-	return ev_push_copy(id->chan, &ev, sizeof(ev));
+	return ev_push_copy(id->chan, &id->untold, &ev, sizeof(ev));
 }
 
 struct cm_id *cm_id_for(struct client *c, uint32_t channel, uint32_t datagram)
@@ -271,28 +266,24 @@ void cm_bind(struct client *c)
 
 /* ---- another channel ---- */
 
-static void chan_set(struct cm_id *id, struct client_chan *to)
+static void move(struct cm_id *id, struct client_chan *to)
 {
 	id->chan->users--;
 	id->chan = to;
 	to->users++;
+	ev_migrate(&id->untold, to);
+	cm_joins_move(id);
 }
 
-/*
- * Matches waiting events of the id that has moved, and the requests to it, whose ids move along: so do the events that
- * wait behind a request.
- */
-static bool of_moved(const void *data, const void *arg)
+/* Requests that the client does not know move along with the listener. Others that are OVER leave its list. */
+static void move_requests(struct cm_id *l, struct client_chan *to)
 {
-	const struct ipc_cm_event *ev = data;
-	const struct cm_id *moved = arg;
-	struct cm_id *id = table_get(&moved->c->cm, ev->id);
-
-	if (id == NULL)
-		return false;
-	if (ev->type == CM_EV_CONNECT_REQUEST && ev->listen_id == moved->handle && id->chan != moved->chan)
-		chan_set(id, moved->chan);
-	return id->chan == moved->chan;
+	rn_list_each(struct cm_id, id, &l->came, sibling) {
+		if (!cm_request_told(id))
+			move(id, to);
+		else if (!id->pending)
+			cm_request_leave(id);
+	}
 }
 
 void cm_migrate(struct client *c)
@@ -308,9 +299,8 @@ void cm_migrate(struct client *c)
 		return;
 	}
 	if (to != id->chan) {
-		struct client_chan *from = id->chan;
-		chan_set(id, to);
-		ev_migrate(from, to, of_moved, id);
+		move(id, to);
+		move_requests(id, to);
 	}
 	client_ok(c);
 }

@@ -15,10 +15,11 @@
 #define RDMA_UDP_QKEY 0x01234567u /* Q_Key of the port space, the same as in <rdma/rdma_cma.h> */
 
 struct cm_join {
-	uint32_t number;      /* names the join; the client has chosen it */
-	struct group *g;      /* NULL: a join that only sends */
-	struct group_user *u; /* the client's user in it */
-	struct rn_link link;  /* in the id's joins */
+	uint32_t number;       /* names the join; the client has chosen it */
+	struct group *g;       /* NULL: a join that only sends */
+	struct group_user *u;  /* the client's user in it */
+	struct rn_link link;   /* in the id's joins */
+	struct rn_list untold; /* struct ev_node, by `of_object`: its event, if that waits for room */
 };
 
 static void cm_join_end(struct cm_id *id, struct cm_join *j)
@@ -27,6 +28,7 @@ static void cm_join_end(struct cm_id *id, struct cm_join *j)
 	id->n_joins--;
 	if (j->g != NULL)
 		group_leave(j->g, j->u, false);
+	ev_cancel_all(&j->untold);
 	user_free(id->c->user, j);
 }
 
@@ -36,18 +38,24 @@ void cm_joins_end(struct cm_id *id)
 		cm_join_end(id, j);
 }
 
-static void cm_join_tell(const struct cm_id *id, uint32_t number, const struct pkt_addr *addr)
+void cm_joins_move(struct cm_id *id)
+{
+	rn_list_each(struct cm_join, j, &id->joins, link)
+		ev_migrate(&j->untold, id->chan);
+}
+
+static void cm_join_tell(const struct cm_id *id, struct cm_join *j, const struct pkt_addr *addr)
 {
 	struct ipc_cm_event ev = { .type = CM_EV_MULTICAST_JOIN,
 				   .id = id->handle,
 				   .dev = id->dev,
-				   .join = number,
+				   .join = j->number,
 				   .local = id->local,
 				   .qpn = UDPL_QPN_GROUP,
 				   .qkey = RDMA_UDP_QKEY };
 
 	memcpy(ev.remote.ip, addr->b, sizeof(ev.remote.ip));
-	ev_push_copy(id->chan, &ev, sizeof(ev));
+	ev_push_copy(id->chan, &j->untold, &ev, sizeof(ev));
 }
 
 static const char *refusal(const struct cm_id *id, const struct pkt_addr *addr)
@@ -94,15 +102,7 @@ void cm_join(struct client *c)
 	rn_list_push_front(&id->joins, &j->link);
 	id->n_joins++;
 	client_ok(c);
-	cm_join_tell(id, r.join, &addr);
-}
-
-static bool of_join(const void *data, const void *arg)
-{
-	const struct ipc_cm_event *ev = data;
-	const struct ipc_cm_join *r = arg;
-
-	return ev->type == CM_EV_MULTICAST_JOIN && ev->id == r->id && ev->join == r->join;
+	cm_join_tell(id, j, &addr);
 }
 
 static struct cm_join *cm_join_find(const struct cm_id *id, uint32_t number)
@@ -126,7 +126,6 @@ void cm_leave(struct client *c)
 		client_error(c, EINVAL, "the id has no join %u", r->join);
 		return;
 	}
-	ev_cancel_if(id->chan, of_join, r);
 	cm_join_end(id, j);
 	client_ok(c);
 }

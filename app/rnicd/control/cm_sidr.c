@@ -65,7 +65,7 @@ static bool cm_sidr_tell(struct cm_id *id, enum cm_event_type type, int status, 
 		ev.param.priv_len = (uint16_t)s->priv_len;
 		memcpy(ev.param.priv, s->priv, s->priv_len);
 	}
-	return ev_push_copy(id->chan, &ev, sizeof(ev));
+	return ev_push_copy(id->chan, &id->untold, &ev, sizeof(ev));
 }
 
 /* The message that the id sends, with the client's private data. NULL: the client was answered with an error. */
@@ -216,9 +216,7 @@ static struct cm_id *request_new(struct cm_id *l, const struct event_sidr *ev, c
 	memcpy(id->local.ip, rnicd.port[ev->port]->cfg->ip.b, sizeof(id->local.ip));
 	id->local.port = s->port;
 	id->sidr->says = (struct udpl_sidr){ .id = s->id, .port = s->port };
-	id->listener = l;
-	id->listener_handle = l->handle;
-	l->requests++;
+	cm_request_come(id, l);
 	owner_put(&id->owner, OWNER_SIDR, key_of(ev, s->id));
 	cm_set_state(id, CM_REQUESTED);
 	return id;
@@ -248,10 +246,7 @@ static void cm_sidr_on_request(const struct event_sidr *ev, const struct udpl_si
 
 static void cm_sidr_answer(struct cm_id *id, enum cm_state to)
 {
-	if (id->listener != NULL) {
-		id->listener->requests--;
-		id->listener = NULL;
-	}
+	cm_request_leave(id);
 	id->sidr->answered = true;
 	cm_sidr_say(id->dev, &id->remote, UDPL_SIDR_REP, &id->sidr->says);
 	cm_set_state(id, to);
