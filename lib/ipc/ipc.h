@@ -2,8 +2,10 @@
 /*
  * Control messages between librnic and rnicd: one SOCK_SEQPACKET UNIX socket per client process. The client sends a
  * request and waits for the answer with the same type and seq; the daemon sends nothing of its own accord (events go
- * through the queues of ipc_shm.h). A client has ended when its socket is closed; nothing else tells the daemon so. The
- * daemon then moves the client's QPs to ERROR, tells the peers, and releases everything that belonged to the client.
+ * through the queues of ipc_shm.h). The daemon serves one request after the other, except for REACH, which may take
+ * seconds: requests behind it may be answered before it. A client has ended when its socket is closed; nothing else
+ * tells the daemon so. The daemon then moves the client's QPs to ERROR, tells the peers, and releases everything that
+ * belonged to the client.
  *
  * An answer carries status 0 or an errno, and on error one sentence in text that says what to do about the error. A
  * message of wrong length or type, a number that is not the client's, or an offset outside a region is answered with
@@ -69,7 +71,7 @@ enum ipc_type {
 	 * have registered the region.
 	 */
 	IPC_TOKEN_MR,
-	IPC_REACH,      /* resolves the neighbour on the way to an address: EHOSTUNREACH, ENETUNREACH */
+	IPC_REACH,      /* resolves the neighbour on the way to an address: EHOSTUNREACH, ENETUNREACH, ENOBUFS */
 	IPC_ATTACH,     /* a datagram queue pair receives datagrams to a group; attaching it again is no error */
 	IPC_DETACH,     /* EINVAL: the queue pair is not attached */
 	IPC_GROUP_BIND, /* binds a group's tag, to which Write-Records go, to memory of the queue pair */

@@ -84,36 +84,89 @@ int rnic_watch_start(struct rnic_session *s) { return rnic_thread(watch, s); }
 
 /* ---- requests ---- */
 
-/* Sends the request and receives its answer; the session's lock is held. False: the daemon is gone. */
-static bool exchange(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd)
-{
-	const uint16_t type = m->type;
-	const uint32_t seq = ++s->seq;
-	unsigned nfds = 0;
+/* A request whose answer has not come. It lies on the stack of the thread that has sent it. */
+struct asked {
+	struct rn_link link; /* in session.asked */
+	uint16_t type;
+	uint32_t seq;
+	struct ipc_msg *m; /* the request; then its answer */
+	bool answered;
+	pthread_cond_t wake; /* answered, or nobody reads the socket */
+};
 
-	m->seq = seq;
-	m->status = 0;
-	m->rsv = 0;
-	int rc = ipc_send(s->sock, m, &fd, fd >= 0 ? 1 : 0);
-	if (rc == 0)
-		rc = ipc_recv(s->sock, m, NULL, &nfds);
-	/* A socket whose answers do not match the requests cannot carry another request. */
-	if (rc == 0 && (m->type != type || m->seq != seq || (m->status == 0 && m->len != want)))
-		rc = -EPROTO;
-	if (rc != 0)
-		shutdown(s->sock, SHUT_RDWR);
-	return rc == 0;
+/* Nothing can be sent or received any more. */
+static void broken(struct rnic_session *s)
+{
+	s->broken = true;
+	shutdown(s->sock, SHUT_RDWR);
+	rn_list_each(struct asked, a, &s->asked, link)
+		pthread_cond_signal(&a->wake);
 }
 
-int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd)
+static struct asked *asked_find(struct rnic_session *s, const struct ipc_msg *answer)
 {
-	const uint16_t type = m->type;
-	const int cancel = rnic_cancel_off();
+	rn_list_each(struct asked, a, &s->asked, link) {
+		if (a->seq == answer->seq && a->type == answer->type)
+			return a;
+	}
+	return NULL;
+}
 
-	pthread_mutex_lock(&s->lock);
-	const bool answered = !rnic_dead(s) && exchange(s, m, want, fd);
-	pthread_mutex_unlock(&s->lock);
-	rnic_cancel_back(cancel);
+/* Receives an answer, of whichever thread. Frees sock_lock meanwhile. */
+static void receive(struct rnic_session *s)
+{
+	struct ipc_msg m;
+	unsigned nfds = 0;
+
+	s->reading = true;
+	pthread_mutex_unlock(&s->sock_lock);
+	const int rc = ipc_recv(s->sock, &m, NULL, &nfds);
+	pthread_mutex_lock(&s->sock_lock);
+	s->reading = false;
+	struct asked *a = rc == 0 ? asked_find(s, &m) : NULL;
+	if (a == NULL) { /* a socket whose answers do not match the requests cannot carry another request */
+		broken(s);
+		return;
+	}
+	*a->m = m;
+	a->answered = true;
+	rn_list_remove(&s->asked, &a->link);
+	pthread_cond_signal(&a->wake);
+}
+
+/* Sends the request and receives its answer. False: the daemon is gone. */
+static bool exchange(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd)
+{
+	struct asked a = { .type = m->type, .m = m, .wake = PTHREAD_COND_INITIALIZER };
+
+	m->status = 0;
+	m->rsv = 0;
+	pthread_mutex_lock(&s->sock_lock);
+	a.seq = m->seq = ++s->seq;
+	rn_list_push_back(&s->asked, &a.link);
+	if (!s->broken && ipc_send(s->sock, m, &fd, fd >= 0 ? 1 : 0) != 0)
+		broken(s);
+	while (!a.answered && !s->broken) {
+		if (s->reading)
+			pthread_cond_wait(&a.wake, &s->sock_lock);
+		else
+			receive(s);
+	}
+	rn_list_remove(&s->asked, &a.link);
+	const bool good = a.answered && (m->status != 0 || m->len == want);
+	if (!good)
+		broken(s);
+	struct asked *next = rn_list_first(&s->asked, struct asked, link);
+	if (next != NULL && !s->reading)
+		pthread_cond_signal(&next->wake);
+	pthread_mutex_unlock(&s->sock_lock);
+	pthread_cond_destroy(&a.wake);
+	return good;
+}
+
+/* The result of a request; answered: m is its answer. */
+static int outcome(struct rnic_session *s, struct ipc_msg *m, bool answered)
+{
 	if (!answered) {
 		session_died(s);
 		return EIO;
@@ -122,9 +175,29 @@ int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd)
 		return 0;
 	m->text[IPC_TEXT_MAX - 1] = '\0';
 	/* The caller of IPC_IMPORT prints a better message, with the range of memory. */
-	if (m->text[0] != '\0' && m->len > IPC_MSG_HDR && type != IPC_IMPORT)
+	if (m->text[0] != '\0' && m->len > IPC_MSG_HDR && m->type != IPC_IMPORT)
 		rnic_complain("rnic: %s", m->text);
 	return m->status > 0 ? m->status : EPROTO;
+}
+
+int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd)
+{
+	const int cancel = rnic_cancel_off();
+
+	pthread_mutex_lock(&s->lock);
+	const bool answered = !rnic_dead(s) && exchange(s, m, want, fd);
+	pthread_mutex_unlock(&s->lock);
+	rnic_cancel_back(cancel);
+	return outcome(s, m, answered);
+}
+
+int rnic_call_long(struct rnic_session *s, struct ipc_msg *m, uint16_t want)
+{
+	const int cancel = rnic_cancel_off();
+	const bool answered = !rnic_dead(s) && exchange(s, m, want, -1);
+
+	rnic_cancel_back(cancel);
+	return outcome(s, m, answered);
 }
 
 int rnic_call_handle(struct rnic_session *s, enum ipc_type type, uint32_t handle)

@@ -8,10 +8,10 @@
  * session that it was made in, and becomes useless when the session's daemon ends. Verbs are thread-safe: one spinlock
  * per SQ, RQ and CQ, a mutex for each event queue, one for the control socket, one for registered memory.
  *
- * Lock order: id_lock -> memory (mem/arena.h) -> session -> event queue -> ids_lock. Nothing is locked under a
- * spinlock, except for --inject and --sanitize, which under a queue's spinlock lock an event queue, the table of queue
- * pairs, watch.c's lock or later.c's lock. No lock is held while waiting for an event. No thread is cancelled while it
- * holds a lock (cancel.h).
+ * Lock order: id_lock -> memory (mem/arena.h) -> session -> event queue -> ids_lock. Nothing is locked under the
+ * session's sock_lock. Nothing is locked under a spinlock, except for --inject and --sanitize, which under a queue's
+ * spinlock lock an event queue, the table of queue pairs, watch.c's lock or later.c's lock. No lock is held while
+ * waiting for an event. No thread is cancelled while it holds a lock (cancel.h).
  */
 #ifndef RNIC_COMMON_H
 #define RNIC_COMMON_H
@@ -70,12 +70,17 @@ struct rnic_cm_dev;
 struct rnic_dev;
 
 struct rnic_session {
-	pthread_mutex_t lock; /* guards the control socket (one request and its answer at a time) and evqs */
+	pthread_mutex_t lock; /* guards evqs; one request at a time, except for those of rnic_call_long() */
 	int sock;
 	int wake_fd; /* written when a worker asked to be woken (ipc_doorbell.need_wakeup) */
+	/* call.c: requests and answers in the control socket */
+	pthread_mutex_t sock_lock; /* guards the rest; not held while a thread waits for an answer */
 	uint32_t seq;
-	uint32_t dead; /* atomic: 1 once the daemon is gone or this is a fork child; never goes back */
-	bool forked;   /* inherited by fork(): the descriptors of its event queues are the parent's, too */
+	struct rn_list asked; /* struct asked: the threads that wait for an answer */
+	bool reading;         /* one of them reads the socket, and gives each answer to the thread that has asked */
+	bool broken;          /* nothing more comes from the socket */
+	uint32_t dead;        /* atomic: 1 once the daemon is gone or this is a fork child; never goes back */
+	bool forked;          /* inherited by fork(): the descriptors of its event queues are the parent's, too */
 	uint32_t ndevs, workers;
 	uint32_t can; /* IPC_CAN_*: the requests of newer daemons that this daemon has, too */
 	bool yield;   /* yield the CPU while polling: there are fewer CPUs than a daemon and two pollers want */
@@ -106,6 +111,9 @@ struct rnic_session {
  * descriptor to pass along, or -1.
  */
 int rnic_call(struct rnic_session *s, struct ipc_msg *m, uint16_t want, int fd);
+
+/* As rnic_call() without descriptor, for a request whose answer may take seconds: those of other threads go on. */
+int rnic_call_long(struct rnic_session *s, struct ipc_msg *m, uint16_t want);
 
 /* As rnic_call() for the types whose argument is a handle and whose answer is empty. */
 int rnic_call_handle(struct rnic_session *s, enum ipc_type type, uint32_t handle);

@@ -446,6 +446,10 @@ static bool turn(struct fake *f, struct fake_client *c)
 	pthread_mutex_lock(&f->lock);
 	c->last = m;
 	c->requests++;
+	if (fake_hold(f, c, &m)) {
+		pthread_mutex_unlock(&f->lock);
+		return true;
+	}
 	bool counts = f->refuse != 0 && (f->refuse_type == 0 || f->refuse_type == m.type);
 	bool refused = counts && f->refuse_after == 0;
 	f->refuse_after -= counts && !refused;
@@ -572,28 +576,4 @@ void fake_cqe_from(struct fake_client *c, uint32_t cq, unsigned worker, const st
 	if (c->cq[cq].wide)
 		memcpy(((struct qp_cqe_wide *)spsc_prod_slot(r, 0))->from, from, 16);
 	spsc_prod_publish(r, 1);
-}
-
-void fake_event(struct fake_client *c, uint32_t chan, const void *slot, uint32_t size)
-{
-	struct spsc_prod *r = &c->chan[chan].ring;
-	uint64_t one = 1;
-
-	if (spsc_prod_free(r, 1) == 0)
-		abort();
-	memcpy(spsc_prod_slot(r, 0), slot, size);
-	spsc_prod_publish(r, 1);
-	if (write(c->chan[chan].fd, &one, sizeof(one)) != sizeof(one))
-		abort();
-}
-
-void fake_cm(struct fake_client *c, const struct ipc_cm_event *ev)
-{
-	uint32_t about = ev->type == 4 ? ev->listen_id : ev->id; /* RDMA_CM_EVENT_CONNECT_REQUEST */
-
-	if (ev->type == 4) {
-		c->id[ev->id].used = true;
-		c->id[ev->id].channel = c->id[ev->listen_id].channel;
-	}
-	fake_event(c, c->id[about].channel, ev, sizeof(*ev));
 }

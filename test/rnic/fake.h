@@ -97,8 +97,11 @@ struct fake_client *fake_client(struct fake *f, unsigned n);
 void fake_refuse(struct fake *f, int errno_value, const char *text);
 /* the same for the request of this type that follows `after` others of the type */
 void fake_refuse_later(struct fake *f, int errno_value, uint16_t type, uint32_t after);
-void fake_blind(struct fake *f, bool blind);         /* from now on an import needs a descriptor */
-void fake_pause(struct fake *f, bool pause);         /* requests that come meanwhile are answered after the pause */
+void fake_blind(struct fake *f, bool blind); /* from now on an import needs a descriptor */
+void fake_pause(struct fake *f, bool pause); /* requests that come meanwhile are answered after the pause */
+/* IPC_REACH of 192.0.2.98 is not answered before fake_held_answer(), other requests are. How many wait: */
+uint32_t fake_held(struct fake *f);
+void fake_held_answer(struct fake *f, int status);   /* answers them, the newest first */
 void fake_version(struct fake *f, uint32_t version); /* the version that HELLO names from now on */
 
 /* Writes a CQE as the worker does; sends an event as the control thread does. */

@@ -9,6 +9,12 @@
 
 #define CLIENTS 8
 
+/* A request whose answer comes later. */
+struct fake_held {
+	struct fake_client *c;
+	struct ipc_msg m;
+};
+
 struct fake {
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -21,6 +27,8 @@ struct fake {
 	uint16_t refuse_type; /* only a request of this type; 0: any */
 	uint32_t refuse_after;
 	bool blind;
+	struct fake_held held[16];
+	uint32_t n_held;
 	char text[IPC_TEXT_MAX];
 };
 
@@ -39,5 +47,8 @@ int fake_answer_empty(struct ipc_msg *m);
 int fake_import(struct fake *f, struct fake_client *c, struct ipc_msg *m, const int *fds, unsigned nfds);
 int fake_forget(struct fake_client *c, struct ipc_msg *m);
 int fake_reg_mr(struct fake_client *c, struct ipc_msg *m);
+
+/* True: the request is answered later. */
+bool fake_hold(struct fake *f, struct fake_client *c, const struct ipc_msg *m);
 
 #endif

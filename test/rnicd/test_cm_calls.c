@@ -316,6 +316,35 @@ static void more_events_than_the_queue_holds(void **state)
 	assert_int_equal(poll(&p, 1, 0), 0);
 }
 
+static void receive(struct fc *c, struct ipc_msg *m)
+{
+	struct pollfd p = { .fd = c->sock, .events = POLLIN };
+
+	assert_int_equal(poll(&p, 1, 30000), 1);
+	assert_int_equal(ipc_recv(c->sock, m, NULL, NULL), 0);
+}
+
+static void requests_behind_a_silent_neighbour_are_answered_before_it(void **state)
+{
+	const struct ipc_addr silent = fc_addr(98, 0);
+	struct ipc_msg m;
+
+	(void)state;
+	for (uint32_t i = 1; i <= 3; i++) {
+		m = (struct ipc_msg){ .type = IPC_REACH, .len = IPC_MSG_LEN(reach), .seq = 1000 + i };
+		memcpy(m.reach.ip, silent.ip, sizeof(m.reach.ip));
+		assert_int_equal(ipc_send(cli.c.sock, &m, NULL, 0), 0);
+	}
+	assert_int_equal(FC_CALL(&cli.c, &m, IPC_ALLOC_PD, alloc_pd, .dev = 0), 0);
+	for (uint32_t i = 1; i <= 3; i++) {
+		receive(&cli.c, &m);
+		assert_int_equal(m.type, IPC_REACH);
+		assert_in_range(m.seq, 1001, 1003);
+		assert_int_equal(m.status, EHOSTUNREACH);
+		assert_string_equal(m.text, "address handle: nobody answers at the address");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -326,6 +355,7 @@ int main(void)
 		CASE(after_an_error_there_is_no_id),
 		CASE(a_route_that_is_known_needs_no_request),
 		CASE(a_neighbour_that_does_not_answer),
+		CASE(requests_behind_a_silent_neighbour_are_answered_before_it),
 		CASE(the_source_chooses_the_device),
 		CASE(calls_out_of_order),
 		CASE(connects_that_cannot_be),

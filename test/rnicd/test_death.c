@@ -61,6 +61,7 @@ void cmd_send_all(struct cmd *c)
 void cm_client_dies(struct client *c) { (void)c; }
 void cm_client_conns(struct client *c) { (void)c; }
 void client_qp_end(struct client_qp *q) { (void)q; }
+void client_reaches_leave(struct client *c) { (void)c; }
 void client_targets_leave(struct client *c) { (void)c; }
 void client_srqs_withdraw(struct client *c) { (void)c; }
 void client_xrcds_leave(struct client *c) { (void)c; }

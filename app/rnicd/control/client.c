@@ -40,26 +40,34 @@ static bool client_reads_late(int sock)
 
 void client_answer(struct client *c, struct ipc_msg *m, uint16_t len) { client_answer_fds(c, m, len, NULL, 0); }
 
-void client_answer_fds(struct client *c, struct ipc_msg *m, uint16_t len, const int *fds, uint32_t n)
+static void put_answer(struct client *c, const struct client_late *to, struct ipc_msg *m, const int *fds, uint32_t n)
 {
-	m->type = c->req.type;
-	m->seq = c->req.seq;
-	m->len = len;
+	m->type = to->type;
+	m->seq = to->seq;
 	m->rsv = 0;
-	c->busy = false;
+	if (!to->put_off)
+		c->busy = false;
 	if (c->state == CLIENT_DYING)
 		return;
-	/* A client has one request at a time, so a socket without room for the answer belongs to a client that never
-	 * reads. Descriptors that lie unread in sockets count against a limit that all sockets of rnicd share
-	 * (ETOOMANYREFS): so one answer with descriptors may lie there for each client. */
+	/* A client has one request at a time, and few that were put off: so a socket without room for the answer
+	 * belongs to a client that never reads. Descriptors that lie unread in sockets count against a limit that all
+	 * sockets of rnicd share (ETOOMANYREFS): so one answer with descriptors may lie there for each client. */
 	int rc = n > 0 && client_reads_late(c->src.fd) ? -EAGAIN : ipc_send(c->src.fd, m, fds, n);
 	c->passed |= rc == 0 && n > 0;
 	if (rc == -EPIPE)
 		client_die(c);
 	else if (rc != 0)
 		client_drop(c, "it does not read its answers");
-	else
+	else if (!to->put_off)
 		client_listen_again(c);
+}
+
+void client_answer_fds(struct client *c, struct ipc_msg *m, uint16_t len, const int *fds, uint32_t n)
+{
+	const struct client_late now = { .type = c->req.type, .seq = c->req.seq };
+
+	m->len = len;
+	put_answer(c, &now, m, fds, n);
 }
 
 void client_ok(struct client *c)
@@ -76,11 +84,19 @@ void client_ok_handle(struct client *c, uint32_t handle)
 	client_answer(c, &m, IPC_MSG_LEN(handle));
 }
 
-static void answer_error(struct client *c, struct ipc_msg *m)
+static void answer_error(struct client *c, const struct client_late *to, struct ipc_msg *m)
 {
 	client_totals.bad_requests++;
-	rnicd_log(RNICD_LOG_DEBUG, "client %u (pid %d), request %u: %s", c->id, (int)c->pid, c->req.type, m->text);
-	client_answer(c, m, (uint16_t)(IPC_MSG_HDR + strlen(m->text) + 1));
+	rnicd_log(RNICD_LOG_DEBUG, "client %u (pid %d), request %u: %s", c->id, (int)c->pid, to->type, m->text);
+	m->len = (uint16_t)(IPC_MSG_HDR + strlen(m->text) + 1);
+	put_answer(c, to, m, NULL, 0);
+}
+
+static void refuse(struct client *c, struct ipc_msg *m)
+{
+	const struct client_late now = { .type = c->req.type, .seq = c->req.seq };
+
+	answer_error(c, &now, m);
 }
 
 void client_error(struct client *c, int err, const char *fmt, ...)
@@ -91,7 +107,7 @@ void client_error(struct client *c, int err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(m.text, sizeof(m.text), fmt, ap);
 	va_end(ap);
-	answer_error(c, &m);
+	refuse(c, &m);
 }
 
 void client_over_quota(struct client *c, const char *fmt, ...)
@@ -103,7 +119,25 @@ void client_over_quota(struct client *c, const char *fmt, ...)
 	vsnprintf(m.text, sizeof(m.text), fmt, ap);
 	va_end(ap);
 	why_quota(c->id, (int)c->pid, m.text);
-	answer_error(c, &m);
+	refuse(c, &m);
+}
+
+void client_put_off(struct client *c)
+{
+	c->busy = false;
+	client_listen_again(c);
+}
+
+void client_answer_late(struct client *c, const struct client_late *late, int err, const char *text)
+{
+	struct ipc_msg m = { .status = err, .len = IPC_MSG_HDR };
+
+	if (err == 0) {
+		put_answer(c, late, &m, NULL, 0);
+		return;
+	}
+	snprintf(m.text, sizeof(m.text), "%s", text);
+	answer_error(c, late, &m);
 }
 
 /* ---- what is under way ---- */
@@ -174,6 +208,7 @@ void client_die(struct client *c)
 	owner_del(&c->asked);
 	if (!client_close(c))
 		shutdown(c->sock, SHUT_RDWR); /* the client sees the end now */
+	client_reaches_leave(c);
 	client_death_soon(c);
 }
 

@@ -3,8 +3,9 @@
  * Client processes: their sockets, regions and objects. Control thread only (telemetry's thread reads under loop_lock).
  *
  * A client has at most one request under way; until the answer, the client's socket is not read. A request that a
- * worker must carry out is answered when the worker has answered. Each message of a client is copied and checked before
- * it is used.
+ * worker must carry out is answered when the worker has answered. A few requests that may take seconds are put off:
+ * others are served before their answers (client_put_off). Each message of a client is copied and checked before it is
+ * used.
  *
  * A client ends ("dies") when its socket is closed, when it sends a malformed message, or when it does not read an
  * answer. Its socket is then no longer read, and the request under way is completed. Its connection manager ids are
@@ -258,6 +259,8 @@ struct client {
 	struct ipc_msg req;      /* the request under way */
 	uint64_t shown;          /* the kernel's number of the descriptor that came with IPC_SOCK_FIND */
 	int shown_fd;            /* IPC_SOCK_TAKE: that descriptor, during the request; -1: rnicd has not received it */
+	struct rn_list reaches;  /* struct reach of client_reach.c, by `mine`: its requests IPC_REACH that wait */
+	uint32_t put_off;        /* how many of those do not hold up other requests */
 	bool busy;               /* a request is under way */
 	bool deaf;               /* busy, and another request lies in its socket: EPOLLIN is off until the answer */
 	bool joined;             /* the workers know it */
@@ -327,6 +330,18 @@ bool client_host_join(struct client *c);               /* client_hello.c */
 void client_answer(struct client *c, struct ipc_msg *m, uint16_t len);
 /* The same with n descriptors, which stay open in rnicd. */
 void client_answer_fds(struct client *c, struct ipc_msg *m, uint16_t len, const int *fds, uint32_t n);
+/*
+ * The request under way will be answered by client_answer_late(), and does not hold up others until then. Its kind has
+ * an answer without data and without descriptors, and its caller bounds their number.
+ */
+void client_put_off(struct client *c);
+struct client_late {
+	uint16_t type;
+	uint32_t seq;
+	bool put_off; /* false: it is the request under way */
+};
+/* err: 0 or a positive errno, with a sentence. */
+void client_answer_late(struct client *c, const struct client_late *late, int err, const char *text);
 void client_ok(struct client *c);
 void client_ok_handle(struct client *c, uint32_t handle);
 /* err: positive errno. The client's library may show the sentence to its user. */
@@ -422,6 +437,8 @@ void client_inject(struct client *c); /* client_inject.c */
 struct client_chan *client_orders(const struct client *c);
 void client_reach(struct client *c); /* client_reach.c */
 void client_reach_neigh(const struct event_neigh *ev);
+/* The client is dying: forgets its requests that wait for a neighbour, as soon as no worker knows them. */
+void client_reaches_leave(struct client *c);
 
 void client_create_srq(struct client *c); /* client_srq.c */
 void client_modify_srq(struct client *c);

@@ -22,7 +22,7 @@ static int reach(struct rnic_ctx *ctx, const union ibv_gid *gid)
 	struct ipc_msg m = { .type = IPC_REACH, .len = IPC_MSG_LEN(reach), .reach = { .dev = ctx->index } };
 
 	memcpy(m.reach.ip, gid->raw, sizeof(m.reach.ip));
-	return rnic_call(ctx->s, &m, IPC_MSG_HDR, -1);
+	return rnic_call_long(ctx->s, &m, IPC_MSG_HDR);
 }
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)

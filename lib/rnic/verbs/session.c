@@ -239,7 +239,10 @@ static bool few_cpus(void)
 /* Makes all locks of a session free, also those that a thread held which does not exist in this process. */
 static void locks_init(struct rnic_session *s)
 {
+	s->asked = (struct rn_list){ .first = NULL };
+	s->reading = false;
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->sock_lock, NULL);
 	pthread_mutex_init(&s->id_lock, NULL);
 	pthread_mutex_init(&s->ids_lock, NULL);
 	pthread_mutex_init(&s->dev_lock, NULL);
