@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -267,6 +268,26 @@ static void owners_are_found_by_number_and_kind(void **state)
 	assert_null(owner_get(OWNER_CONN, 0));
 }
 
+/* The numbers of the memory regions that one user may have on two devices, as client_mr.c makes them. */
+static void a_lookup_among_many_owners_passes_few(void **state)
+{
+	enum { EACH = 198749, OWNERS = 2 * EACH };
+	struct owner *o = calloc(OWNERS, sizeof(*o));
+	uint64_t passed = 0; /* by lookups of all numbers, one each */
+
+	(void)state;
+	assert_non_null(o);
+	for (uint32_t i = 0; i < OWNERS; i++)
+		owner_put(&o[i], OWNER_MR, (uint64_t)(i / EACH + 1) << 32 | i % EACH);
+	for (uint32_t i = 0; i < OWNERS; i++)
+		for (const struct rn_link *l = &o[i].link; l != NULL; l = l->next)
+			passed++;
+	assert_true(passed / OWNERS < 5);
+	for (uint32_t i = 0; i < OWNERS; i++)
+		owner_del(&o[i]);
+	free(o);
+}
+
 static void put_file(const char *dir, const char *sub, const char *text)
 {
 	char path[256];
@@ -338,6 +359,7 @@ int main(void)
 		cmocka_unit_test(handles_are_small_and_used_again),
 		cmocka_unit_test(a_walk_sees_each_once_also_while_they_go),
 		cmocka_unit_test(owners_are_found_by_number_and_kind),
+		cmocka_unit_test(a_lookup_among_many_owners_passes_few),
 		cmocka_unit_test(free_hugepages_of_all_sizes_count),
 		cmocka_unit_test(hugepages_are_decided_and_explained),
 	};

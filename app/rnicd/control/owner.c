@@ -4,14 +4,15 @@
 #include <stddef.h>
 #include <time.h>
 
-#define BUCKETS 65536u /* a user's share of the memory regions of two devices: six in a bucket */
+#define BUCKET_BITS 16 /* a user's share of the memory regions of two devices: six in a bucket */
 
-static struct rn_list bucket[BUCKETS];
+static struct rn_list bucket[1u << BUCKET_BITS];
 static uint64_t last;
 
 static struct rn_list *list_of(uint64_t key)
 {
-	return &bucket[((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (BUCKETS - 1)]; /* Fibonacci hashing */
+	/* Fibonacci hashing: the first bits of the product spread numbers evenly that follow each other */
+	return &bucket[(key * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - BUCKET_BITS)];
 }
 
 /* Begins with the time in ns, so that no number is one of an earlier rnicd's, which a program may still name. */
