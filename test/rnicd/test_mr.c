@@ -60,6 +60,8 @@ struct client_pd *client_pd_get(const struct client *c, uint32_t h)
 	return h == 1 ? &pd : NULL;
 }
 void client_pd_shares(const struct client_pd *p) { (void)p; }
+void client_pd_use(struct client_pd *p) { p->users++; }
+void client_pd_unuse(struct client_pd *p) { p->users--; }
 struct client_import *client_import_get(const struct client *c, uint32_t region)
 {
 	(void)c;

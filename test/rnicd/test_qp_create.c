@@ -85,6 +85,8 @@ struct client_pd *client_pd_get(const struct client *c, uint32_t handle)
 	return handle == 1 ? &pd : NULL;
 }
 
+void client_pd_use(struct client_pd *p) { p->users++; }
+void client_pd_unuse(struct client_pd *p) { p->users--; }
 void client_async_leave(struct client_chan *ch, struct rn_list *untold)
 {
 	assert_null(ch);

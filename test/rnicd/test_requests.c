@@ -490,7 +490,7 @@ static void tokens_stand_for_contexts(void **state)
 	assert_int_equal(FC_CALL(&c, &m, IPC_DEREG_MR, handle, .handle = mr), 0);
 	assert_int_equal(token_call(&other, &m, IPC_TOKEN_MR, stag >> 8, sock), EINVAL);
 	REFUSED(FC_CALL(&c, &m, IPC_DEALLOC_PD, handle, .handle = pd), EBUSY,
-		"the protection domain is in use by 1 memory regions and queues");
+		"the protection domain is in use: memory regions or queues are in 1 imports of it");
 	fc_close(&other);
 	usleep(100000); /* the daemon may not have seen the disconnect yet; the region stays in any case */
 	assert_int_equal(token_call(&c, &m, IPC_TOKEN_MR, theirs >> 8, sock), 0);

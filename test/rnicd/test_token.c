@@ -153,7 +153,7 @@ static struct client_pd *imports(uint32_t c, uint32_t from)
 static void registers(struct client_mr *mr, uint32_t c, struct client_pd *p)
 {
 	*mr = (struct client_mr){ .pd = p };
-	p->users++;
+	client_pd_use(p);
 	rn_list_push_back(&p->mrs, &mr->in_pd);
 	assert_int_not_equal(table_add(&cl[c].mr, mr), 0);
 }
@@ -251,6 +251,32 @@ static void the_end_of_many_imports_takes_a_look_at_each(void **state)
 	assert_int_equal(left_of(1 << 0 | 1 << 1), 2);
 }
 
+/* What rnicd asks when the owner deallocates its PD: whether a living client's import of it has a user. */
+static void imports_with_users_are_counted(void **state)
+{
+	const struct client_pd *lent = table_get(&cl[0].pd, 1);
+	struct client_pd *p = imports(1, 0), *other = imports(2, 0), *third = imports(2, 0);
+
+	(void)state;
+	assert_int_equal(lent->in_use, 0);
+	client_pd_use(p);
+	client_pd_use(p);
+	client_pd_use(other);
+	client_pd_use(third);
+	assert_int_equal(lent->in_use, 3);
+	client_pd_unuse(p);
+	assert_int_equal(lent->in_use, 3);
+	client_pd_unuse(p);
+	assert_int_equal(lent->in_use, 2);
+	client_pd_return(third);
+	assert_int_equal(lent->in_use, 1);
+	client_pd_unuse(third); /* its objects end after the import */
+	assert_int_equal(left_of(1 << 2), 1);
+	assert_int_equal(lent->in_use, 0);
+	client_pd_use(p);
+	assert_int_equal(lent->in_use, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -259,6 +285,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_client_stays_while_another_one_uses_its_pd, begin, end),
 		cmocka_unit_test_setup_teardown(regions_of_few_ended_importers_are_kept, begin, end),
 		cmocka_unit_test_setup_teardown(the_end_of_many_imports_takes_a_look_at_each, begin, end),
+		cmocka_unit_test_setup_teardown(imports_with_users_are_counted, begin, end),
 	};
 
 	return cmocka_run_group_tests_name("token", tests, NULL, NULL);

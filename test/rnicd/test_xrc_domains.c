@@ -85,6 +85,11 @@ void user_give(struct user *u, enum user_table t, uint32_t index, uint64_t n)
 {
 	(void)u, (void)t, (void)index, (void)n;
 }
+uint64_t user_share(enum user_table t)
+{
+	(void)t;
+	return 1;
+}
 uint8_t user_tenant(const struct user *u)
 {
 	(void)u;
@@ -98,6 +103,8 @@ bool client_chan_find(const struct client *c, uint32_t handle, uint32_t kind, ui
 	*ch = NULL;
 	return handle == 0;
 }
+void client_pd_use(struct client_pd *p) { p->users++; }
+void client_pd_unuse(struct client_pd *p) { p->users--; }
 void client_async_leave(struct client_chan *ch, struct rn_list *untold)
 {
 	assert_null(ch);

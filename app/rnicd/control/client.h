@@ -68,13 +68,14 @@ struct client_pd {
 	uint32_t handle;
 	uint32_t dev;
 	uint32_t id; /* unique in the daemon; lib/qp compares it. An imported PD has the id of the PD it stands for */
-	uint32_t users;           /* MRs, MWs, SRQs and QPs */
+	uint32_t users;           /* MRs, MWs, SRQs and QPs: client_pd_use() */
 	bool borrowed;            /* imported: stands for another PD, most often of another client */
 	bool left;                /* its client has ended; MRs in it may still be used by other clients */
 	struct client_pd *lender; /* the PD that it stands for; NULL: that PD is gone, or this one is not imported */
 	struct rn_list guests;    /* imported PDs that stand for this one */
 	struct rn_link guest;     /* in lender->guests */
 	uint32_t live, dead;      /* numbers of guests that have not left, and that have */
+	uint32_t in_use;          /* number of guests that have not left and have users */
 	struct rn_list mrs, mws;  /* struct client_mr and client_mw in it, by `in_pd` */
 };
 
@@ -515,6 +516,8 @@ bool client_pds_leave(struct client *c);
 /* A region will be added to the imported PD p: the lender sends only by copy once every worker has answered
  * CMD_NOTHING. (The importer does so since the import.) */
 void client_pd_shares(const struct client_pd *p);
+void client_pd_use(struct client_pd *p); /* an object in the PD begins, or ends */
+void client_pd_unuse(struct client_pd *p);
 
 void client_create_qp(struct client *c); /* client_qp.c */
 void client_modify_qp(struct client *c);

@@ -139,7 +139,7 @@ static void job_end(struct client *c)
 {
 	if (c->job->counted)
 		user_give(c->user, USER_STAGS, c->job->pd->dev, 1);
-	c->job->pd->users--;
+	client_pd_unuse(c->job->pd);
 	job_free(c, c->job);
 	c->job = NULL;
 	client_unhold(c);
@@ -179,7 +179,7 @@ void client_mr_free(struct client *c, struct client_mr *mr)
 	c->pieces -= mr->npieces;
 	user_give(c->user, USER_MEMORY, 0,
 		  huge_count(c, mr->pieces != NULL ? mr->pieces : &mr->one, mr->npieces, mr->imports, -1));
-	mr->pd->users--;
+	client_pd_unuse(mr->pd);
 	rn_list_remove(&mr->pd->mrs, &mr->in_pd);
 	table_del(&c->mr, mr->handle);
 	imports_release(c->user, mr->imports, mr->nimports);
@@ -282,7 +282,7 @@ static void register_now(struct client *c)
 	mr->pieces = keep;
 	if (j->npieces > 0)
 		mr->one = j->piece[0];
-	j->pd->users++;
+	client_pd_use(j->pd);
 	rn_list_push_back(&j->pd->mrs, &mr->in_pd);
 	mr->npieces = j->npieces;
 	mr->imports = j->imports;
@@ -489,7 +489,7 @@ void client_reg_mr(struct client *c)
 		client_error(c, ENOMEM, "memory region: %s", no);
 		return;
 	}
-	j->pd->users++;
+	client_pd_use(j->pd);
 	c->job = j;
 	client_hold(c);
 	c->timer.due = client_mr_go_on;

@@ -41,7 +41,7 @@ void client_alloc_mw(struct client *c)
 		return;
 	}
 	mw->pd = pd;
-	pd->users++;
+	client_pd_use(pd);
 	rn_list_push_back(&pd->mws, &mw->in_pd);
 	struct ipc_msg m = { .reg_mr_ok = { .handle = mw->handle, .stag = mw->stag } };
 	client_answer(c, &m, IPC_MSG_LEN(reg_mr_ok));
@@ -51,7 +51,7 @@ void client_mw_free(struct client *c, struct client_mw *mw)
 {
 	qp_mw_free(dev_get(mw->pd->dev), mw->stag);
 	user_give(c->user, USER_STAGS, mw->pd->dev, 1);
-	mw->pd->users--;
+	client_pd_unuse(mw->pd);
 	rn_list_remove(&mw->pd->mws, &mw->in_pd);
 	table_del(&c->mw, mw->handle);
 	user_free(c->user, mw);

@@ -63,7 +63,12 @@ void client_alloc_pd(struct client *c)
 	if (p == NULL || p->handle == 0) {
 		if (p != NULL)
 			pd_free(c->user, p);
-		client_error(c, ENOMEM, "no more protection domains: %u are in use", c->pd.live);
+		client_error(c, ENOMEM,
+			     c->pd.live >= DEV_MAX_PD
+				     ? "a client may have %u protection domains: deallocate some"
+				     : "no memory for another protection domain: %u are in use, and this "
+				       "user may have no more objects (object-memory, user-share)",
+			     c->pd.live);
 		return;
 	}
 	p->c = c;
@@ -79,11 +84,14 @@ void client_dealloc_pd(struct client *c)
 		client_error(c, EINVAL, "there is no protection domain %u", c->req.handle.handle);
 		return;
 	}
-	uint32_t users = p->users;
-	rn_list_each(const struct client_pd, g, &p->guests, guest)
-		users += g->left ? 0 : g->users;
-	if (users > 0) {
-		client_error(c, EBUSY, "the protection domain is in use by %u memory regions and queues", users);
+	if (p->users > 0) {
+		client_error(c, EBUSY, "the protection domain is in use by %u memory regions and queues", p->users);
+		return;
+	}
+	if (p->in_use > 0) {
+		client_error(c, EBUSY,
+			     "the protection domain is in use: memory regions or queues are in %u imports of it",
+			     p->in_use);
 		return;
 	}
 	rn_list_each(struct client_pd, g, &p->guests, guest)

@@ -110,7 +110,7 @@ static void forget(struct client_qp *q)
 	table_del(&c->qp, q->handle);
 	give_bit(c, q->db_bit);
 	c->slots -= q->slots;
-	q->pd->users--;
+	client_pd_unuse(q->pd);
 	q->scq->users--;
 	if (q->rcq != q->scq)
 		q->rcq->users--;
@@ -381,7 +381,7 @@ void client_create_qp(struct client *c)
 				  "in another queue");
 		return;
 	}
-	q->pd->users++;
+	client_pd_use(q->pd);
 	q->scq->users++;
 	if (q->rcq != q->scq)
 		q->rcq->users++;

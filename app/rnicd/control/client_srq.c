@@ -132,7 +132,7 @@ void client_create_srq(struct client *c)
 	s->async = async;
 	if (async != NULL)
 		async->users++;
-	s->pd->users++;
+	client_pd_use(s->pd);
 	c->slots += s->slots;
 	qp_srq_arm(s->srq, r.limit);
 	struct ipc_msg m = { .create_srq_ok = { .handle = s->handle, .number = s->srq->num } };
@@ -183,7 +183,7 @@ void client_srq_free(struct client_srq *s)
 	if (s->xrcd != NULL)
 		s->xrcd->users--;
 	owner_del(&s->owner);
-	s->pd->users--;
+	client_pd_unuse(s->pd);
 	s->c->slots -= s->slots;
 	spans_give(&s->c->spans, &s->ring);
 	table_del(&s->c->srq, s->handle);

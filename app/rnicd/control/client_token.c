@@ -81,6 +81,27 @@ void client_token_mr(struct client *c, struct fds_given *g, uint32_t n)
 
 /* ---- protection domains ---- */
 
+/* Whether the PD counts in `in_use` of its lender. */
+static bool counts(const struct client_pd *p) { return p->users > 0 && !p->left && p->lender != NULL; }
+
+void client_pd_use(struct client_pd *p)
+{
+	const bool did = counts(p);
+
+	p->users++;
+	if (!did && counts(p))
+		p->lender->in_use++;
+}
+
+void client_pd_unuse(struct client_pd *p)
+{
+	const bool did = counts(p);
+
+	p->users--;
+	if (did && !counts(p))
+		p->lender->in_use--;
+}
+
 /* Tells the workers to send the client's data only by copy. */
 static void shares(const struct client *c)
 {
@@ -151,6 +172,7 @@ void client_pd_return(struct client_pd *p)
 	if (lender == NULL)
 		return;
 	void_all(p);
+	lender->in_use -= counts(p) ? 1 : 0;
 	p->lender = NULL;
 	rn_list_remove(&lender->guests, &p->guest);
 	client_death_soon(p->c);
@@ -168,6 +190,8 @@ static void leaves(struct client_pd *p)
 {
 	struct client_pd *lender = p->lender;
 
+	if (counts(p))
+		lender->in_use--;
 	p->left = true;
 	if (!p->borrowed) {
 		look_again(p);

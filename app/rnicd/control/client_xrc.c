@@ -125,8 +125,14 @@ void client_open_xrcd(struct client *c, struct fds_given *g, uint32_t n)
 		client_error(c, EINVAL, "XRC domain: there is one by this file, and O_EXCL asks for a new one");
 		return;
 	}
-	if (c->xrcd.live >= XRCDS_EACH || !user_take(c->user, USER_XRCDS, 0, 1)) {
-		client_error(c, ENOMEM, "no more XRC domains: %u are open", c->xrcd.live);
+	if (c->xrcd.live >= XRCDS_EACH) {
+		client_error(c, ENOMEM, "a client may have %u XRC domains open: close one", XRCDS_EACH);
+		return;
+	}
+	if (!user_take(c->user, USER_XRCDS, 0, 1)) {
+		client_error(c, ENOMEM,
+			     "this user has as many XRC domains open as a user may: %u (xrc-domains, user-share)",
+			     (uint32_t)user_share(USER_XRCDS));
 		return;
 	}
 	struct client_xrcd *x = user_alloc(c->user, sizeof(*x));
@@ -343,7 +349,7 @@ static struct client_qp *target_new(struct xrcd *d)
 		goto fail;
 	const struct qp_tune tune = client_qp_tune(q);
 	qp_set(qp, &tune); /* no worker knows it yet */
-	d->pd.users++;
+	client_pd_use(&d->pd);
 	d->cq.users++;
 	return q;
 fail:

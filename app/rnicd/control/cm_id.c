@@ -113,7 +113,12 @@ struct cm_id *cm_id_for(struct client *c, uint32_t channel, uint32_t datagram)
 	}
 	struct cm_id *id = cm_id_new(c, ch);
 	if (id == NULL) {
-		client_error(c, ENOMEM, "no more connection manager ids: %u are in use", c->cm.live);
+		client_error(c, ENOMEM,
+			     c->cm.live >= IDS_MAX
+				     ? "a client may have %u connection manager ids: destroy some"
+				     : "no memory for another connection manager id: %u are in use, and this "
+				       "user may have no more objects (object-memory, user-share)",
+			     c->cm.live);
 		return NULL;
 	}
 	id->udp = datagram != 0;
