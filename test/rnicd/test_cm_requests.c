@@ -124,12 +124,30 @@ static void events_of_a_dying_client_end_with_their_ids(void **state)
 	the_peer_gives_up();
 	assert_int_equal(chan->waiting, 3);
 	cl.state = CLIENT_DYING;
-	cm_client_dies(&cl);
+	assert_true(cm_client_dies(&cl));
 	all_done();
 	assert_int_equal(cl.cm.live, 0);
 	assert_int_equal(chan->users, 0);
 	assert_int_equal(chan->waiting, 0);
 	rn_list_remove(&chan->events, &stuck.link);
+}
+
+static void thousands_of_ids_end_in_parts(void **state)
+{
+	const uint32_t l = new_id();
+
+	(void)state;
+	listens(l);
+	for (uint32_t i = 0; i < 3000; i++)
+		new_id();
+	cl.state = CLIENT_DYING;
+	for (uint32_t before = cl.cm.live; !cm_client_dies(&cl); before = cl.cm.live) {
+		assert_in_range(before - cl.cm.live, 1, 1024);
+		assert_null(under_way); /* the listener is the last one */
+	}
+	assert_int_equal(cl.cm.live, 1);
+	all_done();
+	assert_int_equal(cl.cm.live, 0);
 }
 
 /* Poisons the way from the client's first connection to its other one in the list of all connections. */
@@ -273,6 +291,7 @@ int main(void)
 		T(a_request_that_the_client_never_hears_of_leaves_no_id),
 		T(a_request_whose_peer_has_given_up_ends_with_its_listener),
 		T(events_of_a_dying_client_end_with_their_ids),
+		T(thousands_of_ids_end_in_parts),
 		T(the_end_of_a_client_passes_no_connections_of_others),
 		T(the_end_of_a_listener_passes_no_others),
 		T(requests_that_are_over_leave_the_backlog),

@@ -57,10 +57,28 @@ void cmd_send_all(struct cmd *c)
 	leaves += c->type == CMD_CLIENT_DEL;
 }
 
-/* The client has no objects: these functions have nothing to do. */
-void cm_client_dies(struct client *c) { (void)c; }
+/* Of the client's objects there are only queue pairs and memory regions, if any. The worker ends queue pairs later. */
+static uint32_t ending[4096], n_ending; /* handles */
+void client_qp_end(struct client_qp *q)
+{
+	assert_true(n_ending < RN_ARRAY_LEN(ending));
+	ending[n_ending++] = q->handle;
+	client_hold(cl);
+}
+static uint32_t freed;
+void client_mr_free(struct client *c, struct client_mr *mr)
+{
+	table_del(&c->mr, mr->handle);
+	freed++;
+}
+
+/* The client has no other objects: these functions have nothing to do. */
+bool cm_client_dies(struct client *c)
+{
+	(void)c;
+	return true;
+}
 void cm_client_conns(struct client *c) { (void)c; }
-void client_qp_end(struct client_qp *q) { (void)q; }
 void client_reaches_leave(struct client *c) { (void)c; }
 void client_targets_leave(struct client *c) { (void)c; }
 void client_srqs_withdraw(struct client *c) { (void)c; }
@@ -71,11 +89,6 @@ bool client_pds_leave(struct client *c)
 	return true;
 }
 void client_mr_void(struct client_mr *mr) { (void)mr; }
-void client_mr_free(struct client *c, struct client_mr *mr)
-{
-	(void)c;
-	(void)mr;
-}
 void client_mw_free(struct client *c, struct client_mw *mw)
 {
 	(void)c;
@@ -374,6 +387,41 @@ static void workers_look_for_unsent_bytes_once_in_a_pause(void **state)
 	assert_int_equal(clients.n, 0);
 }
 
+/* Each turn ends some, so that the control thread serves others between them. */
+static void thousands_of_objects_end_in_parts(void **state)
+{
+	enum { QPS = 3000, MRS = 10000 };
+	static struct client_qp qp[QPS];
+	static struct client_mr mr[MRS];
+
+	(void)state;
+	for (uint32_t i = 0; i < QPS; i++)
+		qp[i].handle = table_add(&cl->qp, &qp[i]);
+	for (uint32_t i = 0; i < MRS; i++)
+		mr[i].handle = table_add(&cl->mr, &mr[i]);
+	cl->joined = cl->shared = false;
+	client_die(cl);
+	for (uint32_t n = 0; n < QPS; n += n_ending) {
+		n_ending = 0;
+		client_reap();
+		assert_in_range(n_ending, 1, 1024);
+		assert_int_equal(freed, 0);
+		for (uint32_t i = 0; i < n_ending; i++) {
+			table_del(&cl->qp, ending[i]);
+			client_unhold(cl);
+		}
+	}
+	for (uint32_t n = 0; n < MRS; n += freed) {
+		freed = 0;
+		client_reap();
+		assert_in_range(freed, 1, 4096);
+		if (armed != NULL)
+			the_timer_is_due();
+	}
+	turns();
+	assert_int_equal(clients.n, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -383,6 +431,7 @@ int main(void)
 			client_has_one_unread_answer_with_descriptors_and_keeps_its_place_until_it_reads_it, begin),
 		cmocka_unit_test_setup(client_that_closes_its_socket_has_no_unread_answer, begin),
 		cmocka_unit_test_setup(end_of_rnicd_waits_for_no_unread_answer, begin),
+		cmocka_unit_test_setup(thousands_of_objects_end_in_parts, begin),
 	};
 
 	return cmocka_run_group_tests_name("death", tests, NULL, NULL);

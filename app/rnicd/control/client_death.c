@@ -22,16 +22,21 @@ enum step {
 	STEP_UNMAP,   /* a thread unmaps its memory */
 };
 
+#define ENDS_EACH      1024u /* QPs that one turn begins to end */
+#define FREED_EACH     4096u /* other objects that one turn frees */
 #define QUIET_POLL_NS  RN_NS_PER_MS
 #define UNSENT_POLL_NS (20 * RN_NS_PER_MS)  /* between two checks, since each takes the workers' time */
 #define UNREAD_POLL_NS (500 * RN_NS_PER_MS) /* a client may let rnicd wait for good */
 
-static void step_qps(struct client *c)
+/* Some of the QPs end in a turn: the others when those are gone. True: none is left. */
+static bool step_qps(struct client *c)
 {
 	struct client_qp *q;
+	uint32_t n = 0;
 
-	for (uint32_t h = 0; (q = table_next(&c->qp, &h)) != NULL;)
+	for (uint32_t h = 0; n < ENDS_EACH && (q = table_next(&c->qp, &h)) != NULL; n++)
 		client_qp_end(q);
+	return n == 0;
 }
 
 struct leave {
@@ -139,26 +144,33 @@ static bool quiet(const struct client *c)
 	return true;
 }
 
-static void release(struct client *c)
+/* Frees some of the objects, each before those that it refers to. True: none is left. */
+static bool release_some(struct client *c)
 {
 	struct client_chan *ch;
 	struct client_mr *mr;
 	struct client_mw *mw;
 	struct client_srq *srq;
 	struct client_cq *q;
+	uint32_t n = 0;
 
-	for (uint32_t h = 0; (mw = table_next(&c->mw, &h)) != NULL;)
+	for (uint32_t h = 0; n < FREED_EACH && (mw = table_next(&c->mw, &h)) != NULL; n++)
 		client_mw_free(c, mw);
-	for (uint32_t h = 0; (mr = table_next(&c->mr, &h)) != NULL;)
+	for (uint32_t h = 0; n < FREED_EACH && (mr = table_next(&c->mr, &h)) != NULL; n++)
 		client_mr_free(c, mr);
+	for (uint32_t h = 0; n < FREED_EACH && (srq = table_next(&c->srq, &h)) != NULL; n++)
+		client_srq_free(srq);
+	for (uint32_t h = 0; n < FREED_EACH && (q = table_next(&c->cq, &h)) != NULL; n++)
+		client_cq_free(q);
+	for (uint32_t h = 0; n < FREED_EACH && (ch = table_next(&c->chan, &h)) != NULL; n++)
+		client_chan_free(ch);
+	return n < FREED_EACH;
+}
+
+static void release(struct client *c)
+{
 	user_free(c->user, c->huge);
 	c->huge = NULL;
-	for (uint32_t h = 0; (srq = table_next(&c->srq, &h)) != NULL;)
-		client_srq_free(srq);
-	for (uint32_t h = 0; (q = table_next(&c->cq, &h)) != NULL;)
-		client_cq_free(q);
-	for (uint32_t h = 0; (ch = table_next(&c->chan, &h)) != NULL;)
-		client_chan_free(ch);
 	client_pds_free(c);
 	client_table_free(c, &c->mw);
 	client_table_free(c, &c->mr);
@@ -178,8 +190,16 @@ static void go_on_dying(struct client *c)
 {
 	while (c->under_way == 0) {
 		switch ((enum step)c->step) {
-		case STEP_IDS: cm_client_dies(c); break;
-		case STEP_QPS: step_qps(c); break;
+		case STEP_IDS:
+			if (!cm_client_dies(c)) {
+				try_after(c, 0);
+				return;
+			}
+			break;
+		case STEP_QPS:
+			if (!step_qps(c))
+				continue; /* the QPs hold the client until they are gone */
+			break;
 		case STEP_SRQS:
 			client_targets_leave(c);
 			client_srqs_withdraw(c);
@@ -208,7 +228,13 @@ static void go_on_dying(struct client *c)
 				return;
 			}
 			break;
-		case STEP_RELEASE: release(c); break;
+		case STEP_RELEASE:
+			if (!release_some(c)) {
+				try_after(c, 0);
+				return;
+			}
+			release(c);
+			break;
 		case STEP_UNREAD:
 			if (!client_close(c)) {
 				try_after(c, UNREAD_POLL_NS);

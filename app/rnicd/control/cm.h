@@ -144,10 +144,10 @@ void cm_disconnect(struct client *c);
 void cm_socket(struct client *c); /* cm_socket.c */
 
 /*
- * The death of a client: destroys its ids and ends their connections. Operations that take time are counted in
- * c->under_way.
+ * The death of a client: destroys some of its ids and ends their connections. Operations that take time are counted in
+ * c->under_way. False: there are more ids.
  */
-void cm_client_dies(struct client *c);
+bool cm_client_dies(struct client *c);
 /* After its QPs are gone: makes connections that have not closed yet forget the client. */
 void cm_client_conns(struct client *c);
 

@@ -16,6 +16,8 @@ void cm_requests_end(struct cm_id *l)
 	}
 }
 
+#define IDS_EACH 1024u /* of a client that dies, in one turn */
+
 static void end_id(struct cm_id *id, bool answer)
 {
 	struct client *c = id->c;
@@ -57,15 +59,20 @@ static void let_go_done(struct cmd *cmd)
 	free(l);
 }
 
-void cm_client_dies(struct client *c)
+bool cm_client_dies(struct client *c)
 {
 	struct cm_id *id;
+	uint32_t n = 0;
 
-	for (uint32_t h = 0; (id = table_next(&c->cm, &h)) != NULL;)
-		if (id->state != CM_LISTENING)
-			end_id(id, false);
-	for (uint32_t h = 0; (id = table_next(&c->cm, &h)) != NULL;)
+	for (uint32_t h = 0; n < IDS_EACH && (id = table_next(&c->cm, &h)) != NULL;) {
+		if (id->state == CM_LISTENING)
+			continue;
 		end_id(id, false);
+		n++;
+	}
+	for (uint32_t h = 0; n < IDS_EACH && (id = table_next(&c->cm, &h)) != NULL; n++)
+		end_id(id, false);
+	return n < IDS_EACH;
 }
 
 void cm_client_conns(struct client *c)
