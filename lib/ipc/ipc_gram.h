@@ -44,7 +44,8 @@
 struct ipc_gram_rec {
 	uint32_t len;   /* bytes that follow */
 	uint16_t port;  /* of the peer, host order */
-	uint16_t dev;   /* index in ipc_sock_join_ok.port: the device by which the datagram leaves, or arrived */
+	uint16_t dev;   /* index in ipc_sock_join_ok.port: the device by which the datagram leaves, or arrived. Or
+			 * IPC_GRAM_ROUTED, in datagrams to send of a socket that SOCK_TAKE has made */
 	uint8_t ip[16]; /* of the peer */
 	uint8_t tos;
 	uint8_t ttl;  /* 0: the default */
@@ -53,6 +54,8 @@ struct ipc_gram_rec {
 	uint8_t rsv[4];
 };
 _Static_assert(sizeof(struct ipc_gram_rec) == IPC_GRAM_UNIT, "a head never wraps");
+
+#define IPC_GRAM_ROUTED UINT16_MAX /* ipc_gram_rec.dev: the kernel's routes choose the device */
 
 /* How many bytes of the ring the record of a datagram of len bytes takes. */
 static inline uint32_t ipc_gram_need(uint32_t len)
@@ -113,6 +116,14 @@ enum {
 };
 
 /*
+ * Without rnicd (IPC_SOCK_KERNELS) SOCK_TAKE makes a datagram socket of the kernel's UDP socket, which is bound, and
+ * may be connected; the answer is that of SOCK_GRAM. Address, peer and SO_REUSEPORT are the kernel's socket's. The program
+ * keeps a descriptor of the kernel's socket, too: it sets options and reads errors there, receives plain datagrams, and
+ * sends those that never go by the wire iwarp (groups, IPv6). All others go into the ring; those that do not leave by
+ * the wire iwarp leave by the kernel's socket. After the program has connected the kernel's socket, or has taken its
+ * peer away, it sends SOCK_PEER. SOCK_CLOSED is answered when sockets with the port have sent their datagrams and have
+ * closed the kernel's socket.
+ *
  * SOCK_GRAM: a new socket; local.ip is a port's address, or zero: all ports. local.port 0: any. SOCK_PEER: the socket
  * receives only datagrams from `remote`; remote.port 0: from any peer.
  */

@@ -135,7 +135,7 @@ struct ipc_sock_port {
 
 /*
  * ipc_sock_join_ok.flags: this rnicd has no TCP of its own and serves the sockets of `rnicrun --embedded`: only sockets
- * with the wire iwarp, which SOCK_TAKE makes of the kernel's sockets.
+ * with the wire iwarp, which SOCK_TAKE makes of the kernel's sockets; for UDP sockets see ipc_gram.h.
  */
 enum { IPC_SOCK_KERNELS = 1u << 0 };
 /* The variable of the environment, set to anything, by which rnicrun tells a program that its rnicd is such a one. */
