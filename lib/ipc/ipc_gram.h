@@ -44,18 +44,24 @@
 struct ipc_gram_rec {
 	uint32_t len;   /* bytes that follow */
 	uint16_t port;  /* of the peer, host order */
-	uint16_t dev;   /* index in ipc_sock_join_ok.port: the device by which the datagram leaves, or arrived. Or
-			 * IPC_GRAM_ROUTED, in datagrams to send of a socket that SOCK_TAKE has made */
+	/*
+	 * index in ipc_sock_join_ok.port: the device by which the datagram leaves, or arrived. Of a socket that
+	 * SOCK_TAKE has made: not read, or the index of the host's interface by which the datagram arrived, 0: unknown
+	 */
+	uint16_t dev;
 	uint8_t ip[16]; /* of the peer */
 	uint8_t tos;
 	uint8_t ttl;  /* 0: the default */
 	uint8_t wire; /* IPC_GRAM_*: the format to send in, or the format that the datagram came in */
 	uint8_t slot; /* received datagrams: number of the slot, from 1, that has the bytes; 0: the bytes follow */
-	uint8_t rsv[4];
+	/*
+	 * received: the IPv4 address to which the datagram came. To send, of a socket that SOCK_TAKE has made: the
+	 * source address, 0: as the host's routes have it. With an IPv6 peer the number of the interface that the
+	 * peer's address belongs to, host order, 0: none
+	 */
+	uint8_t local[4];
 };
 _Static_assert(sizeof(struct ipc_gram_rec) == IPC_GRAM_UNIT, "a head never wraps");
-
-#define IPC_GRAM_ROUTED UINT16_MAX /* ipc_gram_rec.dev: the kernel's routes choose the device */
 
 /* How many bytes of the ring the record of a datagram of len bytes takes. */
 static inline uint32_t ipc_gram_need(uint32_t len)
@@ -117,12 +123,13 @@ enum {
 
 /*
  * Without rnicd (IPC_SOCK_KERNELS) SOCK_TAKE makes a datagram socket of the kernel's UDP socket, which is bound, and
- * may be connected; the answer is that of SOCK_GRAM. Address, peer and SO_REUSEPORT are the kernel's socket's. The program
- * keeps a descriptor of the kernel's socket, too: it sets options and reads errors there, receives plain datagrams, and
- * sends those that never go by the wire iwarp (groups, IPv6). All others go into the ring; those that do not leave by
- * the wire iwarp leave by the kernel's socket. After the program has connected the kernel's socket, or has taken its
- * peer away, it sends SOCK_PEER. SOCK_CLOSED is answered when sockets with the port have sent their datagrams and have
- * closed the kernel's socket.
+ * may be connected; the answer is that of SOCK_GRAM. Address, peer and SO_REUSEPORT are the kernel's socket's. Plain
+ * datagrams that come to the kernel's socket are put into the receive ring, and datagrams to send that do not go by the
+ * wire iwarp leave by it. The program keeps a descriptor of the kernel's socket, too, for its options and for datagrams
+ * to groups; it does not receive there. IP_PKTINFO, IP_RECVTTL and IP_RECVTOS of that socket belong to the process that
+ * has taken it. After the program has connected the kernel's socket, or has taken its peer away, it sends SOCK_PEER.
+ * SOCK_CLOSED is answered when closed sockets with the port have sent their datagrams and have closed the kernel's
+ * socket.
  *
  * SOCK_GRAM: a new socket; local.ip is a port's address, or zero: all ports. local.port 0: any. SOCK_PEER: the socket
  * receives only datagrams from `remote`; remote.port 0: from any peer.
