@@ -70,7 +70,7 @@ static int setup(void **state)
 	rc_tcp_cfg_default(&cfg, 0, MTU, FLOWS);
 	const uint64_t size = (rc_tcp_ctx_size(&cfg) + RN_CACHE_LINE - 1) / RN_CACHE_LINE * RN_CACHE_LINE;
 	worker.qp_mem = aligned_alloc(RN_CACHE_LINE, size);
-	if (port.pool == NULL || wire == NULL || worker.qp_mem == NULL || !frag_start(&worker))
+	if (port.pool == NULL || wire == NULL || worker.qp_mem == NULL || !frag_start(&worker) || !gram_start(&worker))
 		return -1;
 	memset(worker.qp_mem, 0, size);
 	make_datagram(7, LEN);
@@ -81,6 +81,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	frag_stop(&worker);
+	gram_stop(&worker);
 	uint32_t left = rte_mempool_in_use_count(port.pool);
 	free(worker.qp_mem);
 	rte_ring_free(wire);

@@ -15,6 +15,9 @@
 #include "pkt/pkt.h"
 
 #define GRAM_ANY_DEV UINT32_MAX
+#define GRAM_NO_DEV  (UINT32_MAX - 1)
+
+struct handed;
 
 struct gram_peer {
 	struct pkt_addr ip;
@@ -33,15 +36,17 @@ struct gram_slot {
 
 struct gram {
 	uint64_t key;   /* the control thread's number of the socket */
-	uint32_t dev;   /* index of the port whose address the socket has; GRAM_ANY_DEV: all ports */
+	uint32_t dev;   /* index of the port whose address the socket has; GRAM_ANY_DEV: all ports, GRAM_NO_DEV: none */
 	uint16_t lport; /* UDP port, host order */
 	bool balance;   /* SO_REUSEPORT: sockets with the same UDP port and address share the received datagrams */
 	bool broken;    /* the program has broken the rules of the shared memory: the socket is ignored */
+	bool stuck;     /* it has something to send, and waits until gram_ring() says that there is room again */
 	uint32_t bit;   /* the socket's bit in its user's doorbell */
 	uint32_t tell;  /* STREAM_IN, STREAM_OUT: events that the control thread has not been told of yet */
 	struct gram_peer peer;
 	struct ipc_gram *mem; /* not trusted */
 	struct stream_user *user;
+	struct handed *below;          /* plane of sockets: the kernel's socket; else NULL */
 	uint32_t rx_tail, rx_head;     /* rx_head: a checked copy of the program's index */
 	uint32_t unread;               /* a bit for each slot that is complete, but not read by the program yet */
 	uint32_t tx_head;              /* index of the end of the last datagram that was sent */

@@ -4,6 +4,7 @@
 
 #include "base/rn_seq.h"
 #include "border/expect.h"
+#include "border/strangers.h"
 #include "plane/frame.h"
 #include "plane/port_host.h"
 #include "plane/worker_int.h"
@@ -12,13 +13,7 @@
 #define BACKLOG_DEFAULT 64u
 #define SETUPS_KEPT     8u /* one set-up in SETUPS_KEPT is kept from connections that have not sent a Request */
 #define BLOCKS_KEPT     8u /* one block in BLOCKS_KEPT likewise, for established connections that rest */
-/*
- * Limits for answers to strangers, for answers to HELLOs of reliable datagrams, and for connections without a Request:
- * without limits they would take the worker's time from established connections.
- */
-#define ANSWER_NS       (200 * RN_NS_PER_US) /* one answer in 200 us: 5,000 a second */
-#define ANSWERS_AT_ONCE 1000u                /* answers in a burst after a pause */
-#define COOKIE_LIFE_NS  (137 * RN_NS_PER_S)  /* tcpl.h: a cookie lives 68 to 137 s */
+#define COOKIE_LIFE_NS  (137 * RN_NS_PER_S) /* tcpl.h: a cookie lives 68 to 137 s */
 
 const struct conn_addr *conn_addr(const struct rc *c) { return &conn_of(c)->addr; }
 
@@ -246,21 +241,19 @@ void conn_unlisten(struct rnicd_worker *w, uint32_t port, uint16_t lport)
 
 /* ---- segments ---- */
 
+/*
+ * Limits answers to strangers, answers to HELLOs of reliable datagrams, and connections without a Request: without
+ * limits they would take the worker's time from established connections.
+ */
 bool conn_allowed(const struct rnicd_worker *w, struct rnicd_port *port, uint64_t *at)
 {
-	const uint64_t depth = ANSWERS_AT_ONCE * ANSWER_NS;
-
-	if (*at + depth < w->now)
-		*at = w->now - depth;
-	if (*at + ANSWER_NS <= w->now) {
-		*at += ANSWER_NS;
+	if (stranger_allowed(at, w->now))
 		return true;
-	}
 	port->stats[w->index].rx_unanswered++;
 	return false;
 }
 
-void conn_proved(uint64_t *at) { *at -= rn_min_u64(*at, ANSWER_NS); }
+void conn_proved(uint64_t *at) { *at -= rn_min_u64(*at, STRANGER_NS); }
 
 bool conn_answer_allowed(struct rnicd_worker *w, struct rnicd_port *port)
 {

@@ -3,36 +3,7 @@
 #include "border/policy.h"
 #include "plane/worker_int.h"
 
-#define MASK       (IPC_GRAM_RING - 1)
-#define SHARE      32u /* datagrams of one socket before the next one's turn */
-#define TURN_SHARE 64u
-
-/* The longest datagram, octets: as IP's length field allows, or where nothing is fragmented (IPv6) the port's MTU. */
-static uint32_t gram_longest(const struct rnicd_port *port)
-{
-	const uint32_t ip = port_ip_len(port);
-
-	return (ip == PKT_IP4_LEN ? UINT16_MAX : port->mtu) - ip - PKT_UDP_LEN;
-}
-
-/* A copy of the next record's head. 0: there is none, UINT32_MAX: it breaks the rules, else the record's bytes. */
-static uint32_t next_record(const struct gram *g, struct ipc_gram_rec *rec)
-{
-	const uint8_t *ring = (const uint8_t *)g->mem + IPC_GRAM_TX_OFF;
-	/* acquire: pairs with the program's release; the records are in the ring */
-	uint32_t there = __atomic_load_n(&g->mem->tx_tail, __ATOMIC_ACQUIRE) - g->tx_head;
-
-	if (there == 0)
-		return 0;
-	if (rn_unlikely(there > IPC_GRAM_RING || there < sizeof(*rec)))
-		return UINT32_MAX;
-	memcpy(rec, ring + (g->tx_head & MASK), sizeof(*rec));
-	if (rn_unlikely(rec->len > IPC_GRAM_RING || ipc_gram_need(rec->len) > there || rec->dev >= rnicd.n_ports ||
-			rec->wire > IPC_GRAM_IWARP || (g->dev != GRAM_ANY_DEV && rec->dev != g->dev) ||
-			rec->port == 0 || rec->len > gram_longest(rnicd.port[rec->dev])))
-		return UINT32_MAX;
-	return ipc_gram_need(rec->len);
-}
+static struct rnicd_worker *worker_of(struct grams *c) { return rn_container_of(c, struct rnicd_worker, grams); }
 
 /* Copies `len` octets of the next record's datagram from `at` on. */
 static void copy_payload(const struct gram *g, uint8_t *to, uint32_t at, uint32_t len)
@@ -89,9 +60,9 @@ static struct rte_mbuf *gram_buffers(const struct rnicd_worker *w, const struct 
 	return port_tx_free(&w->tx[port->index]) >= n ? frag_chain(port, n) : NULL;
 }
 
-/* Sends the next record as plain UDP; returns its weight (ud_launch_to()). 0: there is no room now. */
-static uint32_t send_plain(struct rnicd_worker *w, const struct gram *g, const struct ipc_gram_rec *rec)
+static uint32_t send_plain(struct grams *c, struct gram *g, const struct ipc_gram_rec *rec)
 {
+	struct rnicd_worker *w = worker_of(c);
 	struct rnicd_port *port = rnicd.port[rec->dev];
 	const uint32_t n = frag_buffers(port, rec->len + PKT_UDP_LEN);
 	struct rte_mbuf *m = gram_buffers(w, port, n);
@@ -99,52 +70,48 @@ static uint32_t send_plain(struct rnicd_worker *w, const struct gram *g, const s
 	return m != NULL ? gram_launch(w, g, rec, m) : 0;
 }
 
-static bool wants_iwarp(const struct ipc_gram_rec *rec)
+/* Whether n frames may leave for the record's address now. */
+static bool room_for(const struct rnicd_worker *w, const struct rnicd_port *port, const struct ipc_gram_rec *rec,
+		     uint32_t n)
 {
-	return rec->wire == IPC_GRAM_IWARP ||
-	       (rec->wire == IPC_GRAM_AS_PORT && rnicd.port[rec->dev]->cfg->gram_wire == RNICD_WIRE_IWARP);
+	if (memcmp(rec->ip, port->cfg->ip.b, sizeof(rec->ip)) == 0)
+		return w->loop_tail - w->loop_head + n <= WORKER_LOOP;
+	return ud_room(w, port) && port_tx_free(&w->tx[port->index]) >= n;
 }
 
-bool gram_send(struct rnicd_worker *w, struct gram *g, uint32_t share, uint32_t *count)
+static uint32_t send_iwarp(struct grams *c, const struct gram *g, const struct ipc_gram_rec *rec, struct udps_peer *to)
 {
-	uint32_t before = g->tx_head;
-	bool done = false;
+	struct rnicd_worker *w = worker_of(c);
+	struct rnicd_port *port = rnicd.port[rec->dev];
+	const uint32_t n = gram_segments(rec, to);
+	const struct ud_dest dest = { .addr = (const struct pkt_addr *)rec->ip,
+				      .sport = port->cfg->ud_port,
+				      .dport = port->cfg->ud_port,
+				      .tos = rec->tos,
+				      .ttl = rec->ttl };
+	struct rte_mbuf *m[UDPS_SEGS_MAX];
 
-	for (uint32_t i = 0, n = 1; i < share && !done; i += n) {
-		struct ipc_gram_rec rec;
-		uint32_t need = next_record(g, &rec);
-		if (rn_unlikely(need == UINT32_MAX)) {
-			gram_broken(w, g);
-			return true;
-		}
-		done = need == 0;
-		if (done)
-			break;
-		struct udps_peer *peer = rn_unlikely(wants_iwarp(&rec)) ? gram_iwarp_peer(w, g, &rec) : NULL;
-		n = rn_unlikely(peer != NULL) ? gram_iwarp_send(w, g, &rec, peer) : send_plain(w, g, &rec);
-		if (n == 0)
-			break;
-		g->tx_head += need;
-		*count += n;
-		gram_say_wire(g, peer != NULL ? IPC_GRAM_IWARP : IPC_GRAM_PLAIN);
+	if (!room_for(w, port, rec, n) || rte_pktmbuf_alloc_bulk(port->pool, m, n) != 0)
+		return 0;
+	const struct gram_cut cut = gram_cut_begin(c, g, rec, to);
+	for (uint32_t i = 0; i < n; i++) {
+		uint8_t *at = rte_pktmbuf_mtod_offset(m[i], uint8_t *, ud_headers_len(port));
+
+		ud_launch_to(w, port, m[i], &dest, gram_cut_build(g, &cut, i, at));
 	}
-	if (g->tx_head != before) {
-		__atomic_store_n(&g->mem->tx_head, g->tx_head, __ATOMIC_RELEASE);
-		gram_answer(w, g);
-	}
-	return done;
+	return n;
 }
 
-uint32_t gram_transmit(struct rnicd_worker *w)
+static void frames_say(struct grams *c, uint32_t dev, const struct pkt_addr *to, const uint8_t *p, uint32_t len)
 {
-	struct rn_list again = { 0 };
-	struct gram *g;
-	uint32_t count = 0;
-
-	while (count < TURN_SHARE && (g = rn_list_pop(&w->grams.ready, struct gram, ready)) != NULL)
-		if (!gram_send(w, g, SHARE, &count))
-			rn_list_push_back(&again, &g->ready);
-	while ((g = rn_list_pop(&again, struct gram, ready)) != NULL)
-		rn_list_push_back(&w->grams.ready, &g->ready);
-	return count;
+	ud_send(worker_of(c), rnicd.port[dev], to, p, len);
 }
+
+static bool frames_may_answer(struct grams *c, uint32_t dev)
+{
+	return conn_answer_allowed(worker_of(c), rnicd.port[dev]);
+}
+
+const struct gram_plane gram_frames = {
+	.say = frames_say, .may_answer = frames_may_answer, .plain = send_plain, .iwarp = send_iwarp
+};

@@ -12,7 +12,7 @@ uint32_t worker_socket_bells(struct rnicd_worker *w)
 			if (u->at[rung[i]] != NULL)
 				stream_ring(w, u->at[rung[i]]);
 			else if (u->gram[rung[i]] != NULL)
-				gram_ring(w, u->gram[rung[i]]);
+				gram_ring(&w->grams, u->gram[rung[i]]);
 		}
 		n += of_user;
 	}

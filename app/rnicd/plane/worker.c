@@ -228,12 +228,12 @@ static uint32_t turn(struct rnicd_worker *w)
 	n += ud_transmit(w);
 	n += rd_port_turn(w);
 	if (has_sockets(w))
-		n += stream_transmit(w) + gram_transmit(w);
+		n += stream_transmit(w) + gram_transmit(&w->grams);
 	stage_end(&w->stages, STAGE_SEND);
 	worker_effects(w);
 	if (has_sockets(w)) {
 		stream_events(w);
-		gram_events(w);
+		gram_events(&w->grams);
 	}
 	n += count_own_work(w);
 	/* the next turn has more to flush, or notifications to make, so the worker must not sleep */

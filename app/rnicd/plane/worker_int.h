@@ -139,7 +139,7 @@ struct rnicd_worker {
 	struct flow_table flows;
 	struct flow_table listens;
 	struct stream_ctx streams;
-	struct gram_ctx grams;
+	struct grams grams;
 	struct ud_table uds; /* datagram QPs */
 	struct ud_way ud_way[RNICD_MAX_PORTS][UD_WAYS];
 	bool rd_any;

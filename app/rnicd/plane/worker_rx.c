@@ -116,7 +116,7 @@ static bool no_such_port(struct rnicd_worker *w, struct rnicd_port *port, struct
 	    !pkt_addr_eq(&about.src, &port->cfg->ip))
 		return false;
 	if (!not_mine(w, port, r, gram_owner(about.sport))) {
-		gram_refused(w, &about);
+		gram_refused(&w->grams, &about);
 		drop(r);
 	}
 	return true;

@@ -39,7 +39,7 @@ static bool stream_waits(const struct rnicd_worker *w)
 static bool anything_waits(const struct rnicd_worker *w)
 {
 	if (cmd_waits(w->index) || !rte_ring_empty(w->sh.rx_moved) || !rte_ring_empty(w->sh.tx_moved) ||
-	    w->loop_head != w->loop_tail || rc_tcp_full(&w->tcp) || stream_waits(w) || gram_waits(w))
+	    w->loop_head != w->loop_tail || rc_tcp_full(&w->tcp) || stream_waits(w) || gram_waits(&w->grams))
 		return true;
 	for (const struct worker_client *c = w->clients; c != NULL; c = c->next) {
 		if (__atomic_load_n(&c->doorbell->summary, __ATOMIC_RELAXED) != 0 ||
@@ -63,7 +63,7 @@ static uint64_t next_due(const struct rnicd_worker *w)
 	uint64_t due = rn_min_u64(rn_wheel_next(&w->wheel), rn_wheel_next(&w->streams.wheel));
 
 	due = rn_min_u64(rn_min_u64(due, dgram_due(&w->dgram)), rd_port_due(w));
-	due = rn_min_u64(due, rn_min_u64(frag_due(w), gram_due(w)));
+	due = rn_min_u64(due, rn_min_u64(frag_due(w), gram_due(&w->grams)));
 	for (uint32_t i = 0; i < rnicd.n_ports; i++)
 		due = rn_min_u64(due, arp_next(w->arp[i]));
 	for (uint32_t i = 0; i < rnicd_lines(); i++)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Notifications to programs of datagram sockets, and events to the control thread. */
-#include "plane/worker_int.h"
+#include "border/event.h"
+#include "border/grams.h"
 
-static void gram_tell(struct rnicd_worker *w, struct gram *g, uint32_t bits)
+static void gram_tell(struct grams *c, struct gram *g, uint32_t bits)
 {
 	g->tell |= bits;
 	if (!rn_link_linked(&g->telling))
-		rn_list_push_back(&w->grams.telling, &g->telling);
+		rn_list_push_back(&c->telling, &g->telling);
 }
 
-void gram_answer(struct rnicd_worker *w, struct gram *g)
+void gram_answer(struct grams *c, struct gram *g)
 {
 	uint32_t say = 0;
 
@@ -25,31 +26,34 @@ void gram_answer(struct rnicd_worker *w, struct gram *g)
 	if (rn_likely(say == 0))
 		return;
 	__atomic_fetch_and(&g->mem->want, ~say, __ATOMIC_RELAXED);
-	gram_tell(w, g, ((say & IPC_STREAM_WANT_IN) ? STREAM_IN : 0) | ((say & IPC_STREAM_WANT_OUT) ? STREAM_OUT : 0));
+	gram_tell(c, g, ((say & IPC_STREAM_WANT_IN) ? STREAM_IN : 0) | ((say & IPC_STREAM_WANT_OUT) ? STREAM_OUT : 0));
 }
 
-void gram_events(struct rnicd_worker *w)
+void gram_events(struct grams *c)
 {
-	while (!rn_list_empty(&w->grams.telling)) {
-		struct event *ev = event_room(w->index, EVENT_LOSSLESS);
+	while (!rn_list_empty(&c->telling)) {
+		struct event *ev = event_room(c->worker, EVENT_LOSSLESS);
 		if (ev == NULL)
 			return; /* the control thread's queue is full: tried again in a later turn */
-		struct gram *g = rn_list_pop(&w->grams.telling, struct gram, telling);
+		struct gram *g = rn_list_pop(&c->telling, struct gram, telling);
 		ev->type = EVENT_STREAM;
 		ev->stream = (struct event_stream){ .bits = g->tell, .key = g->key };
-		event_put(w->index);
+		event_put(c->worker);
 		g->tell = 0;
 	}
 }
 
-void gram_broken(struct rnicd_worker *w, struct gram *g)
+void gram_broken(struct grams *c, struct gram *g)
 {
 	g->broken = true;
 	__atomic_store_n(&g->mem->state, IPC_GRAM_BROKEN, __ATOMIC_RELEASE);
-	gram_answer(w, g);
+	gram_answer(c, g);
 }
 
-bool gram_waits(const struct rnicd_worker *w)
+bool gram_holds(struct grams *c, struct gram *g)
 {
-	return !rn_list_empty(&w->grams.ready) || !rn_list_empty(&w->grams.telling);
+	if (c->plane->holds == NULL || c->plane->holds(g))
+		return true;
+	gram_broken(c, g);
+	return false;
 }

@@ -4,9 +4,12 @@
  * comes, and the ring's record that names the slot follows when all segments are there. One sender has the slots at a
  * time, and takes them in turn: a newer record in a slot ends an older one that is not whole.
  */
+#include <string.h>
+
 #include "base/rn_seq.h"
 #include "base/rn_sip.h"
-#include "plane/worker_int.h"
+#include "border/grams.h"
+#include "qp/qp.h"
 
 #define STAGS   UINT64_C(0x736c6f74) /* sets these hashes apart from others with the same key */
 #define LENT_NS (2 * UDPS_LENT_NS)
@@ -22,32 +25,32 @@ static uint32_t stag_of(uint32_t dev, const struct pkt *q)
 	return (uint32_t)rn_sip_hash(&rnicd.secret[2], &k, sizeof(k), STAGS) | 1;
 }
 
-static bool has_slots(const struct rnicd_worker *w, const struct gram *g, const struct pkt *q)
+static bool has_slots(const struct grams *c, const struct gram *g, const struct pkt *q)
 {
-	return w->now < g->lent_until && g->lent.port == q->sport && pkt_addr_eq(&g->lent.ip, &q->src);
+	return *c->now < g->lent_until && g->lent.port == q->sport && pkt_addr_eq(&g->lent.ip, &q->src);
 }
 
-static void slot_drop(struct rnicd_worker *w, struct gram_slot *s)
+static void slot_drop(struct grams *c, struct gram_slot *s)
 {
-	w->tcp.rc.qp.stats.ud_incomplete += s->open;
+	c->stats->ud_incomplete += s->open;
 	s->open = false;
 }
 
-uint32_t gram_lend(struct rnicd_worker *w, struct gram *g, uint32_t dev, const struct pkt *q)
+uint32_t gram_lend(struct grams *c, struct gram *g, uint32_t dev, const struct pkt *q)
 {
-	const bool same = has_slots(w, g, q);
+	const bool same = has_slots(c, g, q);
 
-	if (!same && w->now < g->lent_until)
+	if (!same && *c->now < g->lent_until)
 		return 0;
 	/* a restarted sender numbers its records from another number on */
 	for (uint32_t i = 0; i < IPC_GRAM_SLOTS; i++) {
 		struct gram_slot *s = &g->slot[i];
-		if (!same || w->now - s->at >= UDPS_FRESH_NS)
-			slot_drop(w, s);
+		if (!same || *c->now - s->at >= UDPS_FRESH_NS)
+			slot_drop(c, s);
 		s->known = s->open;
 	}
 	g->lent = (struct gram_peer){ .ip = q->src, .port = q->sport };
-	g->lent_until = w->now + LENT_NS;
+	g->lent_until = *c->now + LENT_NS;
 	return stag_of(dev, q);
 }
 
@@ -61,52 +64,45 @@ void gram_slots_read(struct gram *g)
 }
 
 /* Whether the slot's bytes are still the program's to read. */
-static bool is_unread(struct rnicd_worker *w, struct gram *g, const struct gram_slot *s)
+static bool is_unread(struct grams *c, struct gram *g, const struct gram_slot *s)
 {
 	if ((g->unread & bit_of(g, s)) != 0)
-		(void)gram_read(w, g);
+		(void)gram_read(c, g);
 	return (g->unread & bit_of(g, s)) != 0 || g->broken;
 }
 
 /* Begins the record in the slot, and drops an older, incomplete one. False: the slot is not free. */
-static bool slot_begin(struct rnicd_worker *w, struct gram *g, struct gram_slot *s, const struct gram_seg *seg)
+static bool slot_begin(struct grams *c, struct gram *g, struct gram_slot *s, const struct gram_seg *seg)
 {
-	if (is_unread(w, g, s))
+	if (is_unread(c, g, s))
 		return false;
-	slot_drop(w, s);
+	slot_drop(c, s);
 	*s = (struct gram_slot){
-		.known = true, .open = true, .id = seg->id, .unit = seg->unit, .total = seg->total, .at = w->now
+		.known = true, .open = true, .id = seg->id, .unit = seg->unit, .total = seg->total, .at = *c->now
 	};
 	return true;
 }
 
-/* The datagram is whole: puts its record into the ring. False: there is no room. */
-static bool slot_deliver(struct rnicd_worker *w, struct rnicd_port *port, struct gram *g, struct gram_slot *s,
-			 struct ipc_gram_rec *rec)
+/* The datagram is whole: puts its record into the ring, if there is room. */
+static void slot_deliver(struct grams *c, struct gram *g, uint32_t dev, struct gram_slot *s, struct ipc_gram_rec rec)
 {
 	s->open = false;
-	rec->len = s->total;
-	rec->wire = IPC_GRAM_IWARP;
-	rec->slot = (uint8_t)(s - g->slot + 1);
-	if (!gram_put_slot(w, g, rec)) {
-		port->stats[w->index].gram_full++;
-		return false;
-	}
+	rec.len = s->total;
+	rec.slot = (uint8_t)(s - g->slot + 1);
+	if (!gram_put_slot(c, g, dev, &rec))
+		return;
 	g->unread |= bit_of(g, s);
 	s->end = g->rx_tail;
-	port->stats[w->index].gram_rx++;
-	port->stats[w->index].gram_slots_rx++;
-	return true;
+	rnicd.port[dev]->stats[c->worker].gram_slots_rx++;
 }
 
 /* The slot that the segment is for, with its record begun. NULL: it is dropped and counted. */
-static struct gram_slot *slot_for(struct rnicd_worker *w, struct rnicd_port *port, struct gram *g,
-				  const struct gram_seg *seg)
+static struct gram_slot *slot_for(struct grams *c, struct gram *g, uint32_t dev, const struct gram_seg *seg)
 {
 	const uint64_t i = seg->to / IPC_GRAM_SLOT;
-	struct qp_stats *st = &w->tcp.rc.qp.stats;
+	struct qp_stats *st = c->stats;
 
-	if (seg->stag != stag_of(port->index, seg->q) || !has_slots(w, g, seg->q) || i >= IPC_GRAM_SLOTS ||
+	if (seg->stag != stag_of(dev, seg->q) || !has_slots(c, g, seg->q) || i >= IPC_GRAM_SLOTS ||
 	    seg->to != i * IPC_GRAM_SLOT + seg->offset) {
 		st->ud_refused++;
 		return NULL;
@@ -116,9 +112,9 @@ static struct gram_slot *slot_for(struct rnicd_worker *w, struct rnicd_port *por
 		st->ud_again++;
 		return NULL;
 	}
-	if ((!s->known || seg->id != s->id) && !slot_begin(w, g, s, seg)) {
+	if ((!s->known || seg->id != s->id) && !slot_begin(c, g, s, seg)) {
 		/* the program reads too slowly: counted once for each record */
-		port->stats[w->index].gram_full += seg->offset == 0;
+		rnicd.port[dev]->stats[c->worker].gram_full += seg->offset == 0;
 		return NULL;
 	}
 	if (s->unit == seg->unit && s->total == seg->total)
@@ -127,25 +123,21 @@ static struct gram_slot *slot_for(struct rnicd_worker *w, struct rnicd_port *por
 	return NULL;
 }
 
-bool gram_place(struct rnicd_worker *w, struct rnicd_port *port, struct gram *g, const struct rte_mbuf *m,
+void gram_place(struct grams *c, struct gram *g, uint32_t dev, const struct ipc_gram_rec *rec,
 		const struct gram_seg *seg)
 {
-	const struct pkt *q = seg->q;
-	const uint32_t bit = seg->offset / seg->unit;
-	struct gram_slot *s = slot_for(w, port, g, seg);
+	const uint32_t bit = seg->offset / seg->unit, len = seg->q->payload_len;
+	struct gram_slot *s = slot_for(c, g, dev, seg);
 
 	if (s == NULL)
-		return false;
+		return;
 	if ((s->map[bit / 64] >> bit % 64 & 1) != 0) {
-		w->tcp.rc.qp.stats.ud_again++;
-		return false;
+		c->stats->ud_again++;
+		return;
 	}
-	memcpy((uint8_t *)g->mem + IPC_GRAM_SLOT_OFF + seg->to,
-	       rte_pktmbuf_mtod_offset(m, const uint8_t *, q->payload_off), q->payload_len);
+	memcpy((uint8_t *)g->mem + IPC_GRAM_SLOT_OFF + seg->to, seg->bytes, len);
 	s->map[bit / 64] |= UINT64_C(1) << bit % 64;
-	s->valid += q->payload_len;
-	if (s->valid < s->total)
-		return false;
-	struct ipc_gram_rec rec = gram_record(port, m, q);
-	return slot_deliver(w, port, g, s, &rec);
+	s->valid += len;
+	if (s->valid == s->total)
+		slot_deliver(c, g, dev, s, *rec);
 }
