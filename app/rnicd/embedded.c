@@ -27,6 +27,7 @@
 #include "control/sk.h"
 #include "ipc/ipc_own.h"
 #include "sockets/ks_sk.h"
+#include "sockets/ks_ud.h"
 
 #define EVENTS_MAX   256u
 #define END_S        5u  /* seconds for closed sockets to send their bytes, if they make no progress */
@@ -162,6 +163,7 @@ __attribute__((destructor)) static void tell_dropped(void)
 		sum.syn_evicted += p->syn_evicted;
 		sum.rx_unanswered += p->rx_unanswered;
 		sum.rx_no_flow += p->rx_no_flow;
+		sum.gram_full += p->gram_full;
 	}
 	const struct {
 		const char *name;
@@ -171,7 +173,7 @@ __attribute__((destructor)) static void tell_dropped(void)
 		OF(&sum, rx_no_room), OF(&sum, rx_moved_drops), OF(&sum, tx_drops), OF(&sum, syn_evicted),
 		OF(&sum, rx_no_flow), OF(&sum, rx_unanswered),  OF(s, ud_crc),      OF(s, ud_bad),
 		OF(s, ud_no_qp),      OF(s, ud_qkey),           OF(s, ud_no_recv),  OF(s, ud_incomplete),
-		OF(s, ud_again),      OF(s, ud_refused),        OF(s, ud_full),
+		OF(s, ud_again),      OF(s, ud_refused),        OF(s, ud_full),     OF(&sum, gram_full),
 #undef OF
 	};
 	for (uint32_t i = 0; i < RN_ARRAY_LEN(drop); i++)
@@ -388,14 +390,13 @@ static void serve_turn_end(void)
 	sk_reap();
 }
 
-/* This process has no TCP: only the kernel's sockets can become its sockets. */
+/* This process has no TCP and UDP of its own: only the kernel's sockets can become its sockets. */
 static void kernels_only(struct client *c)
 {
 	switch ((int)c->req.type) {
 	case IPC_SOCK_BIND:
 	case IPC_SOCK_CONNECT:
-	case IPC_SOCK_GRAM:
-	case IPC_SOCK_PEER: client_error(c, EOPNOTSUPP, "without rnicd, only the kernel's sockets are there"); break;
+	case IPC_SOCK_GRAM: client_error(c, EOPNOTSUPP, "without rnicd, only the kernel's sockets are there"); break;
 	case IPC_SOCK_TAKE: sk_take(c); break;
 	case IPC_SOCK_CLOSED: sk_await_closed(c); break;
 	case IPC_SOCK_OPTION: sk_option(c); break;
@@ -412,7 +413,7 @@ static bool serve_start(int listen_fd, char err[IPC_OWN_ERR])
 	struct rlimit files;
 
 	snprintf(err, IPC_OWN_ERR, "no memory or file descriptors");
-	fds_pass_tcp();
+	fds_pass_kernels();
 	if (!serves_all_users())
 		fds_own_start();
 	else if (!fds_start())
@@ -473,5 +474,6 @@ int rnic_embedded_serve(int listener, void (*ready)(void))
 		return 1;
 	}
 	serve_until_stopped(ready);
+	tell_dropped(); /* the process ends by _exit() */
 	return 0;
 }

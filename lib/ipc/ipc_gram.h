@@ -42,8 +42,8 @@
 #define IPC_GRAM_HDRS     28u /* bytes of IPv4 and UDP headers: 65,535 less these is the longest datagram */
 
 struct ipc_gram_rec {
-	uint32_t len;   /* bytes that follow */
-	uint16_t port;  /* of the peer, host order */
+	uint32_t len;  /* bytes that follow */
+	uint16_t port; /* of the peer, host order */
 	/*
 	 * index in ipc_sock_join_ok.port: the device by which the datagram leaves, or arrived. Of a socket that
 	 * SOCK_TAKE has made: not read, or the index of the host's interface by which the datagram arrived, 0: unknown

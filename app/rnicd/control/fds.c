@@ -22,9 +22,10 @@ struct fds_job {
 	struct fds_ask ask;
 	uint64_t key;
 	uid_t uid;
-	int sock, dir;           /* the client's socket; FDS_OPEN: its /proc/PID, else -1 */
-	bool told;               /* its result has come, and the helper has yet to close memory files */
-	struct fds_result *kept; /* its result with a TCP socket, which the helper has yet to close; NULL: none */
+	int sock, dir; /* the client's socket; FDS_OPEN: its /proc/PID, else -1 */
+	bool told;     /* its result has come, and the helper has yet to close memory files */
+	struct fds_result
+		*kept; /* its result with a socket of the kernel's, which the helper has yet to close; NULL: none */
 };
 
 struct fds_totals fds_totals;
@@ -35,7 +36,7 @@ static struct loop_timer unsent; /* runs after a job could not be sent */
 static int jobs = -1, answers_fd = -1;
 static uint64_t last, last_closing;
 static struct fds_shared *shared;
-static bool pass_tcp;
+static bool pass_kernels;
 static void (*take)(uint64_t key, struct fds_result *r);
 static void (*receive_here)(int sock, struct fds_result *r); /* NULL: there are helpers */
 
@@ -66,7 +67,7 @@ static bool fork_helper(int helper_jobs, int helper_answers)
 	return errno == 0;
 }
 
-void fds_pass_tcp(void) { pass_tcp = true; }
+void fds_pass_kernels(void) { pass_kernels = true; }
 
 bool fds_start(void)
 {
@@ -80,7 +81,7 @@ bool fds_start(void)
 		close(j[1]);
 		return false;
 	}
-	shared->tcp = pass_tcp;
+	shared->kernels = pass_kernels;
 	jobs = j[0];
 	answers_fd = a[0];
 	bool ok = fork_helper(j[1], a[1]);
@@ -268,8 +269,8 @@ void fds_close_given(struct fds_result *r)
 	static const struct linger off = { 0 };
 
 	for (uint32_t i = 0; i < r->n; i++) {
-		/* no helper has a TCP socket open; a program whose socket is refused sets SO_LINGER again */
-		if (r->given[i].kind == FDS_TCP)
+		/* no helper has the socket open; a program whose socket is refused sets SO_LINGER again */
+		if (r->given[i].kind == FDS_KERNELS)
 			setsockopt(r->given[i].fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off));
 		if (r->given[i].fd >= 0)
 			close(r->given[i].fd); /* an eventfd, or a memory file that its helper has open, too */
@@ -349,7 +350,7 @@ static void on_answer(struct loop_fd *f, uint32_t events)
 	struct fds_job *j = job_under_way(reply.number);
 	if (j == NULL)
 		fds_close_given(&reply.r);
-	else if (!reply.ended && reply.r.n > 0 && reply.r.given[0].kind == FDS_TCP)
+	else if (!reply.ended && reply.r.n > 0 && reply.r.given[0].kind == FDS_KERNELS)
 		fds_keep(j, &reply.r);
 	else if (!j->told)
 		tell(j, j->kept != NULL ? j->kept : &reply.r);

@@ -41,14 +41,14 @@ enum fds_kind {
 	FDS_EVENTFD,
 	FDS_MEMORY, /* a file of tmpfs or hugetlbfs */
 	FDS_SOCKET, /* a socket: the helper has closed it, and cookie is the kernel's number of it */
-	FDS_TCP     /* as SOCKET, a TCP socket of IPC_SOCK_TAKE (fds_pass_tcp()): the helper has passed it on */
+	FDS_KERNELS /* as SOCKET, of IPC_SOCK_TAKE (fds_pass_kernels()): TCP or UDP; the helper has passed it on */
 };
 
 struct fds_given {
 	enum fds_kind kind;
-	int fd;                 /* of EVENTFD, MEMORY and TCP; the receiver closes it. Else -1, but see fds_own.c */
+	int fd;                 /* of EVENTFD, MEMORY and KERNELS; the receiver closes it. Else -1, but see fds_own.c */
 	struct ipc_file memory; /* of MEMORY: what the helper has found, since rnicd itself does not ask such files */
-	uint64_t cookie;        /* of SOCKET and TCP */
+	uint64_t cookie;        /* of SOCKET and KERNELS */
 	bool file;              /* a file or folder, identified by fdev, fino and fborn */
 	uint64_t fdev, fino;
 	uint64_t fborn; /* fds_born() */
@@ -105,8 +105,8 @@ void fds_start_without(void (*receive)(int sock, struct fds_result *r));
 /* Called when the loop exists. The loop calls `done` with each result; `done` closes the descriptors in it before it
  * returns, or keeps eventfds. */
 bool fds_serve(void (*done)(uint64_t key, struct fds_result *r));
-/* Before fds_start(): the helpers pass on the TCP sockets of IPC_SOCK_TAKE. */
-void fds_pass_tcp(void);
+/* Before fds_start(): the helpers pass on the sockets of IPC_SOCK_TAKE. */
+void fds_pass_kernels(void);
 void fds_stop(void);
 /* Closes the descriptors of a result. */
 void fds_close_given(struct fds_result *r);
@@ -147,19 +147,19 @@ struct fds_ask {
  * In memory that rnicd and its helpers share. A helper must close the last descriptor of a socket and of a memory file.
  * So it closes its descriptor only after rnicd has closed its own. CLOSE, CLOSE_ALL: when `closed`, which rnicd
  * increments, has reached the job's `closing`. A job that has passed memory files on to rnicd: when rnicd has written
- * the job's number into the helper's `taken`. A TCP socket is not kept.
+ * the job's number into the helper's `taken`. A socket of the kernel's is not kept.
  */
 struct fds_shared {
-	bool tcp;                        /* written before there are helpers */
+	bool kernels;                    /* written before there are helpers */
 	uint64_t closed;                 /* atomic */
 	uint64_t taken[FDS_HELPERS_MAX]; /* atomic */
 };
 
 /*
- * What a helper sends about a job: the result, with the descriptors of kind EVENTFD, MEMORY and TCP, in order. If
+ * What a helper sends about a job: the result, with the descriptors of kind EVENTFD, MEMORY and KERNELS, in order. If
  * `ended` is false, the helper keeps memory files until rnicd has closed them, and then sends a second message without
- * a result. It closes a TCP socket before the second message, and rnicd uses the socket only after that: the port is
- * free as soon as rnicd closes the socket.
+ * a result. It closes a socket of the kernel's before the second message, and rnicd uses it only after that: the port
+ * is free as soon as rnicd closes the socket.
  */
 struct fds_reply {
 	uint64_t number;
@@ -171,7 +171,7 @@ struct fds_reply {
 /* Whether rnicd gets this descriptor. */
 static inline bool fds_is_passed(const struct fds_given *g)
 {
-	return g->kind == FDS_EVENTFD || g->kind == FDS_MEMORY || g->kind == FDS_TCP;
+	return g->kind == FDS_EVENTFD || g->kind == FDS_MEMORY || g->kind == FDS_KERNELS;
 }
 
 /* Turns this process into the broker, which makes helpers so that some are always idle. */

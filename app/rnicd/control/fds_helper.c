@@ -146,12 +146,13 @@ static struct fds_given look(int fd)
 	return g;
 }
 
-static bool is_tcp(int fd)
+static bool is_kernels(int fd)
 {
 	int protocol = 0;
 	socklen_t len = sizeof(protocol);
 
-	return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 && protocol == IPPROTO_TCP;
+	return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 &&
+	       (protocol == IPPROTO_TCP || protocol == IPPROTO_UDP);
 }
 
 static void receive(int sock, struct fds_result *r, int fds[IPC_MAX_FDS])
@@ -162,8 +163,9 @@ static void receive(int sock, struct fds_result *r, int fds[IPC_MAX_FDS])
 	r->n = r->status == 0 ? n : 0;
 	for (uint32_t i = 0; i < r->n; i++)
 		r->given[i] = look(fds[i]);
-	if (shared->tcp && r->m.type == IPC_SOCK_TAKE && r->n == 1 && r->given[0].kind == FDS_SOCKET && is_tcp(fds[0]))
-		r->given[0].kind = FDS_TCP;
+	if (shared->kernels && r->m.type == IPC_SOCK_TAKE && r->n == 1 && r->given[0].kind == FDS_SOCKET &&
+	    is_kernels(fds[0]))
+		r->given[0].kind = FDS_KERNELS;
 }
 
 static void open_mapping(int sock, int dir, const struct fds_mapping *m, struct fds_result *r, int fds[IPC_MAX_FDS])
@@ -236,14 +238,14 @@ static void work(int answers, struct place *mine, const struct fds_ask *ask, con
 	for (uint32_t i = 0; i < n_given; i++)
 		close(given[i]);
 	for (uint32_t i = 0; i < reply.r.n; i++) {
-		reply.ended &= reply.r.given[i].kind != FDS_MEMORY && reply.r.given[i].kind != FDS_TCP;
+		reply.ended &= reply.r.given[i].kind != FDS_MEMORY && reply.r.given[i].kind != FDS_KERNELS;
 		if (fds_is_passed(&reply.r.given[i]))
 			pass[n_pass++] = fds[i];
 		else
 			close(fds[i]);
 	}
 	answer(answers, &reply, pass, n_pass);
-	if (!reply.ended && reply.r.given[0].kind != FDS_TCP)
+	if (!reply.ended && reply.r.given[0].kind != FDS_KERNELS)
 		wait_for_taken(&reply);
 	for (uint32_t i = 0; i < n_pass; i++)
 		close(pass[i]);

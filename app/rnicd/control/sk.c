@@ -299,6 +299,16 @@ void sk_see_closed(uint16_t port)
 	}
 }
 
+bool sk_gram_ends(uint16_t port)
+{
+	uint32_t number = 0;
+
+	for (const struct sk *s; (s = sk_next(&number)) != NULL;)
+		if (s->state == SK_GRAM && s->gone && s->gram != NULL && s->local.port == port)
+			return true;
+	return false;
+}
+
 /* Enters the program's end of the socket pair, by which sk_find.c finds the socket. */
 static void name_file(struct sk *s)
 {
@@ -479,6 +489,8 @@ static void sk_release(struct sk *s)
 	free(s->closing);
 	if (s->counted)
 		user_give(s->user, USER_FDS, 0, 1);
+	if (s->more_fds != 0)
+		user_give(s->user, USER_FDS, 0, s->more_fds);
 	give_port(s);
 	user_put(s->user);
 	rn_list_push_back(&dead, &s->link);

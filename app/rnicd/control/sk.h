@@ -59,10 +59,11 @@ struct sk {
 	struct ipc_addr local, remote;
 	bool has_port; /* local.port is reserved for it, and it is on a list by port */
 	struct rn_link bound;
-	bool counted; /* rnicd's end of the socket pair is counted in the user's share of descriptors */
-	bool gone;    /* no process has the descriptor open */
-	bool busy;    /* cmd is under way */
-	bool left;    /* CMD_STREAM_CLOSE was sent: no further command follows */
+	bool counted;     /* rnicd's end of the socket pair is counted in the user's share of descriptors */
+	uint8_t more_fds; /* descriptors of the kernel's that are counted there, too */
+	bool gone;        /* no process has the descriptor open */
+	bool busy;        /* cmd is under way */
+	bool left;        /* CMD_STREAM_CLOSE was sent: no further command follows */
 	struct cmd cmd;
 	struct client *c; /* the client that is answered when cmd is; NULL: none */
 	int fd;           /* the program's end of the socket pair, until it is passed to the program; then -1 */
@@ -165,11 +166,20 @@ void sk_take(struct client *c);
 /* Answers when closed sockets with a port of the kernel's have ended (sk_take.c). */
 void sk_await_closed(struct client *c);
 void sk_option(struct client *c); /* IPC_SOCK_OPTION, of such sockets */
+/* Whether a datagram socket with this port, whose descriptor is closed, has not ended yet. */
+bool sk_gram_ends(uint16_t port);
 /* Begins the end of those sockets with this port whose descriptor is closed, if the loop has not handled this yet. */
 void sk_see_closed(uint16_t port);
 
 /* ---- sk_gram.c ---- */
 void sk_gram_request(struct client *c);
+/*
+ * Gives the socket, whose address and worker are known, its memory, descriptor and the worker's part. False: the client
+ * was answered with an error, and the socket ends.
+ */
+bool sk_gram_make(struct client *c, struct sk *s);
+/* Hands the socket to its worker, and then to the client. */
+void sk_gram_begin(struct client *c, struct sk *s);
 /* Why this client (NULL: any client) may not use the port; NULL: it may. */
 const char *sk_gram_refusal(const struct client *c, uint32_t dev, uint16_t port);
 /* Whether a socket has the UDP port of the device. */

@@ -141,7 +141,26 @@ static void gram_opened(struct cmd *cmd)
 	sk_settle(s);
 }
 
-static void gram_begin(struct client *c, struct sk *s)
+bool sk_gram_make(struct client *c, struct sk *s)
+{
+	const char *why;
+
+	s->gram = calloc(1, sizeof(*s->gram));
+	/* an open socket ends when its descriptor is closed */
+	if (s->gram != NULL && sk_arm(s, &why) && sk_open(s)) {
+		sk_writable(s);
+		return true;
+	}
+	client_error(c, ENOBUFS,
+		     "this user has as many descriptors or sockets of rnicd as a user may, or the system has no more: "
+		     "close some, or raise user-share or flows");
+	free(s->gram);
+	s->gram = NULL;
+	sk_settle(s);
+	return false;
+}
+
+void sk_gram_begin(struct client *c, struct sk *s)
 {
 	s->gram->key = s->owner.key;
 	s->gram->dev = s->dev;
@@ -183,7 +202,6 @@ static bool device_of(struct client *c, const struct ipc_addr *a, uint32_t *dev)
 static void sk_gram_new(struct client *c)
 {
 	const struct ipc_sock_gram r = c->req.sock_gram;
-	const char *why;
 	uint32_t dev;
 
 	if (!device_of(c, &r.local, &dev))
@@ -203,19 +221,8 @@ static void sk_gram_new(struct client *c)
 		return;
 	}
 	s->worker = gram_owner(s->local.port);
-	s->gram = calloc(1, sizeof(*s->gram));
-	/* an open socket ends when its descriptor is closed */
-	if (s->gram == NULL || !sk_arm(s, &why) || !sk_open(s)) {
-		client_error(c, ENOBUFS,
-			     "this user has as many descriptors or sockets of rnicd as a user may, or the system has "
-			     "no more: close some, or raise user-share or flows");
-		free(s->gram);
-		s->gram = NULL;
-		sk_settle(s);
-		return;
-	}
-	sk_writable(s);
-	gram_begin(c, s);
+	if (sk_gram_make(c, s))
+		sk_gram_begin(c, s);
 }
 
 static void has_peer(struct cmd *cmd)

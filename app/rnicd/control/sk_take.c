@@ -4,8 +4,10 @@
  * (embedded.c). The kernel has checked address and port; a socket of this kind reserves no port here.
  */
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "border/handed.h"
@@ -129,7 +131,7 @@ static const char *take_listener(struct client *c, struct sk *s, struct handed *
 	return NULL;
 }
 
-void sk_take(struct client *c)
+static void take_tcp(struct client *c)
 {
 	struct conn_addr a = { .port = 0 };
 	char text[IPC_TEXT_MAX] = "";
@@ -163,10 +165,69 @@ void sk_take(struct client *c)
 	keep_no_end(s);
 }
 
+/* ---- UDP sockets ---- */
+
+#define GRAM_FDS 2 /* the kernel's socket, and the one by which other processes pass datagrams */
+
+static void take_gram(struct client *c)
+{
+	static const uint8_t none[16];
+	struct handed_gram about;
+	char text[IPC_TEXT_MAX] = "";
+	struct handed *h = NULL;
+
+	struct sk *s = sk_make(c);
+	if (s == NULL)
+		return;
+	sk_set_state(s, SK_GRAM);
+	const int err = rnicd.taker->keep_gram(c->shown_fd, &h, &about, text, sizeof(text));
+	if (err != 0) {
+		client_error(c, err, "%s", text);
+		sk_settle(s);
+		return;
+	}
+	s->local = about.local;
+	s->remote = about.peer;
+	s->balance = about.balance;
+	s->dev = memcmp(s->local.ip, none, sizeof(none)) == 0 ? GRAM_ANY_DEV : dev_by_addr(s->local.ip);
+	if (s->dev == UINT32_MAX && memcmp(s->local.ip, none, sizeof(none)) != 0)
+		s->dev = GRAM_NO_DEV;
+	s->more_fds = user_take(s->user, USER_FDS, 0, GRAM_FDS) ? GRAM_FDS : 0;
+	if (s->more_fds == 0) {
+		client_error(c, EMFILE, "this user has as many descriptors as a user may: close some sockets");
+		sk_settle(s);
+	}
+	if (s->more_fds == 0 || !sk_gram_make(c, s)) {
+		rnicd.taker->drop(h);
+		return;
+	}
+	s->gram->below = h;
+	s->gram->peer.port = s->remote.port;
+	memcpy(s->gram->peer.ip.b, s->remote.ip, sizeof(s->remote.ip));
+	sk_gram_begin(c, s);
+}
+
+static bool is_udp(int fd)
+{
+	int protocol = 0;
+	socklen_t len = sizeof(protocol);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 && protocol == IPPROTO_UDP;
+}
+
+void sk_take(struct client *c)
+{
+	if (is_udp(c->shown_fd))
+		take_gram(c);
+	else
+		take_tcp(c);
+}
+
 /* A command after which a client gets its answer. */
 struct answered_later {
 	struct cmd cmd;
 	struct client *c;
+	uint16_t port; /* IPC_SOCK_CLOSED */
 };
 
 static void answer_now(struct cmd *cmd)
@@ -204,7 +265,20 @@ void sk_option(struct client *c)
 	cmd_send(&a->cmd, s->worker);
 }
 
-/* The worker carries out commands in order: it has closed the listeners when it answers this one. */
+/*
+ * The worker carries out commands in order: it has closed the listeners when it answers this one. A datagram socket may
+ * still have to send; the number of its steps is bounded (sk_gram_end()).
+ */
+static void closed_now(struct cmd *cmd)
+{
+	struct answered_later *a = rn_container_of(cmd, struct answered_later, cmd);
+
+	if (sk_gram_ends(a->port))
+		cmd_send_all(cmd);
+	else
+		answer_now(cmd);
+}
+
 void sk_await_closed(struct client *c)
 {
 	struct answered_later *a = calloc(1, sizeof(*a));
@@ -213,8 +287,10 @@ void sk_await_closed(struct client *c)
 		client_error(c, ENOMEM, "no memory");
 		return;
 	}
-	*a = (struct answered_later){ .cmd = { .type = CMD_NOTHING, .done = answer_now }, .c = c };
-	sk_see_closed((uint16_t)c->req.sock_addr.addr.port);
+	*a = (struct answered_later){ .cmd = { .type = CMD_NOTHING, .done = closed_now },
+				      .c = c,
+				      .port = (uint16_t)c->req.sock_addr.addr.port };
+	sk_see_closed(a->port);
 	client_hold(c);
 	cmd_send_all(&a->cmd);
 }

@@ -37,7 +37,18 @@
 #define KS_BUF         (256u << 10) /* bytes that one system call receives at most */
 
 /* A socket that epoll can watch. It is the first member of each object that has a socket. */
-enum ks_kind { KS_CONN, KS_LISTENER, KS_GUEST, KS_PASSAGE, KS_RELAY, KS_UD, KS_UD_OWN, KS_GROUP, KS_SK_LISTENER };
+enum ks_kind {
+	KS_CONN,
+	KS_LISTENER,
+	KS_GUEST,
+	KS_PASSAGE,
+	KS_RELAY,
+	KS_UD,
+	KS_UD_OWN,
+	KS_GROUP,
+	KS_SK_LISTENER,
+	KS_GRAMS
+};
 struct ks_src {
 	enum ks_kind kind;
 	int fd;            /* -1: none */
@@ -45,7 +56,7 @@ struct ks_src {
 	struct sock *sock; /* designs host and assisted: rnicd's stream behind the descriptor */
 };
 
-/* A connected socket of the program (handed.h). */
+/* A socket of the program (handed.h). */
 struct handed {
 	struct ks_src src;
 };
@@ -124,11 +135,23 @@ struct ks_streams {
 	void (*touch)(struct stream *s); /* there is work for the stream */
 };
 
+struct ks_gram;
+struct udpl_hdr;
+
+/* What datagram-port has for datagram sockets (ks_gram.c). */
+struct ks_socks {
+	/* A datagram, parsed as *h, whose destination is a socket's number. */
+	void (*take)(const struct ks_gram *in, const struct udpl_hdr *h);
+	/* Datagrams have been read: those for sockets come behind what the kernel's sockets have. */
+	void (*burst)(void);
+};
+
 struct ks {
 	pthread_mutex_t lock;
 	const struct ks_net *net;
 	bool serves; /* constant after start: the process serves the stream sockets of other processes: ks_sk.h */
 	const struct ks_streams *streams; /* if it does */
+	const struct ks_socks *socks;
 	bool assisted; /* constant after start: the design of connections whose queue pair names none is assisted */
 	int ep;        /* epoll set of all sockets; is itself in the bell's epoll set */
 	uint64_t now;
@@ -144,7 +167,7 @@ struct ks {
 	uint32_t n_conns;
 	struct rn_list half_open; /* connections of listeners without an MPA Request, the oldest first */
 	uint32_t n_half_open;
-	uint32_t n_uds; /* datagram QPs */
+	uint32_t n_uds; /* datagram QPs and datagram sockets */
 	struct ks_conn *dead;
 	struct ks_conn *idle;        /* closed connections, kept because a command may still name one */
 	struct ks_conn *hot[KS_HOT]; /* connections that had input last, the most recent first */
@@ -282,6 +305,12 @@ bool ks_pass_start(char *err, uint32_t err_len);
  */
 bool ks_pass_serve(const struct pkt_addr *ip, uint16_t service);
 void ks_pass_serve_end(const struct pkt_addr *ip, uint16_t service);
+/*
+ * The same with ks.lock held, for datagrams to the number of a UDP socket with this port. Each call that has returned
+ * true is ended once.
+ */
+bool ks_pass_sock(const struct pkt_addr *ip, uint16_t port);
+void ks_pass_sock_end(const struct pkt_addr *ip, uint16_t port);
 /*
  * Takes a connection that has arrived at qp-port. When its MPA Request has come, the connection stays in this process,
  * or is passed to the process of the queue pair that the Request names, or is closed.

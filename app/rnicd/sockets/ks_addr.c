@@ -58,6 +58,14 @@ bool ks_has_addr(uint32_t dev, const struct pkt_addr *ip, uint32_t scope)
 	return pkt_addr_eq(&p->cfg->ip, ip) && (!is_link_local(ip) || p->if_index == scope);
 }
 
+uint32_t ks_dev_of(const struct pkt_addr *ip)
+{
+	for (uint32_t i = 0; i < rnicd.n_ports; i++)
+		if (pkt_addr_eq(&rnicd.port[i]->cfg->ip, ip))
+			return i;
+	return UINT32_MAX;
+}
+
 int ks_socket(const struct pkt_addr *ip, int type)
 {
 	const bool v4 = pkt_addr_is_ip4(ip);

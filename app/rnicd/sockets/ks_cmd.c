@@ -3,6 +3,7 @@
 #include "border/event.h"
 #include "border/policy.h"
 #include "ipc/ipc.h"
+#include "sockets/ks_gram.h"
 #include "sockets/ks_sk.h"
 #include "sockets/ks_ud.h"
 
@@ -271,10 +272,10 @@ static void run_command(struct cmd *c)
 	case CMD_STREAM_ADOPT:
 	case CMD_STREAM_OPTION:
 	case CMD_STREAM_CLOSE: ks_sk_command(c); break;
-	/* Commands about datagram sockets, Ethernet ports and telemetry, which this plane does not have. */
 	case CMD_GRAM_OPEN:
 	case CMD_GRAM_PEER:
-	case CMD_GRAM_CLOSE:
+	case CMD_GRAM_CLOSE: ks_gram_command(c); break;
+	/* Commands about Ethernet ports and telemetry, which this plane does not have. */
 	case CMD_SEND_FRAME:
 	case CMD_PORT_LEAVE:
 	case CMD_PORT_JOIN:

@@ -30,6 +30,8 @@ union ks_sockaddr {
 socklen_t ks_sockaddr(union ks_sockaddr *s, uint32_t dev, const struct pkt_addr *ip, uint16_t port);
 /* The address and port in *s; all zero: *s is neither IPv4 nor IPv6. */
 struct pkt_addr ks_sockaddr_ip(const union ks_sockaddr *s, uint16_t *port);
+/* The first device with this address; UINT32_MAX: none has it. */
+uint32_t ks_dev_of(const struct pkt_addr *ip);
 /* Sets the scope of the socket's own or peer's address *a, if the address is link-local. */
 void ks_scope(int fd, bool peer, struct ipc_addr *a);
 /*

@@ -4,7 +4,8 @@
  * find each other (qp-port). Each process listens at this port (SO_REUSEPORT), and the kernel gives a connection to any
  * of them. The upper 8 bits of a QPN are the index of the queue pair's process. A process that gets a connection for
  * another process passes the connection's descriptor on before it reads from it. Datagrams are passed whole. A process
- * that serves a port of RDMA_PS_UDP has a socket with a name for this port, where it gets the requests.
+ * that serves a port of RDMA_PS_UDP has a socket with a name for this port, where it gets the requests; likewise for
+ * the port of UDP sockets of programs that it serves.
  *
  * A process gets its index by binding a socket to an abstract name in the network namespace: the first index that is
  * free. Messages of other users are ignored. A process that finds no free index has neither qp-port nor datagrams: any
@@ -34,12 +35,17 @@ struct passing {
 	uint32_t scope;           /* index of the interface that a link-local address `to` belongs to */
 };
 
-/* A port of RDMA_PS_UDP that this process serves. */
+/* Kinds of ports that processes serve; the name of each is a part of the names of its sockets. */
+static const char OF_CM[] = "", OF_SOCKS[] = "udp";
+
+/* A port that this process serves. */
 struct service {
 	struct ks_src src;
 	struct rn_link link;
+	const char *kind;
 	struct pkt_addr ip;
 	uint16_t port;
+	uint32_t users; /* UDP sockets with the port */
 };
 
 /* A guest: a connection at qp-port whose MPA Request, which names a queue pair, has not come yet. */
@@ -177,51 +183,84 @@ enum ks_passed ks_pass_on(uint32_t index, const struct ks_gram *g)
 	return letter_to(index, g, &head, &l) ? ks_relay(passage.fd, &l) : KS_PASS_NOBODY;
 }
 
-/* ---- ports of RDMA_PS_UDP ---- */
+/* ---- ports of RDMA_PS_UDP, and of UDP sockets ---- */
 
-static socklen_t service_name(const struct pkt_addr *ip, uint16_t port, struct sockaddr_un *un)
+static socklen_t service_name(const char *kind, const struct pkt_addr *ip, uint16_t port, struct sockaddr_un *un)
 {
 	char text[2 * sizeof(ip->b) + 1];
 
 	for (uint32_t i = 0, from = pkt_addr_is_ip4(ip) ? 12 : 0; i + from < sizeof(ip->b); i++)
 		snprintf(text + 2 * i, 3, "%02x", ip->b[from + i]);
 	*un = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	int n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rnic-embedded-%u-%s-%u", (unsigned)geteuid(),
-			 text, port);
+	int n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rnic-embedded-%u-%s-%s%u", (unsigned)geteuid(),
+			 text, kind, port);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-enum ks_passed ks_pass_request(uint16_t port, const struct ks_gram *g)
+static enum ks_passed pass_to_service(const char *kind, uint16_t port, const struct ks_gram *g)
 {
 	const struct pkt_addr any = pkt_addr_is_ip4(&g->to) ? pkt_addr_ip4(0) : (struct pkt_addr){ .b = { 0 } };
 	struct passing head = head_of(g);
 	struct ks_letter l = letter_of(&head, g);
 
-	l.to_len = service_name(&g->to, port, &l.to);
+	l.to_len = service_name(kind, &g->to, port, &l.to);
 	const enum ks_passed v = ks_relay(passage.fd, &l);
 	if (v != KS_PASS_NOBODY)
 		return v;
-	l.to_len = service_name(&any, port, &l.to);
+	l.to_len = service_name(kind, &any, port, &l.to);
 	return ks_relay(passage.fd, &l);
 }
 
-bool ks_pass_serve(const struct pkt_addr *ip, uint16_t port)
+enum ks_passed ks_pass_request(uint16_t port, const struct ks_gram *g) { return pass_to_service(OF_CM, port, g); }
+
+enum ks_passed ks_pass_to_sock(uint16_t port, const struct ks_gram *g) { return pass_to_service(OF_SOCKS, port, g); }
+
+/* NULL: another process serves the port, or there is no memory or descriptor. */
+static struct service *service_new(const char *kind, const struct pkt_addr *ip, uint16_t port)
 {
 	struct service *s = calloc(1, sizeof(*s));
 	struct sockaddr_un un;
 
 	if (s == NULL)
-		return false;
-	s->ip = *ip;
-	s->port = port;
-	s->src = (struct ks_src){ .kind = KS_PASSAGE, .fd = passage_open(&un, service_name(&s->ip, port, &un)) };
-	if (s->src.fd < 0) {
-		free(s);
-		return false;
-	}
-	pthread_mutex_lock(&ks.lock);
+		return NULL;
+	*s = (struct service){ .kind = kind, .ip = *ip, .port = port, .users = 1 };
+	s->src = (struct ks_src){ .kind = KS_PASSAGE, .fd = passage_open(&un, service_name(kind, ip, port, &un)) };
+	if (s->src.fd >= 0)
+		return s;
+	free(s);
+	return NULL;
+}
+
+static void service_begin(struct service *s)
+{
 	rn_list_push_front(&services, &s->link);
 	ks_watch(&s->src, EPOLLIN);
+}
+
+static void service_end(struct service *s)
+{
+	ks_watch(&s->src, 0);
+	close(s->src.fd);
+	rn_list_remove(&services, &s->link);
+	free(s);
+}
+
+static struct service *service_of(const char *kind, const struct pkt_addr *ip, uint16_t port)
+{
+	rn_list_each(struct service, s, &services, link)
+		if (s->kind == kind && s->port == port && pkt_addr_eq(&s->ip, ip))
+			return s;
+	return NULL;
+}
+
+bool ks_pass_serve(const struct pkt_addr *ip, uint16_t port)
+{
+	struct service *s = service_new(OF_CM, ip, port);
+
+	if (s == NULL)
+		return false;
+	pthread_mutex_lock(&ks.lock);
+	service_begin(s);
 	pthread_mutex_unlock(&ks.lock);
 	return true;
 }
@@ -229,16 +268,35 @@ bool ks_pass_serve(const struct pkt_addr *ip, uint16_t port)
 void ks_pass_serve_end(const struct pkt_addr *ip, uint16_t port)
 {
 	pthread_mutex_lock(&ks.lock);
-	rn_list_each(struct service, s, &services, link) {
-		if (s->port != port || !pkt_addr_eq(&s->ip, ip))
-			continue;
-		ks_watch(&s->src, 0);
-		close(s->src.fd);
-		rn_list_remove(&services, &s->link);
-		free(s);
-		break;
-	}
+	struct service *s = service_of(OF_CM, ip, port);
+	if (s != NULL)
+		service_end(s);
 	pthread_mutex_unlock(&ks.lock);
+}
+
+bool ks_pass_sock(const struct pkt_addr *ip, uint16_t port)
+{
+	struct service *s = service_of(OF_SOCKS, ip, port);
+
+	if (s != NULL) {
+		s->users++;
+		return true;
+	}
+	s = service_new(OF_SOCKS, ip, port);
+	if (s != NULL)
+		service_begin(s);
+	return s != NULL;
+}
+
+/* Datagrams that other processes have passed before are still answered: no socket has the port. */
+void ks_pass_sock_end(const struct pkt_addr *ip, uint16_t port)
+{
+	struct service *s = service_of(OF_SOCKS, ip, port);
+
+	if (s == NULL || --s->users > 0)
+		return;
+	ks_passed_in(&s->src);
+	service_end(s);
 }
 
 /* ---- guests ---- */
@@ -417,6 +475,7 @@ void ks_passed_in(const struct ks_src *s)
 		if (n < 0)
 			return;
 		int fd = taken(&mh, &trusted);
+		ks.socks->burst();
 		const bool good = trusted && n >= (ssize_t)sizeof(head) && (mh.msg_flags & MSG_TRUNC) == 0;
 		if (good && head.gram != 0)
 			gram_taken(&head, body, (uint32_t)(n - (ssize_t)sizeof(head)));

@@ -398,15 +398,6 @@ static void socket_option(const struct cmd_stream_option *c)
 		(void)setsockopt(src->fd, c->level, c->name, &c->value, sizeof(c->value));
 }
 
-/* The device with the address of the connection's local end; the first, if none has it. */
-static uint32_t device_of(const struct pkt_addr *ip)
-{
-	for (uint32_t i = 0; i < rnicd.n_ports; i++)
-		if (memcmp(&rnicd.port[i]->cfg->ip, ip, sizeof(*ip)) == 0)
-			return i;
-	return 0;
-}
-
 /* Makes a connection of the listener over the connected TCP socket src, or closes the socket. */
 static void stream_arrives(struct ks_src src, struct ks_sk_listener *l)
 {
@@ -414,7 +405,9 @@ static void stream_arrives(struct ks_src src, struct ks_sk_listener *l)
 	const bool there = ks.net->ends(&src, &a); /* else the peer has closed the connection already */
 	struct stream *s;
 
-	a.port = device_of(&a.local);
+	a.port = ks_dev_of(&a.local);
+	if (a.port == UINT32_MAX)
+		a.port = 0;
 	const struct rc_params p = { .policy = stream_policy(a.port) };
 	struct ks_conn *c = there ? ks_conn_new(&a, src) : NULL;
 	if (c == NULL) {

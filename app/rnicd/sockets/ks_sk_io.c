@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 
+#include "sockets/ks_gram.h"
 #include "sockets/ks_sk.h"
 
 #define OUT_ROOM (IPC_STREAM_RING / 4) /* a program that waits for room is told when this many bytes are free */
@@ -232,10 +233,12 @@ uint32_t ks_sk_doorbells(void)
 		const uint32_t of_user = stream_user_take(u, rung);
 		for (uint32_t i = 0; i < of_user; i++) {
 			struct stream *s = u->at[rung[i]];
-			if (s == NULL)
-				continue;
-			ks_sk_answer(s);
-			ks.streams->touch(s);
+			if (s != NULL) {
+				ks_sk_answer(s);
+				ks.streams->touch(s);
+			} else if (u->gram[rung[i]] != NULL) {
+				ks_gram_ring(u->gram[rung[i]]);
+			}
 		}
 		n += of_user;
 	}

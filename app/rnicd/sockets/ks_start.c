@@ -17,6 +17,7 @@
 
 #include "border/bell.h"
 #include "border/event.h"
+#include "sockets/ks_gram.h"
 #include "sockets/ks_sk.h"
 #include "sockets/ks_ud.h"
 
@@ -245,10 +246,10 @@ bool ks_start(char *err, uint32_t err_len)
 		snprintf(err, err_len, "no file descriptors: %s", strerror(errno));
 		return false;
 	}
-	if (!ks.serves && !ks_pass_start(err, err_len))
+	if (!ks_pass_start(err, err_len))
 		return false;
 	ks_ud_start();
-	if (memory() && (!ks.serves || ks_sk_start(rnicd.cfg.flows)))
+	if (memory() && ks_gram_start() && (!ks.serves || ks_sk_start(rnicd.cfg.flows)))
 		return true;
 	snprintf(err, err_len, "no memory: see whether ulimit -v is unlimited");
 	return false;
@@ -260,6 +261,7 @@ void ks_stop(void)
 	bell_free(0);
 	event_stop();
 	free(ks.out);
+	ks_gram_stop();
 	ks_sk_stop();
 	if (ks.rc_mem != NULL && ks.rc_mem != MAP_FAILED)
 		munmap(ks.rc_mem, ks.rc_size);

@@ -8,6 +8,7 @@
 
 #include "border/bell.h"
 #include "border/event.h"
+#include "sockets/ks_gram.h"
 #include "sockets/ks_relay.h"
 #include "sockets/ks_sk.h"
 
@@ -160,6 +161,7 @@ static uint32_t look_at_sockets(void)
 		case KS_UD:
 		case KS_UD_OWN: ks_ud_event(s, e[i].events); break;
 		case KS_GROUP: (void)ks_group_event(s); break;
+		case KS_GRAMS: ks_gram_hear_event(); break;
 		case KS_SK_LISTENER: ks_sk_accept(rn_container_of(s, struct ks_sk_listener, src)); break;
 		}
 	}
@@ -168,8 +170,8 @@ static uint32_t look_at_sockets(void)
 
 /*
  * Reads the sockets. Hot connections, which had input last, are read in each turn. For the others epoll is asked: in
- * one turn of LOOK_EVERY if there are hot connections, else in each turn; if there are datagram QPs, always in each
- * turn.
+ * one turn of LOOK_EVERY if there are hot connections, else in each turn; if there are datagram QPs or
+ * sockets, always in each turn.
  */
 static uint32_t receive(void)
 {
@@ -232,7 +234,7 @@ static uint32_t transmit(void)
 static bool more(void)
 {
 	return !rn_list_empty(&ks.rc.ready) || !rn_list_empty(&ks.rc.answers) || !rn_list_empty(&ks.rc.qp.flushing) ||
-	       ks.rc.qp.n_fx != 0 || ks_ud_more() || ks_sk_more();
+	       ks.rc.qp.n_fx != 0 || ks_ud_more() || ks_sk_more() || ks_gram_more();
 }
 
 static uint32_t turn(void)
@@ -246,13 +248,16 @@ static uint32_t turn(void)
 	n += ks_sk_doorbells();
 	n += timers();
 	n += ks_ud_timers();
+	n += ks_gram_timers();
 	n += ks_sk_settle(); /* before the timers: what has come is progress */
 	n += ks_sk_timers();
 	n += transmit();
+	n += ks_gram_transmit();
 	n += ks_ud_transmit();
 	n += ks_sk_settle();
 	ks_effects();
 	ks_sk_events();
+	ks_gram_events();
 	n += more();
 	ks_bury();
 	ks_guests_free();
@@ -260,7 +265,12 @@ static uint32_t turn(void)
 	return n;
 }
 
-static uint64_t next_due(void) { return rn_min_u64(rn_wheel_next(&ks.wheel), rn_min_u64(ks_ud_due(), ks_sk_due())); }
+static uint64_t next_due(void)
+{
+	const uint64_t sockets = rn_min_u64(ks_sk_due(), ks_gram_due());
+
+	return rn_min_u64(rn_wheel_next(&ks.wheel), rn_min_u64(ks_ud_due(), sockets));
+}
 
 bool ks_poll(void)
 {
@@ -365,6 +375,7 @@ void ks_close_all(void)
 		close(l->src.fd);
 	ks_held_close();
 	ks_ud_close();
+	ks_gram_close_all();
 	ks_pass_close();
 	close(ks.ep);
 }

@@ -205,8 +205,7 @@ static void tell_cm(const struct ks_gram *g, const struct udpl_hdr *h)
 	event_put(0);
 }
 
-/* False: there is no such process. A datagram that a process has no room for is counted, and lost. */
-static bool was_passed(const struct ks_gram *g, enum ks_passed v)
+bool ks_ud_was_passed(const struct ks_gram *g, enum ks_passed v)
 {
 	rnicd.port[g->port]->stats[0].rx_moved_drops += v == KS_PASS_FULL;
 	return v != KS_PASS_NOBODY;
@@ -232,10 +231,10 @@ static void for_cm(const struct ks_gram *g, const struct udpl_hdr *h)
 	}
 	const uint8_t index = (uint8_t)s.id;
 	if (!g->passed && h->kind == UDPL_SIDR_REQ) {
-		if (!was_passed(g, ks_pass_request(s.port, g)))
+		if (!ks_ud_was_passed(g, ks_pass_request(s.port, g)))
 			tell_cm(g, h);
 	} else if (!g->passed && index != rnicd.process) {
-		if (!was_passed(g, ks_pass_on(index, g)))
+		if (!ks_ud_was_passed(g, ks_pass_on(index, g)))
 			ks.rc.qp.stats.ud_no_qp++; /* the process that has asked is gone */
 	} else {
 		tell_cm(g, h);
@@ -270,9 +269,13 @@ void ks_ud_take(const struct ks_gram *g)
 		for_cm(g, &h);
 		return;
 	}
+	if (rn_unlikely(udpl_is_sock(h.dst_qpn))) {
+		ks.socks->take(g, &h);
+		return;
+	}
 	const uint32_t index = h.dst_qpn >> KS_INDEX_SHIFT;
 	if (rn_unlikely(index != rnicd.process && !udpl_has_port(h.dst_qpn))) {
-		if (g->passed || !was_passed(g, ks_pass_on(index, g)))
+		if (g->passed || !ks_ud_was_passed(g, ks_pass_on(index, g)))
 			st->ud_no_qp++;
 		return;
 	}
@@ -332,6 +335,7 @@ uint32_t ks_ud_read(const struct ks_src *s, const struct ks_gram *like)
 						  .msg_controllen = sizeof(b.ctl[i]) };
 	}
 	int n = recvmmsg(s->fd, b.m, KS_UD_BURST, MSG_DONTWAIT, NULL);
+	ks.socks->burst();
 	for (int i = 0; i < n; i++) {
 		struct ks_gram g = *like;
 		g.p = ud.in[i];

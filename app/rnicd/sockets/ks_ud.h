@@ -39,6 +39,14 @@ struct ks_gram {
 	bool passed; /* a queue pair or process of this user has passed the datagram to this process, its owner */
 };
 
+/* What has become of a datagram for another process (ks_pass.c). */
+enum ks_passed {
+	KS_PASSED,
+	KS_PASS_KEPT, /* a copy waits until the process has room (ks_relay.c) */
+	KS_PASS_FULL,
+	KS_PASS_NOBODY, /* there is no such process */
+};
+
 /* Opens the devices' sockets. Called before the other functions. A device whose socket fails has no datagrams. */
 void ks_ud_start(void);
 void ks_ud_close(void);
@@ -66,6 +74,11 @@ uint32_t ks_ud_read(const struct ks_src *s, const struct ks_gram *like);
 void ks_ud_event(struct ks_src *s, uint32_t events);
 /* Handles one received datagram: finds its QP, group, connection manager or process. */
 void ks_ud_take(const struct ks_gram *g);
+/*
+ * Whether a datagram that was passed on counts as handled; false: there is no such process. A datagram that a process
+ * has no room for is counted, and lost.
+ */
+bool ks_ud_was_passed(const struct ks_gram *g, enum ks_passed v);
 /* Gives a datagram to one QP. summed: the CRC has been checked, and is good. */
 void ks_ud_deliver(struct qp *qp, const struct ks_gram *g, const struct udpl_hdr *h, bool summed);
 /* The device's socket with this UDP port, which is datagram-port or a queue pair's own; NULL: there is none. */
@@ -97,6 +110,16 @@ void ks_ud_writable(uint32_t port, uint16_t udp_port);
 void ks_ud_send(uint32_t port, const struct pkt_addr *to, const uint8_t *p, uint32_t len);
 /* Whether a QP can send at once. */
 bool ks_ud_more(void);
+/*
+ * Datagrams of sockets: whether n of them, UDPS_SEGS_MAX at most, may be put now; the buffer of the next one; puts the
+ * `len` octets in it. They leave by the device's datagram-port, with the next ks_ud_flush() at the latest.
+ */
+bool ks_ud_room(uint32_t n);
+uint8_t *ks_ud_next(void);
+void ks_ud_put(uint32_t port, const struct ipc_gram_rec *rec, uint32_t len);
+/* Sends what has been put, as far as there is room. False: some is left. */
+bool ks_ud_flush(void);
+bool ks_ud_waits(void); /* whether some is left */
 /* When datagrams have work again; RN_NEVER: not before an event. */
 uint64_t ks_ud_due(void);
 
@@ -121,17 +144,13 @@ void ks_group_close(void);
 
 /* ---- between processes (ks_pass.c) ---- */
 
-enum ks_passed {
-	KS_PASSED,
-	KS_PASS_KEPT, /* a copy waits until the process has room (ks_relay.c) */
-	KS_PASS_FULL,
-	KS_PASS_NOBODY, /* there is no such process */
-};
 /* Passes a datagram of this process to the process with this index. KS_PASS_FULL: the caller waits and tries again. */
 enum ks_passed ks_pass_gram(uint32_t index, const struct ks_gram *g);
 /* Passes a received datagram on to the process with this index, as soon as that has room. KS_PASS_FULL: it is lost. */
 enum ks_passed ks_pass_on(uint32_t index, const struct ks_gram *g);
 /* The same to the process that serves this port of RDMA_PS_UDP at the datagram's destination address. */
 enum ks_passed ks_pass_request(uint16_t service, const struct ks_gram *g);
+/* The same to the process that has UDP sockets with this port there. */
+enum ks_passed ks_pass_to_sock(uint16_t port, const struct ks_gram *g);
 
 #endif

@@ -9,11 +9,13 @@
 #include <sys/epoll.h>
 
 #include "sockets/ks_ud.h"
+#include "udp/udps.h"
 
 #define SHARE      32u                  /* packets, about, that one QP may send before the next QP's turn */
 #define TURN_SHARE 128u                 /* packets that all QPs may send in a turn, about */
 #define STUCK_NS   (200 * RN_NS_PER_MS) /* a process that takes no datagrams for this long is not waited for any more */
 #define AGAIN_NS   (50 * RN_NS_PER_US)  /* pause before a datagram is again passed to a process that had no room */
+#define OUT_MAX    UDPS_SEGS_MAX        /* datagrams that have been made; queue pairs stop at KS_UD_BURST */
 #define NETWORK    UINT32_MAX           /* leaving.index: the datagram goes by UDP, not to a process of this host */
 
 /* A datagram that has been made and not sent yet. */
@@ -21,14 +23,15 @@ struct leaving {
 	uint32_t port;
 	uint32_t len;
 	uint32_t index; /* index of the process that it is for, or NETWORK */
-	uint8_t hop_limit;
+	uint8_t hop_limit, tos;
+	bool marked;           /* hop_limit and tos are those of a socket; hop_limit 0: the host's default */
 	uint16_t sport, dport; /* UDP ports, if by UDP */
 	struct pkt_addr to;
 };
 
 static struct {
-	uint8_t (*buf)[KS_UD_ROOM]; /* KS_UD_BURST buffers, allocated when the first datagram is made */
-	struct leaving leaving[KS_UD_BURST];
+	uint8_t (*buf)[KS_UD_ROOM]; /* OUT_MAX buffers, allocated when the first datagram is made */
+	struct leaving leaving[OUT_MAX];
 	uint32_t n, at;   /* the elements [at, n) of `leaving` have not been sent */
 	bool blocked;     /* the socket for leaving[at] takes no more; epoll reports when it does */
 	uint64_t stuck;   /* since when the process for leaving[at] has had no room; 0: it has room */
@@ -95,27 +98,41 @@ static bool to_process(struct leaving *l)
 /* ---- to the network ---- */
 
 struct burst {
-	struct mmsghdr m[KS_UD_BURST];
-	struct iovec iov[KS_UD_BURST];
-	union ks_sockaddr to[KS_UD_BURST];
+	struct mmsghdr m[OUT_MAX];
+	struct iovec iov[OUT_MAX];
+	union ks_sockaddr to[OUT_MAX];
 	union {
 		struct cmsghdr align;
-		uint8_t b[CMSG_SPACE(sizeof(int))];
-	} ctl[KS_UD_BURST];
+		uint8_t b[2 * CMSG_SPACE(sizeof(int))];
+	} ctl[OUT_MAX];
 };
 
-static void hops(struct msghdr *mh, void *ctl, uint32_t len, const struct leaving *l)
+static void put_mark(struct cmsghdr *c, int level, int type, int value)
+{
+	*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(value)), .cmsg_level = level, .cmsg_type = type };
+	memcpy(CMSG_DATA(c), &value, sizeof(value));
+}
+
+static void hops(struct msghdr *mh, void *ctl, const struct leaving *l)
 {
 	const bool v4 = pkt_addr_is_ip4(&l->to);
-	const int hop_limit = (int)rn_max_u32(l->hop_limit, 1);
 
 	mh->msg_control = ctl;
-	mh->msg_controllen = len;
-	struct cmsghdr *c = CMSG_FIRSTHDR(mh);
-	c->cmsg_level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
-	c->cmsg_type = v4 ? IP_TTL : IPV6_HOPLIMIT;
-	c->cmsg_len = CMSG_LEN(sizeof(hop_limit));
-	memcpy(CMSG_DATA(c), &hop_limit, sizeof(hop_limit));
+	mh->msg_controllen = CMSG_SPACE(sizeof(int));
+	put_mark(CMSG_FIRSTHDR(mh), v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TTL : IPV6_HOPLIMIT,
+		 (int)rn_max_u32(l->hop_limit, 1));
+}
+
+/* TOS, and TTL if it is not the host's default, of a socket's datagram. */
+static void marks(struct msghdr *mh, void *ctl, const struct leaving *l)
+{
+	const size_t each = CMSG_SPACE(sizeof(int));
+
+	mh->msg_control = ctl;
+	mh->msg_controllen = l->hop_limit != 0 ? 2 * each : each;
+	put_mark(ctl, IPPROTO_IP, IP_TOS, l->tos);
+	if (l->hop_limit != 0)
+		put_mark((struct cmsghdr *)(void *)((uint8_t *)ctl + each), IPPROTO_IP, IP_TTL, l->hop_limit);
 }
 
 static void address(struct burst *b, uint32_t i, const struct leaving *l, uint8_t *p)
@@ -126,7 +143,9 @@ static void address(struct burst *b, uint32_t i, const struct leaving *l, uint8_
 	b->iov[i] = (struct iovec){ .iov_base = p, .iov_len = l->len };
 	*mh = (struct msghdr){ .msg_name = &b->to[i], .msg_namelen = len, .msg_iov = &b->iov[i], .msg_iovlen = 1 };
 	if (pkt_addr_is_any_group(&l->to))
-		hops(mh, b->ctl[i].b, sizeof(b->ctl[i].b), l);
+		hops(mh, &b->ctl[i], l);
+	else if (l->marked)
+		marks(mh, &b->ctl[i], l);
 }
 
 static bool same_socket(const struct leaving *a, const struct leaving *b)
@@ -162,8 +181,7 @@ static bool to_network(void)
 	return true;
 }
 
-/* Sends the datagrams that have been made. False: some are left. */
-static bool flush(void)
+bool ks_ud_flush(void)
 {
 	while (out.at < out.n && !out.blocked) {
 		struct leaving *l = &out.leaving[out.at];
@@ -182,20 +200,46 @@ void ks_ud_writable(uint32_t port, uint16_t udp_port)
 
 	if (out.blocked && same_socket(&out.leaving[out.at], &l))
 		out.blocked = false;
-	(void)flush();
+	(void)ks_ud_flush();
 }
 
-/* ---- QPs with something to send ---- */
-
-/* The buffer for the next datagram; NULL: none is free now, or no memory. */
-static uint8_t *next_buffer(void)
+/* False: no memory. */
+static bool has_buffers(void)
 {
 	if (out.buf == NULL)
-		out.buf = malloc(KS_UD_BURST * sizeof(*out.buf));
-	if (out.buf == NULL || (out.n == KS_UD_BURST && !flush()))
-		return NULL;
-	return out.buf[out.n];
+		out.buf = malloc(OUT_MAX * sizeof(*out.buf));
+	return out.buf != NULL;
 }
+
+/* The buffer for a queue pair's next datagram; NULL: none is free now, or no memory. */
+static uint8_t *next_buffer(void)
+{
+	return has_buffers() && (out.n < KS_UD_BURST || ks_ud_flush()) ? out.buf[out.n] : NULL;
+}
+
+/* ---- datagrams of sockets ---- */
+
+bool ks_ud_room(uint32_t n) { return has_buffers() && (out.n + n <= rn_max_u32(n, KS_UD_BURST) || ks_ud_flush()); }
+
+uint8_t *ks_ud_next(void) { return out.buf[out.n]; }
+
+void ks_ud_put(uint32_t port, const struct ipc_gram_rec *rec, uint32_t len)
+{
+	const uint16_t common = rnicd.port[port]->cfg->ud_port;
+	struct leaving *l = &out.leaving[out.n++];
+
+	*l = (struct leaving){ .port = port,
+			       .len = len,
+			       .index = NETWORK,
+			       .hop_limit = rec->ttl,
+			       .tos = rec->tos,
+			       .marked = true,
+			       .sport = common,
+			       .dport = common };
+	memcpy(l->to.b, rec->ip, sizeof(l->to.b));
+}
+
+/* ---- queue pairs ---- */
 
 /* Index of the process of this host that has the receiving QP, and the QP's device; NETWORK: none has. */
 static uint32_t receiver_of(uint32_t port, const struct pkt_addr *to, uint32_t qpn, uint32_t *dev)
@@ -255,7 +299,7 @@ void ks_ud_finish(struct qp *qp)
 	uint32_t count = 0;
 
 	(void)send_some(qp, &count);
-	(void)flush();
+	(void)ks_ud_flush();
 }
 
 uint32_t ks_ud_transmit(void)
@@ -263,7 +307,7 @@ uint32_t ks_ud_transmit(void)
 	const struct qp *again = NULL; /* the first QP that was put back with more to send: the round ends before it */
 	uint32_t count = 0;
 
-	if (!flush())
+	if (!ks_ud_flush())
 		return 0;
 	while (count < TURN_SHARE && rn_slist_first(&ks.dgram.ready, struct qp, link) != again) {
 		struct qp *qp = dgram_pop(&ks.dgram);
@@ -272,7 +316,7 @@ uint32_t ks_ud_transmit(void)
 		dgram_put(&ks.dgram, qp); /* at once: a datagram that arrives in this process may put the QP, too */
 		again = again != NULL ? again : qp;
 	}
-	(void)flush();
+	(void)ks_ud_flush();
 	return count;
 }
 
@@ -287,6 +331,8 @@ void ks_ud_send(uint32_t port, const struct pkt_addr *to, const uint8_t *p, uint
 	if (src == NULL || sendmsg(src->fd, &b.m[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		rnicd.port[port]->stats[0].tx_drops++;
 }
+
+bool ks_ud_waits(void) { return out.n != out.at; }
 
 bool ks_ud_more(void) { return out.n == out.at && !rn_slist_empty(&ks.dgram.ready); }
 
