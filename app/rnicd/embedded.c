@@ -374,18 +374,19 @@ static bool sockets_ended(void)
 {
 	const uint64_t now = rnicd_now();
 
-	if (!sk_any() || now_asked != 0 || now >= began_to_end + END_MOST * end_ns())
+	if (now_asked != 0 || now >= began_to_end + END_MOST * end_ns())
 		return true;
-	if (now < began_to_end + end_ns())
-		return false;
 	pthread_mutex_lock(&ks.lock);
-	const bool any = ks_sk_any_left();
+	const bool left = ks_sk_any_left(), waits = ks_ud_waits();
 	pthread_mutex_unlock(&ks.lock);
-	return !any;
+	if (!sk_any())
+		return !waits;
+	return now >= began_to_end + end_ns() && !left;
 }
 
 static void serve_turn_end(void)
 {
+	sk_tell_closed();
 	client_reap();
 	sk_reap();
 }

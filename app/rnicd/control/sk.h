@@ -165,6 +165,7 @@ void sk_tell(struct client *c);
 void sk_take(struct client *c);
 /* Answers when closed sockets with a port of the kernel's have ended (sk_take.c). */
 void sk_await_closed(struct client *c);
+void sk_tell_closed(void);        /* end of the loop's turn: gives answers of sk_await_closed() */
 void sk_option(struct client *c); /* IPC_SOCK_OPTION, of such sockets */
 /* Whether a datagram socket with this port, whose descriptor is closed, has not ended yet. */
 bool sk_gram_ends(uint16_t port);

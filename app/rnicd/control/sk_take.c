@@ -227,7 +227,9 @@ void sk_take(struct client *c)
 struct answered_later {
 	struct cmd cmd;
 	struct client *c;
-	uint16_t port; /* IPC_SOCK_CLOSED */
+	/* IPC_SOCK_CLOSED */
+	uint16_t port;
+	struct rn_link link;
 };
 
 static void answer_now(struct cmd *cmd)
@@ -265,18 +267,30 @@ void sk_option(struct client *c)
 	cmd_send(&a->cmd, s->worker);
 }
 
-/*
- * The worker carries out commands in order: it has closed the listeners when it answers this one. A datagram socket may
- * still have to send; the number of its steps is bounded (sk_gram_end()).
- */
-static void closed_now(struct cmd *cmd)
+/* Clients that wait for the ends of datagram sockets. */
+static struct rn_list awaiting;
+
+/* The worker carries out commands in order: it has closed the listeners when it answers this one. */
+static void listeners_closed(struct cmd *cmd)
 {
 	struct answered_later *a = rn_container_of(cmd, struct answered_later, cmd);
 
-	if (sk_gram_ends(a->port))
-		cmd_send_all(cmd);
-	else
-		answer_now(cmd);
+	rn_list_push_back(&awaiting, &a->link);
+}
+
+void sk_tell_closed(void)
+{
+	struct rn_list again = { 0 };
+	struct answered_later *a;
+
+	while ((a = rn_list_pop(&awaiting, struct answered_later, link)) != NULL) {
+		if (sk_gram_ends(a->port))
+			rn_list_push_back(&again, &a->link);
+		else
+			answer_now(&a->cmd);
+	}
+	while ((a = rn_list_pop(&again, struct answered_later, link)) != NULL)
+		rn_list_push_back(&awaiting, &a->link);
 }
 
 void sk_await_closed(struct client *c)
@@ -287,7 +301,7 @@ void sk_await_closed(struct client *c)
 		client_error(c, ENOMEM, "no memory");
 		return;
 	}
-	*a = (struct answered_later){ .cmd = { .type = CMD_NOTHING, .done = closed_now },
+	*a = (struct answered_later){ .cmd = { .type = CMD_NOTHING, .done = listeners_closed },
 				      .c = c,
 				      .port = (uint16_t)c->req.sock_addr.addr.port };
 	sk_see_closed(a->port);

@@ -230,7 +230,8 @@ static void conn_command(struct cmd *c)
 	}
 }
 
-static void run_command(struct cmd *c)
+/* False: the command is answered later. */
+static bool run_command(struct cmd *c)
 {
 	switch (c->type) {
 	case CMD_NOTHING:
@@ -274,7 +275,7 @@ static void run_command(struct cmd *c)
 	case CMD_STREAM_CLOSE: ks_sk_command(c); break;
 	case CMD_GRAM_OPEN:
 	case CMD_GRAM_PEER:
-	case CMD_GRAM_CLOSE: ks_gram_command(c); break;
+	case CMD_GRAM_CLOSE: return ks_gram_command(c);
 	/* Commands about Ethernet ports and telemetry, which this plane does not have. */
 	case CMD_SEND_FRAME:
 	case CMD_PORT_LEAVE:
@@ -287,6 +288,7 @@ static void run_command(struct cmd *c)
 	case CMD_LOOK_FLOWS:
 	case CMD_LOOK_RECORDS: break;
 	}
+	return true;
 }
 
 uint32_t ks_commands(void)
@@ -295,8 +297,8 @@ uint32_t ks_commands(void)
 	uint32_t n = 0;
 
 	while (ks_space() && (c = cmd_take(0)) != NULL) {
-		run_command(c);
-		event_answer(0, c);
+		if (run_command(c))
+			event_answer(0, c);
 		n++;
 	}
 	return n;

@@ -6,12 +6,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "border/policy.h"
+#include "border/event.h"
 #include "border/strangers.h"
 
+#define LEAVE_NS RN_NS_PER_S /* a closed socket has so long to send what is in its ring */
+
 static struct grams all_grams;
-static uint64_t answers_at; /* stranger_allowed() */
-static bool heard;          /* the kernel's sockets have been read since the last ks_gram_burst() */
+static uint64_t answers_at;    /* stranger_allowed() */
+static struct rn_list closing; /* sockets that end, the one that gives up first in front */
+static bool heard;             /* the kernel's sockets have been read since the last ks_gram_burst() */
 
 /* Buffers for segments of incomplete datagrams. Untouched pages take no memory. */
 struct segment {
@@ -81,12 +84,12 @@ static void grams_open(struct gram *g)
 }
 
 /* False: datagrams still have to leave. */
-static bool grams_close(struct gram *g, bool give_up)
+static bool grams_close(struct gram *g)
 {
 	struct ks_below *b = ks_below_of(g);
 	struct pkt_addr ip;
 
-	const bool ends = gram_close(&all_grams, g, give_up);
+	const bool ends = gram_close(&all_grams, g, ks.now >= b->give_up);
 	(void)ks_ud_flush();
 	if (!ends)
 		return false;
@@ -98,16 +101,52 @@ static bool grams_close(struct gram *g, bool give_up)
 	return true;
 }
 
-void ks_gram_command(struct cmd *c)
+/* The control thread need not ask again: a socket of the kernel's may be full for long. */
+static bool close_begin(struct cmd *c)
+{
+	struct ks_below *b = ks_below_of(c->gram.gram);
+
+	b->give_up = ks.now + LEAVE_NS;
+	if (grams_close(c->gram.gram))
+		return true;
+	b->close = c;
+	rn_list_push_back(&closing, &b->closing);
+	return false;
+}
+
+/* Continues the end of sockets; returns how many have ended. */
+static uint32_t close_more(void)
+{
+	struct rn_list again = { 0 };
+	struct ks_below *b;
+	uint32_t n = 0;
+
+	while ((b = rn_list_pop(&closing, struct ks_below, closing)) != NULL) {
+		struct cmd *c = b->close;
+		if (!grams_close(b->gram)) {
+			rn_list_push_back(&again, &b->closing);
+			continue;
+		}
+		event_answer(0, c);
+		n++;
+	}
+	while ((b = rn_list_pop(&again, struct ks_below, closing)) != NULL)
+		rn_list_push_back(&closing, &b->closing);
+	return n;
+}
+
+bool ks_gram_command(struct cmd *c)
 {
 	struct gram *g = c->gram.gram;
 
+	c->gram.waits = false;
 	switch ((int)c->type) {
 	case CMD_GRAM_OPEN: grams_open(g); break;
 	case CMD_GRAM_PEER: g->peer = c->gram.peer; break;
-	case CMD_GRAM_CLOSE: c->gram.waits = !grams_close(g, c->gram.give_up); break;
+	case CMD_GRAM_CLOSE: return close_begin(c);
 	default: break;
 	}
+	return true;
 }
 
 void ks_gram_ring(struct gram *g) { gram_ring(&all_grams, g); }
@@ -239,18 +278,34 @@ uint32_t ks_gram_transmit(void)
 	if (!ks.serves)
 		return 0;
 	const uint32_t n = ks_gram_heard_all() ? 0 : ks_gram_hear(&all_grams);
-	return n + gram_transmit(&all_grams);
+	return n + gram_transmit(&all_grams) + close_more();
 }
 
 void ks_gram_events(void) { gram_events(&all_grams); }
 
+/* Whether a socket that ends can send more now. */
+static bool closes_on(void)
+{
+	rn_list_each(const struct ks_below, b, &closing, closing)
+		if (!b->gram->stuck)
+			return true;
+	return false;
+}
+
 bool ks_gram_more(void)
 {
 	return ks.serves && (!ks_gram_heard_all() || !rn_list_empty(&all_grams.telling) ||
-			     (!rn_list_empty(&all_grams.ready) && !ks_ud_waits()));
+			     ((!rn_list_empty(&all_grams.ready) || closes_on()) && !ks_ud_waits()));
 }
 
-uint64_t ks_gram_due(void) { return ks.serves ? gram_due(&all_grams) : RN_NEVER; }
+uint64_t ks_gram_due(void)
+{
+	const struct ks_below *b = rn_list_first(&closing, const struct ks_below, closing);
+
+	if (!ks.serves)
+		return RN_NEVER;
+	return rn_min_u64(gram_due(&all_grams), b != NULL ? b->give_up : RN_NEVER);
+}
 
 /* ---- start ---- */
 

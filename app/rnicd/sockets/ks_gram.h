@@ -26,6 +26,9 @@ struct ks_below {
 	bool v6;                /* the socket's family is AF_INET6; its address may be IPv4-mapped */
 	bool named;             /* this process gets the port's datagrams: ks_pass_sock() */
 	struct rn_link hearing; /* in the list of sockets that may have input */
+	struct cmd *close; /* CMD_GRAM_CLOSE, which is answered when the datagrams have left; NULL: none has come */
+	uint64_t give_up;  /* then: when those that have not left are discarded */
+	struct rn_link closing;
 };
 
 static inline struct ks_below *ks_below_of(const struct gram *g)
@@ -37,8 +40,8 @@ static inline struct ks_below *ks_below_of(const struct gram *g)
 bool ks_gram_start(void);
 void ks_gram_stop(void);
 void ks_gram_close_all(void); /* as ks_close_all() */
-/* CMD_GRAM_*. */
-void ks_gram_command(struct cmd *c);
+/* CMD_GRAM_*. False: it is answered later. */
+bool ks_gram_command(struct cmd *c);
 void ks_gram_ring(struct gram *g);
 void ks_gram_hear_event(void); /* epoll reports input of the kernel's sockets */
 
