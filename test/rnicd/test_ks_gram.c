@@ -259,6 +259,42 @@ static void plain_datagrams_come_and_leave_by_the_kernels_socket(void **state)
 	gram_over(g);
 }
 
+static void a_socket_of_ipv6_has_ipv4_datagrams_too(void **state)
+{
+	const int below = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), none = 0, one = 1;
+	const struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
+	const uint8_t local[4] = { 127, 0, 0, 1 };
+	struct handed *h = NULL;
+	struct handed_gram about;
+	uint8_t buf[100], sent[3] = { 0, 7, 14 };
+	char err[256];
+	uint16_t q = 0;
+
+	(void)state;
+	setsockopt(below, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+	assert_int_equal(bind(below, (const struct sockaddr *)&any, sizeof(any)), 0);
+	assert_int_equal(ks_taker.keep_gram(below, &h, &about, err, sizeof(err)), EAFNOSUPPORT);
+	close(below);
+	const int both = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), other = kernels(LOOPBACK + 1, &q, false);
+	setsockopt(both, IPPROTO_IPV6, IPV6_V6ONLY, &none, sizeof(none));
+	assert_int_equal(bind(both, (const struct sockaddr *)&any, sizeof(any)), 0);
+	struct gram *g = gram_of(both);
+	const union ks_sockaddr to = address(LOOPBACK, g->lport);
+	assert_int_equal(g->dev, GRAM_ANY_DEV);
+	assert_int_equal(sendto(other, sent, sizeof(sent), 0, &to.sa, sizeof(to.v4)), sizeof(sent));
+	const struct ipc_gram_rec rec = receive(g);
+	assert_true(rec.len == 3 && rec.wire == IPC_GRAM_PLAIN && rec.port == q && rec.ttl == 64);
+	assert_memory_equal(rec.local, local, sizeof(local));
+	send_to(g, LOOPBACK + 1, q, 60);
+	turns(2);
+	assert_int_equal(recv(other, buf, sizeof(buf), 0), 60);
+	peer_asks(g->lport);
+	assert_int_equal(peer_hears().status, UDPS_TAKES);
+	close(other);
+	close(both);
+	gram_over(g);
+}
+
 static void two_sockets_agree_on_the_wire(void **state)
 {
 	static const uint32_t lens[] = { 0, 1, 1400, 20000, 40000, UDPS_LONGEST };
@@ -518,6 +554,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(plain_datagrams_come_and_leave_by_the_kernels_socket),
+		cmocka_unit_test(a_socket_of_ipv6_has_ipv4_datagrams_too),
 		cmocka_unit_test(two_sockets_agree_on_the_wire),
 		cmocka_unit_test(a_connected_socket_is_told_of_a_closed_port),
 		cmocka_unit_test(the_port_of_a_closed_socket_is_free),

@@ -77,7 +77,7 @@ static int udp_about(int fd, struct handed_gram *about, bool *v6)
 	union ks_sockaddr local = { .sa = { .sa_family = AF_UNSPEC } }, peer = local;
 	socklen_t len = sizeof(local), plen = sizeof(peer), size = sizeof(int);
 	static const struct pkt_addr any;
-	int type = 0, protocol = 0, balance = 0;
+	int type = 0, protocol = 0, balance = 0, v6only = 0;
 
 	*about = (struct handed_gram){ .balance = false };
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
@@ -88,7 +88,9 @@ static int udp_about(int fd, struct handed_gram *about, bool *v6)
 		return ENOTSOCK;
 	struct pkt_addr ip = ks_sockaddr_ip(&local, &about->local.port);
 	*v6 = local.sa.sa_family == AF_INET6;
-	if (!pkt_addr_is_ip4(&ip) && !pkt_addr_eq(&ip, &any))
+	if (*v6)
+		(void)getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, &size);
+	if (!pkt_addr_is_ip4(&ip) && (!pkt_addr_eq(&ip, &any) || v6only != 0))
 		return EAFNOSUPPORT;
 	if (about->local.port == 0)
 		return EINVAL;
