@@ -96,13 +96,14 @@ enum ipc_type {
 	IPC_SOCK_FIND,
 	/*
 	 * Only of an rnicd whose answer to SOCK_JOIN has IPC_SOCK_KERNELS: a TCP socket of the kernel's, which listens
-	 * or connects, becomes a socket with the wire iwarp. fds: the kernel's socket. fds of the answer: the
-	 * descriptor, and the memory of a socket that connects.
+	 * or connects, becomes a socket with the wire iwarp, or a UDP socket with a port a datagram socket (ipc_gram.h).
+	 * fds: the kernel's socket. fds of the answer: the descriptor, and the memory of a socket that connects or is
+	 * UDP's.
 	 */
 	IPC_SOCK_TAKE,
 	/*
 	 * Only of such an rnicd, with sock_addr: when the answer comes, the sockets with addr.port whose descriptor was
-	 * closed everywhere before have no listening socket of the kernel's any more.
+	 * closed everywhere before have no listening and no UDP socket of the kernel's any more.
 	 */
 	IPC_SOCK_CLOSED,
 	IPC_SOCK_LIST, /* in place of HELLO: asks for the list of sockets that the client's user may see */

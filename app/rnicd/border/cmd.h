@@ -274,8 +274,9 @@ struct cmd_stream {
 struct cmd_gram {
 	struct gram *gram;
 	struct gram_peer peer; /* PEER */
-	bool waits;            /* result of CLOSE: some datagrams could not be sent yet, so the socket is still open */
-	bool give_up;          /* CLOSE: datagrams that wait are discarded */
+	/* result of CLOSE: some datagrams could not be sent yet, so the socket is still open. The plane of sockets waits */
+	bool waits;
+	bool give_up; /* CLOSE: datagrams that wait are discarded */
 };
 
 struct cmd_neigh {

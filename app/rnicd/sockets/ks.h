@@ -9,7 +9,7 @@
  * to do, and by any thread of the program that polls a completion queue or posts work. So a program that polls waits
  * for no thread switch. The thread that runs the turn holds ks.lock.
  *
- * 	clock → commands → sockets with input → doorbells → timers → connections, datagram QPs with output → effects
+ * 	clock → commands → sockets with input → doorbells → timers → connections, datagrams with output → effects
  *
  * Everything here is for the thread that holds ks.lock, unless marked otherwise.
  */
@@ -149,7 +149,7 @@ struct ks_socks {
 struct ks {
 	pthread_mutex_t lock;
 	const struct ks_net *net;
-	bool serves; /* constant after start: the process serves the stream sockets of other processes: ks_sk.h */
+	bool serves; /* constant after start: the process serves the sockets of other processes: ks_sk.h, ks_gram.h */
 	const struct ks_streams *streams; /* if it does */
 	const struct ks_socks *socks;
 	bool assisted; /* constant after start: the design of connections whose queue pair names none is assisted */

@@ -200,11 +200,11 @@ bool ks_gram_heard_all(void) { return rn_list_empty(&hearing); }
 /* ---- sending ---- */
 
 struct controls_out {
+	size_t len;
 	union {
 		struct cmsghdr align;
 		uint8_t b[CMSG_SPACE(sizeof(struct in_pktinfo)) + 2 * CMSG_SPACE(sizeof(int))];
 	} u;
-	size_t len;
 };
 
 static void put_out(struct controls_out *o, int type, const void *value, size_t len)

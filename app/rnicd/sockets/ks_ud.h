@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagram queue pairs over the kernel's UDP sockets, in the format that rnicd's workers use on Ethernet, at the same
- * UDP port (datagram-port). Each process has one socket for each device; the sockets of all processes of the user share
+ * Datagram queue pairs, and the wire iwarp of datagram sockets (ks_gram.h), over the kernel's UDP sockets, in the format
+ * that rnicd's workers use on Ethernet, at the same UDP port (datagram-port). Each process has one socket for each device; the sockets of all processes of the user share
  * the port (SO_REUSEPORT). The upper 8 bits of a QPN are the index of the queue pair's process. A filter in the kernel
  * chooses the socket by these bits if it can; a datagram that arrives at the wrong process is passed to its owner
  * (ks_pass.c). Datagrams between processes of one host are passed in this way from the start: then a receiver without
