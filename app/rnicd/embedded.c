@@ -463,6 +463,9 @@ static void serve_until_stopped(void (*ready)(void))
 	bell_ring(0);
 	began_to_end = rnicd_now();
 	loop_run(&ending);
+	pthread_mutex_lock(&ks.lock);
+	ks_ud_last();
+	pthread_mutex_unlock(&ks.lock);
 }
 
 int rnic_embedded_serve(int listener, void (*ready)(void))

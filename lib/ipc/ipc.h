@@ -96,9 +96,9 @@ enum ipc_type {
 	IPC_SOCK_FIND,
 	/*
 	 * Only of an rnicd whose answer to SOCK_JOIN has IPC_SOCK_KERNELS: a TCP socket of the kernel's, which listens
-	 * or connects, becomes a socket with the wire iwarp, or a UDP socket with a port a datagram socket (ipc_gram.h).
-	 * fds: the kernel's socket. fds of the answer: the descriptor, and the memory of a socket that connects or is
-	 * UDP's.
+	 * or connects, becomes a socket with the wire iwarp; or a UDP socket with a port, a datagram socket
+	 * (ipc_gram.h). fds: the kernel's socket. fds of the answer: the descriptor, and the memory of a socket that
+	 * connects or is UDP's.
 	 */
 	IPC_SOCK_TAKE,
 	/*

@@ -274,7 +274,7 @@ struct cmd_stream {
 struct cmd_gram {
 	struct gram *gram;
 	struct gram_peer peer; /* PEER */
-	/* result of CLOSE: some datagrams could not be sent yet, so the socket is still open. The plane of sockets waits */
+	/* result of CLOSE: some datagrams could not be sent yet, so the socket is still open; in plane/ only */
 	bool waits;
 	bool give_up; /* CLOSE: datagrams that wait are discarded */
 };

@@ -13,8 +13,9 @@
 #include "border/flow_owner.h"
 #include "udp/udpl_sidr.h"
 
-#define SOCKET_BUF (4 << 20) /* bytes; the kernel gives less if net.core.rmem_max is less */
-#define BUCKETS    256u
+#define SOCKET_BUF  (4 << 20) /* bytes; the kernel gives less if net.core.rmem_max is less */
+#define BUCKETS     256u
+#define LAST_BURSTS 64u
 
 static struct {
 	struct ks_src src[RNICD_MAX_PORTS];
@@ -349,6 +350,18 @@ uint32_t ks_ud_read(const struct ks_src *s, const struct ks_gram *like)
 		ks_ud_take(&g);
 	}
 	return n > 0 ? (uint32_t)n : 0;
+}
+
+void ks_ud_last(void)
+{
+	for (uint32_t i = 0; i < rnicd.n_ports; i++) {
+		const struct ks_gram like = { .port = i,
+					      .to = rnicd.port[i]->cfg->ip,
+					      .dport = rnicd.port[i]->cfg->ud_port };
+		for (uint32_t n = 0; n < LAST_BURSTS && ud.src[i].fd >= 0; n++)
+			if (ks_ud_read(&ud.src[i], &like) == 0)
+				break;
+	}
 }
 
 void ks_ud_event(struct ks_src *s, uint32_t events)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagram queue pairs, and the wire iwarp of datagram sockets (ks_gram.h), over the kernel's UDP sockets, in the format
- * that rnicd's workers use on Ethernet, at the same UDP port (datagram-port). Each process has one socket for each device; the sockets of all processes of the user share
- * the port (SO_REUSEPORT). The upper 8 bits of a QPN are the index of the queue pair's process. A filter in the kernel
- * chooses the socket by these bits if it can; a datagram that arrives at the wrong process is passed to its owner
- * (ks_pass.c). Datagrams between processes of one host are passed in this way from the start: then a receiver without
- * room delays its sender, where UDP would drop datagrams.
+ * Datagram queue pairs, and the wire iwarp of datagram sockets (ks_gram.h), over the kernel's UDP sockets, in the
+ * format that rnicd's workers use on Ethernet, at the same UDP port (datagram-port). Each process has one socket for
+ * each device; the sockets of all processes of the user share the port (SO_REUSEPORT). The upper 8 bits of a QPN are
+ * the index of the queue pair's process. A filter in the kernel chooses the socket by these bits if it can; a datagram
+ * that arrives at the wrong process is passed to its owner (ks_pass.c). Datagrams between processes of one host are
+ * passed in this way from the start: then a receiver without room delays its sender, where UDP would drop datagrams.
  *
  * A queue pair with a UDP port of its own (UDPL_QPN_PORTS) has a socket of its own, which no other process can bind
  * (ks_ud_own.c). Its number does not tell its process, so other processes of the host reach it by UDP only.
@@ -70,6 +70,11 @@ void ks_ud_end(struct ud_qp *u, bool sends);
 
 /* Reads a socket, whose datagrams have the port, `to` and `dport` of *like. Returns the number of datagrams. */
 uint32_t ks_ud_read(const struct ks_src *s, const struct ks_gram *like);
+/*
+ * This process is about to end: passes on what has come for other processes of the user, as far as they have room. What
+ * comes later is lost.
+ */
+void ks_ud_last(void);
 /* Handles the events that epoll reports for a device's socket, or for the socket of a queue pair's own UDP port. */
 void ks_ud_event(struct ks_src *s, uint32_t events);
 /* Handles one received datagram: finds its QP, group, connection manager or process. */
