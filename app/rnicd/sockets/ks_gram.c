@@ -14,7 +14,7 @@
 static struct grams all_grams;
 static uint64_t answers_at;    /* stranger_allowed() */
 static struct rn_list closing; /* sockets that end, the one that gives up first in front */
-static bool heard;             /* the kernel's sockets have been read since the last ks_gram_burst() */
+static bool heard;             /* the kernel's sockets have been read since the last socks_burst() */
 
 /* Buffers for segments of incomplete datagrams. Untouched pages take no memory. */
 struct segment {
@@ -123,7 +123,8 @@ static uint32_t close_more(void)
 
 	while ((b = rn_list_pop(&closing, struct ks_below, closing)) != NULL) {
 		struct cmd *c = b->close;
-		if (!grams_close(b->gram)) {
+		const bool waits = b->gram->stuck && ks.now < b->give_up;
+		if (waits || !grams_close(b->gram)) {
 			rn_list_push_back(&again, &b->closing);
 			continue;
 		}
