@@ -218,6 +218,26 @@ static void a_worker_never_looks_at_more_than_so_many_sockets_of_a_port(void **s
 	assert_int_equal(gram(&client, 0, IPC_GRAM_BALANCE), EADDRINUSE);
 }
 
+static void sockets_with_a_port_of_the_kernels_are_no_more_than_so_many(void **state)
+{
+	static struct sk with[SK_SHARE_MAX + 1];
+
+	(void)state;
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(with); i++) {
+		with[i].local.port = PORT;
+		assert_int_equal(sk_gram_joins(&with[i]), i < SK_SHARE_MAX);
+	}
+	with[7].gone = true;
+	assert_false(sk_gram_ends(PORT)); /* its worker has released it */
+	with[7].gram = (struct gram *)(void *)&with[7];
+	assert_true(sk_gram_ends(PORT) && !sk_gram_ends(PORT + 1));
+	sk_gram_give_port(&with[7]);
+	assert_true(sk_gram_joins(&with[SK_SHARE_MAX]));
+	for (uint32_t i = 0; i < RN_ARRAY_LEN(with); i++)
+		if (i != 7)
+			sk_gram_give_port(&with[i]);
+}
+
 /* Binds a stream socket to the port of a device. */
 static enum sk_port stream(struct client *c, uint32_t dev, bool shared)
 {
@@ -372,6 +392,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(a_worker_never_looks_at_more_than_so_many_sockets_of_a_port),
+		T(sockets_with_a_port_of_the_kernels_are_no_more_than_so_many),
 		T(bind_never_looks_at_more_than_so_many_sockets_of_a_port),
 		T(port_is_free_when_the_last_of_its_sockets_is_closed),
 		T(a_closed_stream_lasts_until_its_worker_ends_it),

@@ -299,16 +299,6 @@ void sk_see_closed(uint16_t port)
 	}
 }
 
-bool sk_gram_ends(uint16_t port)
-{
-	uint32_t number = 0;
-
-	for (const struct sk *s; (s = sk_next(&number)) != NULL;)
-		if (s->state == SK_GRAM && s->gone && s->gram != NULL && s->local.port == port)
-			return true;
-	return false;
-}
-
 /* Enters the program's end of the socket pair, by which sk_find.c finds the socket. */
 static void name_file(struct sk *s)
 {

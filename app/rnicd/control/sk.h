@@ -167,8 +167,6 @@ void sk_take(struct client *c);
 void sk_await_closed(struct client *c);
 void sk_tell_closed(void);        /* end of the loop's turn: gives answers of sk_await_closed() */
 void sk_option(struct client *c); /* IPC_SOCK_OPTION, of such sockets */
-/* Whether a datagram socket with this port, whose descriptor is closed, has not ended yet. */
-bool sk_gram_ends(uint16_t port);
 /* Begins the end of those sockets with this port whose descriptor is closed, if the loop has not handled this yet. */
 void sk_see_closed(uint16_t port);
 
@@ -185,6 +183,13 @@ void sk_gram_begin(struct client *c, struct sk *s);
 const char *sk_gram_refusal(const struct client *c, uint32_t dev, uint16_t port);
 /* Whether a socket has the UDP port of the device. */
 bool sk_gram_has_port(uint32_t dev, uint16_t port);
+/*
+ * Enters a socket whose port the kernel has given. False: SK_SHARE_MAX sockets have the port; a worker looks at all of
+ * them for each datagram.
+ */
+bool sk_gram_joins(struct sk *s);
+/* Whether a datagram socket with this port, whose descriptor is closed, has not ended yet. */
+bool sk_gram_ends(uint16_t port);
 void sk_gram_give_port(struct sk *s);
 /* Continues the end of a closed datagram socket. True: a command is under way. False: the worker has released it. */
 bool sk_gram_end(struct sk *s);

@@ -110,6 +110,27 @@ static enum sk_port gram_take_port(struct sk *s)
 	return SK_PORT_OK;
 }
 
+bool sk_gram_joins(struct sk *s)
+{
+	uint32_t n = 0;
+
+	rn_list_each(const struct sk, o, &ports[s->local.port], bound)
+		n++;
+	if (n >= SK_SHARE_MAX)
+		return false;
+	s->has_port = true;
+	rn_list_push_front(&ports[s->local.port], &s->bound);
+	return true;
+}
+
+bool sk_gram_ends(uint16_t port)
+{
+	rn_list_each(const struct sk, o, &ports[port], bound)
+		if (o->gone && o->gram != NULL)
+			return true;
+	return false;
+}
+
 void sk_gram_give_port(struct sk *s) { rn_list_remove(&ports[s->local.port], &s->bound); }
 
 const char *sk_gram_refusal(const struct client *c, uint32_t dev, uint16_t port)

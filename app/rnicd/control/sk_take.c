@@ -192,11 +192,15 @@ static void take_gram(struct client *c)
 	s->dev = memcmp(s->local.ip, none, sizeof(none)) == 0 ? GRAM_ANY_DEV : dev_by_addr(s->local.ip);
 	if (s->dev == UINT32_MAX && memcmp(s->local.ip, none, sizeof(none)) != 0)
 		s->dev = GRAM_NO_DEV;
-	s->more_fds = user_take(s->user, USER_FDS, 0, GRAM_FDS) ? GRAM_FDS : 0;
-	if (s->more_fds == 0) {
+	const bool joins = sk_gram_joins(s);
+	if (joins && user_take(s->user, USER_FDS, 0, GRAM_FDS))
+		s->more_fds = GRAM_FDS;
+	if (!joins)
+		client_error(c, EADDRINUSE, SK_PORT_FULL, s->local.port);
+	else if (s->more_fds == 0)
 		client_error(c, EMFILE, "this user has as many descriptors as a user may: close some sockets");
+	if (s->more_fds == 0)
 		sk_settle(s);
-	}
 	if (s->more_fds == 0 || !sk_gram_make(c, s)) {
 		rnicd.taker->drop(h);
 		return;
