@@ -143,22 +143,6 @@ def the_wire_is_chosen_by_program_and_socket():
     plain.stop()
 
 
-@case
-def datagrams_stay_the_kernels():
-    p = embedded(*python("""
-import errno, socket
-s = socket.socket(type=socket.SOCK_DGRAM)
-s.bind(("127.0.0.1", 0))
-try:
-    s.setsockopt(0x524e, 1, 2)
-except OSError as e:
-    print(errno.errorcode[e.errno])
-s.sendto(b"x", s.getsockname())
-print(s.recv(9), s.getsockopt(0x524e, 1))
-"""))
-    assert p.ok().split("\n") == ["ENOTSUP", "b'x' 1"], p.tail()
-
-
 # ---- a peer in Python, over a socket of the kernel's ----
 
 def dial(port, window=0):

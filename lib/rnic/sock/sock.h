@@ -73,14 +73,15 @@ struct sock {
 	struct ipc_gram *gram;
 	int below;       /* descriptor of the kernel's socket below, also of a listener; -1: none */
 	bool below_live; /* the kernel's socket below has a port, so it may have received something */
-	bool wild;       /* bound to all addresses */
+	bool below_own;  /* rnicrun --embedded: the kernel's socket below has the address and the peer of this socket */
+	bool wild;       /* bound to all addresses, at rnicd */
 	bool named;      /* the program has bound the socket to a port or address */
 	bool has_peer;   /* `remote` is set; the kernel's socket is connected to it if peer_below */
 	bool peer_below;
 	bool pktinfo, recv_ttl, recv_tos; /* control messages that the program has asked for */
 	uint8_t tos, ttl;                 /* ttl 0: the default */
 	uint16_t segment;                 /* UDP_SEGMENT; 0: none */
-	bool corked;                      /* UDP_CORK */
+	bool corked, gro;                 /* UDP_CORK; UDP_GRO, for rnicrun --embedded */
 	struct sock_more *more;           /* pieces of a datagram that is not whole (MSG_MORE, UDP_CORK); NULL: none */
 	uint8_t wire;        /* IPC_GRAM_*: the wire of sent datagrams, or the one that connect() asks for */
 	bool whole;          /* IP_MTU_DISCOVER: datagrams longer than the MTU are not sent */
@@ -253,7 +254,8 @@ int sock_bind_new(struct sock *s, const struct ipc_addr *a, uint32_t flags, int 
  * Makes s of the kernel's socket `kernels`, which connects to `to`, or listens (to is NULL). *fd: the descriptor of s.
  */
 int sock_take_new(struct sock *s, int kernels, const struct ipc_addr *to, uint32_t backlog, int *fd);
-void sock_await_closed(uint16_t port);                                       /* IPC_SOCK_CLOSED */
+int sock_take_gram(struct sock *s, int kernels, int *fd); /* the same of a UDP socket, which is bound */
+void sock_await_closed(uint16_t port);                    /* IPC_SOCK_CLOSED */
 void sock_pass_option(const struct sock *s, int level, int name, int value); /* IPC_SOCK_OPTION */
 int sock_listen(struct sock *s, uint32_t backlog);
 int sock_connect(struct sock *s, const struct ipc_addr *to);
@@ -280,13 +282,13 @@ int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, 
 int sock_gram_peer(struct sock *s, const struct ipc_addr *peer);
 void sock_daemon_fork(bool over); /* as sock_tab_fork */
 
-/* ---- sock_kernels.c: rnicrun --embedded: the wire iwarp over the kernel's TCP ---- */
+/* ---- sock_kernels.c: rnicrun --embedded: the wire iwarp over the kernel's TCP (UDP: sock_kernels_udp.c) ---- */
 /* Whether rnicrun has started the program so: then no address is a port's. Cheap. */
 bool sock_kernels(void);
-/* bind() on the kernel's TCP socket fd. */
+/* bind() on the kernel's socket fd. */
 int sock_kernels_bind(int fd, const struct sockaddr *sa, socklen_t len);
-/* The last descriptor that this process has of the listener s has been closed. */
-void sock_kernels_closed(const struct sock *s);
+/* The last descriptor that this process has of a listener or a UDP socket of ours with this port has been closed. */
+void sock_kernels_closed(uint16_t port);
 /* listen() and connect() on the kernel's TCP socket fd, which becomes ours if its wire is iwarp. */
 int sock_kernels_listen(int fd, int backlog);
 int sock_kernels_connect(int fd, const struct sockaddr *sa, socklen_t len, const struct ipc_addr *to);

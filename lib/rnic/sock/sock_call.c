@@ -53,11 +53,15 @@ static int result(int err)
 static int bind_kernels(int fd, const struct sockaddr *sa, socklen_t len)
 {
 	struct ipc_addr a;
-
-	if (sock_kernels())
-		return is_tcp(fd) ? sock_kernels_bind(fd, sa, len) : sock_libc.bind(fd, sa, len);
-	bool known = sock_addr_in(sa, len, &a);
 	int rc;
+
+	if (sock_kernels()) {
+		rc = sock_kernels_bind(fd, sa, len);
+		if (rc == 0)
+			sock_kernels_udp_wire(fd);
+		return rc;
+	}
+	bool known = sock_addr_in(sa, len, &a);
 	if (known && sock_udp_bind(fd, &a, sa, len, &rc))
 		return rc;
 	if (!known || !is_tcp(fd) || !sock_is_port(&a))
@@ -175,12 +179,13 @@ PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 	if (socket_of(fd, &s) != 0)
 		return -1;
 	bool known = sock_addr_in(sa, len, &to);
+	if (s == NULL && sock_kernels())
+		return known && is_tcp(fd) ? sock_kernels_connect(fd, sa, len, &to)
+					   : sock_kernels_udp_connect(fd, sa, len);
 	if (s == NULL) {
 		s = known ? sock_udp_sends(fd, sa, len) : NULL;
 		if (s != NULL)
 			return sock_udp_connect(s, sa, len);
-		if (known && sock_kernels() && is_tcp(fd))
-			return sock_kernels_connect(fd, sa, len, &to);
 		if (!known || !is_tcp(fd) || !sock_reaches(&to, &from))
 			return sock_libc.connect(fd, sa, len);
 		const struct ipc_addr bound = sock_bound(fd);
@@ -196,7 +201,7 @@ PUBLIC int connect(int fd, const struct sockaddr *sa, socklen_t len)
 		s->bound = bound;
 	}
 	if (s->kind == SOCK_IS_GRAM)
-		return sock_udp_connect(s, sa, len);
+		return sock_gram_connect(s, sa, len);
 	SOCK_PUT_AFTER(s, rc, connect_to(s, fd, known ? &to : NULL));
 	return rc;
 }
@@ -300,7 +305,7 @@ static int shut(struct sock *s, int fd, int how)
 		if (s->below >= 0)
 			(void)sock_libc.shutdown(s->below, SHUT_RDWR);
 		if (sock_kernels())
-			sock_kernels_closed(s);
+			sock_kernels_closed((uint16_t)s->local.port);
 		return 0;
 	case SOCK_BOUND:
 		s->rx_shut = s->rx_shut || how != SHUT_WR;

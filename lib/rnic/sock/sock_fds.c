@@ -12,6 +12,7 @@
 static int close_ours(int fd)
 {
 	struct sock *s = sock_get(fd), *left = sock_leave_begin(fd);
+	uint16_t port = 0; /* that is to be free when this call returns; 0: none */
 
 	sock_set(fd, NULL);
 	sock_leave_end(left);
@@ -19,10 +20,12 @@ static int close_ours(int fd)
 	if (s != NULL && s->kind == SOCK_IS_STREAM && s->linger.l_onoff != 0 && s->linger.l_linger > 0 &&
 	    sock_number(s) < 0)
 		sock_linger(s);
-	if (s != NULL && s->kind == SOCK_LISTENS && sock_kernels() && sock_number(s) < 0)
-		sock_kernels_closed(s);
+	if (s != NULL && (s->kind == SOCK_LISTENS || s->kind == SOCK_IS_GRAM) && sock_kernels() && sock_number(s) < 0)
+		port = (uint16_t)s->local.port;
 	if (s != NULL)
-		sock_put(s);
+		sock_put(s); /* before: it closes the kernel's socket below */
+	if (port != 0)
+		sock_kernels_closed(port);
 	return rc;
 }
 

@@ -112,6 +112,7 @@ static void found_below(struct sock *s)
 		s->wild = s->below_live = s->below >= 0;
 		return;
 	}
+	s->below_own = s->below >= 0 && sock_kernels();
 	if (s->below < 0) { /* makes a new socket below; all its options have their defaults */
 		int fd = socket(s->domain, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 		s->below = sock_libc_aside(fd);

@@ -17,8 +17,9 @@
 
 #define MASK    (IPC_GRAM_RING - 1)
 #define LOOKS   64u
-#define FAIR    16u /* one in this many receives looks at the kernel's socket first */
-#define GSO_MAX 64u /* maximum number of segments of one send, as in Linux */
+#define FAIR    16u   /* one in this many receives looks at the kernel's socket first */
+#define GSO_MAX 64u   /* maximum number of segments of one send, as in Linux */
+#define PACKET  1472u /* bytes of a datagram that the paths of Ethernet take in one packet */
 
 /* ---- readiness of the descriptor ---- */
 
@@ -34,6 +35,8 @@ static uint32_t gram_room(const struct sock *s)
 
 	return n <= IPC_GRAM_RING ? IPC_GRAM_RING - n : 0;
 }
+
+bool sock_gram_is_empty(const struct sock *s) { return gram_room(s) == IPC_GRAM_RING; }
 
 static bool gram_broken(const struct sock *s)
 {
@@ -154,23 +157,6 @@ static int sleep_for(const struct sock *s, int fd, short events, uint64_t end)
 	return (p[0].revents & (POLLHUP | POLLERR)) != 0 && !gram_shut(s, IPC_GRAM_SHUT_IN) ? ENETDOWN : 0;
 }
 
-/* ---- errors ---- */
-
-int sock_gram_error(struct sock *s)
-{
-	uint32_t e;
-
-	if (__atomic_load_n(&s->gram->error, __ATOMIC_RELAXED) == 0)
-		return 0;
-	e = __atomic_exchange_n(&s->gram->error, 0, __ATOMIC_ACQ_REL);
-	return e < 4096 ? (int)e : EIO;
-}
-
-void sock_gram_error_back(struct sock *s, int error)
-{
-	__atomic_store_n(&s->gram->error, (uint32_t)error, __ATOMIC_RELEASE);
-}
-
 uint32_t sock_gram_next(const struct sock *s)
 {
 	struct ipc_gram_rec rec;
@@ -232,10 +218,10 @@ static void put_controls(const struct sock *s, const struct ipc_gram_rec *rec, s
 	struct control c = { .m = m, .room = m->msg_control != NULL ? m->msg_controllen : 0 };
 	struct in_pktinfo info = { 0 };
 	int ttl = rec->ttl;
-	const struct ipc_sock_port *port = sock_port(rec->dev);
 
-	if (s->pktinfo && port != NULL) {
-		memcpy(&info.ipi_addr, port->ip + 12, 4);
+	if (s->pktinfo) {
+		memcpy(&info.ipi_addr, rec->local, sizeof(rec->local));
+		info.ipi_ifindex = sock_kernels() ? rec->dev : 0;
 		info.ipi_spec_dst = info.ipi_addr;
 		put_control(&c, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
 	}
@@ -265,6 +251,8 @@ static ssize_t take_record(struct sock *s, int fd, struct msghdr *m, int flags)
 	uint32_t done = gram_copy_out(s, head + (uint32_t)sizeof(rec), &rec, m);
 	memcpy(from.ip, rec.ip, sizeof(from.ip));
 	from.port = rec.port;
+	if (sock_kernels() && IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)(const void *)rec.ip))
+		memcpy(&from.scope, rec.local, sizeof(rec.local));
 	m->msg_flags = done < rec.len ? MSG_TRUNC : 0;
 	if (m->msg_name != NULL)
 		sock_addr_out(s, &from, m->msg_name, &m->msg_namelen);
@@ -387,6 +375,9 @@ static int read_controls(const struct sock *s, const struct msghdr *m, struct so
 			memcpy(&info, data, sizeof(info));
 			memcpy(a.ip + 12, &info.ipi_spec_dst, 4);
 			uint32_t dev = sock_port_of(&a);
+			memcpy(w->local, a.ip + 12, sizeof(w->local));
+			if (sock_kernels() && info.ipi_ifindex != 0)
+				return EINVAL;
 			if (dev != UINT32_MAX && s->wild)
 				w->dev = dev;
 		} else if (c->cmsg_level == IPPROTO_IP && (c->cmsg_type == IP_TTL || c->cmsg_type == IP_TOS)) {
@@ -404,6 +395,29 @@ static int read_controls(const struct sock *s, const struct msghdr *m, struct so
 		}
 	}
 	return 0;
+}
+
+static int check_length(const struct sock_way *w, size_t total)
+{
+	const struct ipc_sock_port *port = sock_kernels() ? NULL : sock_port(w->dev);
+	const size_t whole = sock_kernels()                              ? PACKET
+			     : port != NULL && port->mtu > IPC_GRAM_HDRS ? port->mtu - IPC_GRAM_HDRS
+									 : 0;
+	const bool many = w->segment != 0 && total > w->segment;
+
+	if (total > UINT16_MAX - IPC_GRAM_HDRS || ((w->whole || many) && (many ? w->segment : total) > whole))
+		return EMSGSIZE;
+	return w->segment != 0 && total > (size_t)w->segment * GSO_MAX ? EINVAL : 0;
+}
+
+/* rnicrun --embedded: what is not for the ring is for the kernel's socket, which says what is wrong, if anything. */
+static void way_by_kernels(const struct sock *s, const struct msghdr *m, struct sock_way *w)
+{
+	sock_way_find(s, m, w);
+	w->first = w->first && sock_gram_is_empty(s);
+	if (!w->below && m->msg_control != NULL)
+		w->below = read_controls(s, m, w) != 0;
+	w->below = w->below || check_length(w, sock_bytes(m->msg_iov, m->msg_iovlen)) != 0;
 }
 
 /* Finds the port by which a datagram to the address leaves, and remembers this last result in the socket. Returns 0. */
@@ -429,6 +443,10 @@ static int way_of(struct sock *s, const struct msghdr *m, struct sock_way *w)
 	int err;
 
 	*w = (struct sock_way){ .tos = s->tos, .ttl = s->ttl, .segment = s->segment, .whole = s->whole };
+	if (sock_kernels()) {
+		way_by_kernels(s, m, w);
+		return 0;
+	}
 	if (m->msg_name == NULL || m->msg_namelen == 0) {
 		if (!s->has_peer)
 			return EDESTADDRREQ;
@@ -482,6 +500,7 @@ static bool gram_put(struct sock *s, const struct msghdr *m, const struct sock_w
 	if (gram_room(s) < need)
 		return false;
 	memcpy(rec.ip, w->to.ip, sizeof(rec.ip));
+	memcpy(rec.local, w->local, sizeof(rec.local));
 	for (uint32_t at = 0; at < total || at == 0; at += rn_max_u32(step, 1)) {
 		rec.len = rn_min_u32(step, total - at);
 		ring_in(s, pos, &rec, sizeof(rec));
@@ -490,17 +509,6 @@ static bool gram_put(struct sock *s, const struct msghdr *m, const struct sock_w
 	}
 	__atomic_store_n(&s->gram->tx_tail, pos, __ATOMIC_RELEASE);
 	return true;
-}
-
-static int check_length(const struct sock_way *w, size_t total)
-{
-	const struct ipc_sock_port *port = sock_port(w->dev);
-	const size_t whole = port != NULL && port->mtu > IPC_GRAM_HDRS ? port->mtu - IPC_GRAM_HDRS : 0;
-	const bool many = w->segment != 0 && total > w->segment;
-
-	if (total > UINT16_MAX - IPC_GRAM_HDRS || ((w->whole || many) && (many ? w->segment : total) > whole))
-		return EMSGSIZE;
-	return w->segment != 0 && total > (size_t)w->segment * GSO_MAX ? EINVAL : 0;
 }
 
 static int send_ours(struct sock *s, int fd, const struct msghdr *m, int flags, const struct sock_way *w)
@@ -558,13 +566,21 @@ static int send_piece(struct sock *s, int fd, const struct msghdr *m, int flags,
 	return send_pieces(s, fd, sock_bytes(m->msg_iov, m->msg_iovlen), flags);
 }
 
+static ssize_t send_below(struct sock *s, int fd, const struct msghdr *m, int flags)
+{
+	sock_gram_below(s);
+	return sock_libc.sendmsg(s->below, m, flags | (sock_does_not_block(fd, flags) ? MSG_DONTWAIT : 0));
+}
+
 ssize_t sock_gram_send(struct sock *s, int fd, const struct msghdr *m, int flags)
 {
 	struct sock_way w;
 	const bool kept = sock_more_has(s), piece = kept || s->corked || (flags & MSG_MORE) != 0;
 	int err = (flags & MSG_OOB) != 0 ? EOPNOTSUPP : way_of(s, m, &w);
 
-	if (kept && err != EOPNOTSUPP) { /* the address is the first piece's */
+	if (err == 0 && !kept && w.to.port == 0)
+		return send_below(s, fd, m, flags); /* rnicrun --embedded: the kernel refuses it before all else */
+	if (kept && err != EOPNOTSUPP) {            /* the address is the first piece's */
 		err = 0;
 		w.below = false;
 	}
@@ -572,10 +588,8 @@ ssize_t sock_gram_send(struct sock *s, int fd, const struct msghdr *m, int flags
 		err = sock_gram_error(s);
 	if (err == 0 && gram_shut(s, IPC_GRAM_SHUT_OUT))
 		err = EPIPE;
-	if (err == 0 && w.below) {
-		sock_gram_below(s);
-		return sock_libc.sendmsg(s->below, m, flags);
-	}
+	if (err == 0 && (w.below || (w.first && !piece)))
+		return send_below(s, fd, m, flags);
 	if (err == 0)
 		err = piece ? send_piece(s, fd, m, flags, &w) : send_ours(s, fd, m, flags, &w);
 	if (err == 0)

@@ -9,7 +9,16 @@
 
 #include "rnic/sock/sock.h"
 
-enum { KEPT_WILD = 1, KEPT_NAMED = 2, KEPT_HAS_PEER = 4, KEPT_PEER_BELOW = 8, KEPT_BELOW_LIVE = 16 };
+enum {
+	KEPT_WILD = 1,
+	KEPT_NAMED = 2,
+	KEPT_HAS_PEER = 4,
+	KEPT_PEER_BELOW = 8,
+	KEPT_BELOW_LIVE = 16,
+	KEPT_PKTINFO = 32,
+	KEPT_RECV_TTL = 64,
+	KEPT_RECV_TOS = 128,
+};
 #define KEPT_WIRE 8 /* the first bit of `flags` that has the wire */
 
 struct ipc_sock_kept *sock_kept_of(const struct sock *s)
@@ -40,7 +49,8 @@ void sock_keep(const struct sock *s)
 		.linger_s = s->linger.l_linger,
 		.flags = (s->wild ? KEPT_WILD : 0) | (s->named ? KEPT_NAMED : 0) | (s->has_peer ? KEPT_HAS_PEER : 0) |
 			 (s->peer_below ? KEPT_PEER_BELOW : 0) | (s->below_live ? KEPT_BELOW_LIVE : 0) |
-			 (uint32_t)s->wire << KEPT_WIRE,
+			 (s->pktinfo ? KEPT_PKTINFO : 0) | (s->recv_ttl ? KEPT_RECV_TTL : 0) |
+			 (s->recv_tos ? KEPT_RECV_TOS : 0) | (uint32_t)s->wire << KEPT_WIRE,
 		.below = sock_file_number(s->below),
 		.local = s->local,
 		.remote = s->remote,
@@ -64,6 +74,9 @@ void sock_learn_kept(struct sock *s)
 	s->has_peer = (k.flags & KEPT_HAS_PEER) != 0;
 	s->peer_below = (k.flags & KEPT_PEER_BELOW) != 0;
 	s->below_live = (k.flags & KEPT_BELOW_LIVE) != 0;
+	s->pktinfo = (k.flags & KEPT_PKTINFO) != 0;
+	s->recv_ttl = (k.flags & KEPT_RECV_TTL) != 0;
+	s->recv_tos = (k.flags & KEPT_RECV_TOS) != 0;
 	if (k.flags >> KEPT_WIRE <= IPC_GRAM_IWARP)
 		s->wire = (uint8_t)(k.flags >> KEPT_WIRE);
 }

@@ -90,11 +90,11 @@ int sock_kernels_bind(int fd, const struct sockaddr *sa, socklen_t len)
 	return sock_libc.bind(fd, sa, len);
 }
 
-void sock_kernels_closed(const struct sock *s)
+void sock_kernels_closed(uint16_t port)
 {
 	int saved = errno;
 
-	sock_await_closed((uint16_t)s->local.port);
+	sock_await_closed(port);
 	errno = saved;
 }
 

@@ -91,7 +91,7 @@ PUBLIC int sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
 	sock_ready();
 	struct sock *s = sock_get(fd);
 	if (s == NULL && n > 0 && v[0].msg_hdr.msg_name != NULL)
-		s = sock_udp_sends(fd, v[0].msg_hdr.msg_name, v[0].msg_hdr.msg_namelen);
+		s = sock_gram_sends(fd, v[0].msg_hdr.msg_name, v[0].msg_hdr.msg_namelen);
 	if (s == NULL)
 		return sock_libc.sendmmsg(fd, v, n, flags);
 	int rc;

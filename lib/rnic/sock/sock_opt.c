@@ -29,7 +29,7 @@ PUBLIC int getsockname(int fd, struct sockaddr *sa, socklen_t *len)
 	if (s == NULL)
 		return sock_libc.getsockname(fd, sa, len);
 	int rc = 0;
-	if (s->kind == SOCK_IS_GRAM && s->peer_below)
+	if (s->kind == SOCK_IS_GRAM && (s->peer_below || s->below_own))
 		rc = sock_libc.getsockname(s->below, sa, len);
 	else
 		sock_addr_out(s, &s->local, sa, len);
@@ -43,6 +43,11 @@ PUBLIC int getpeername(int fd, struct sockaddr *sa, socklen_t *len)
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.getpeername(fd, sa, len);
+	if (s->below_own) {
+		int rc = sock_libc.getpeername(s->below, sa, len);
+		sock_put(s);
+		return rc;
+	}
 	bool connected = s->kind == SOCK_IS_GRAM ? s->has_peer : sock_is_connected(s);
 	if (connected)
 		sock_addr_out(s, &s->remote, sa, len);
@@ -134,11 +139,20 @@ static int set(struct sock *s, int level, int name, const void *from, socklen_t 
 	return sock_opts_set(s, level, name, from, len);
 }
 
+static int set_wire(int fd, int name, const void *from, socklen_t len)
+{
+	const int rc = sock_wire_set(fd, name, from, len);
+
+	if (rc == 0 && sock_kernels())
+		sock_kernels_udp_wire(fd);
+	return rc;
+}
+
 PUBLIC int setsockopt(int fd, int level, int name, const void *from, socklen_t len)
 {
 	sock_ready();
 	if (level == SOL_RNIC)
-		return sock_wire_set(fd, name, from, len);
+		return set_wire(fd, name, from, len);
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
 		return sock_libc.setsockopt(fd, level, name, from, len);

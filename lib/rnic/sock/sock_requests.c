@@ -6,16 +6,12 @@
 #include "rnic/sock/sock.h"
 #include "rnic/sock/sock_requests.h"
 
-int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, int *fd)
+/* rnicd has made a datagram socket: s gets its memory; *fd: its descriptor. 0 or an errno. */
+static int gram_made(struct sock *s, const struct ipc_sock_ok *ok, const int fds[SOCK_ASK_FDS], int *fd)
 {
-	struct ipc_msg m = { .type = IPC_SOCK_GRAM, .sock_gram = { .flags = flags, .local = *local } };
-	struct sock_along with = { .shown = -1 };
-	int fds[SOCK_ASK_FDS], err = sock_request(&m, IPC_MSG_LEN(sock_gram), &with, fds);
 	void *p = MAP_FAILED;
 
-	if (err != 0)
-		return err;
-	sock_learn(s, &m.sock_ok);
+	sock_learn(s, ok);
 	if (fds[1] >= 0) {
 		p = mmap(NULL, IPC_GRAM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
 		sock_libc.close(fds[1]);
@@ -31,6 +27,24 @@ int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, 
 	s->kind = SOCK_IS_GRAM;
 	*fd = fds[0];
 	return 0;
+}
+
+int sock_gram_new(struct sock *s, const struct ipc_addr *local, uint32_t flags, int *fd)
+{
+	struct ipc_msg m = { .type = IPC_SOCK_GRAM, .sock_gram = { .flags = flags, .local = *local } };
+	struct sock_along with = { .shown = -1 };
+	int fds[SOCK_ASK_FDS], err = sock_request(&m, IPC_MSG_LEN(sock_gram), &with, fds);
+
+	return err != 0 ? err : gram_made(s, &m.sock_ok, fds, fd);
+}
+
+int sock_take_gram(struct sock *s, int kernels, int *fd)
+{
+	struct ipc_msg m = { .type = IPC_SOCK_TAKE };
+	struct sock_along with = { .shown = kernels };
+	int fds[SOCK_ASK_FDS], err = sock_request(&m, IPC_MSG_LEN(sock_take), &with, fds);
+
+	return err != 0 ? err : gram_made(s, &m.sock_ok, fds, fd);
 }
 
 int sock_gram_peer(struct sock *s, const struct ipc_addr *peer)

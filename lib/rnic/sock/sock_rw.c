@@ -168,7 +168,7 @@ PUBLIC ssize_t sendto(int fd, const void *p, size_t n, int flags, const struct s
 		return connect(fd, sa, len) != 0 ? -1 : send(fd, p, n, flags & ~MSG_FASTOPEN);
 	struct sock *s = sock_get(fd);
 	if (s == NULL)
-		s = sock_udp_sends(fd, sa, len);
+		s = sock_gram_sends(fd, sa, len);
 	if (s == NULL)
 		return sock_libc.sendto(fd, p, n, flags, sa, len);
 	ssize_t rc;
@@ -186,7 +186,7 @@ PUBLIC ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 	}
 	struct sock *s = sock_get(fd);
 	if (s == NULL && m->msg_name != NULL)
-		s = sock_udp_sends(fd, m->msg_name, m->msg_namelen);
+		s = sock_gram_sends(fd, m->msg_name, m->msg_namelen);
 	if (s == NULL)
 		return sock_libc.sendmsg(fd, m, flags);
 	ssize_t rc;

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@
 
 #define CHOICES 32u /* times that another port is chosen for a socket */
 
-static bool is_udp(int fd)
+bool sock_is_udp(int fd)
 {
 	return sock_option(fd, SO_PROTOCOL) == IPPROTO_UDP && sock_option(fd, SO_TYPE) == SOCK_DGRAM;
 }
@@ -41,7 +42,7 @@ static void udp_say(const struct ipc_addr *a, int err)
 
 /* ---- from the kernel's socket to ours ---- */
 
-static int number(int fd, int level, int name)
+int sock_udp_number(int fd, int level, int name)
 {
 	int v = 0;
 	socklen_t len = sizeof(v);
@@ -51,16 +52,19 @@ static int number(int fd, int level, int name)
 
 void sock_udp_learn_options(struct sock *s)
 {
-	s->pktinfo = number(s->below, IPPROTO_IP, IP_PKTINFO) != 0;
-	s->recv_ttl = number(s->below, IPPROTO_IP, IP_RECVTTL) != 0;
-	s->recv_tos = number(s->below, IPPROTO_IP, IP_RECVTOS) != 0;
-	s->tos = (uint8_t)number(s->below, IPPROTO_IP, IP_TOS);
-	s->ttl = (uint8_t)number(s->below, IPPROTO_IP, IP_TTL);
-	s->segment = (uint16_t)number(s->below, IPPROTO_UDP, UDP_SEGMENT);
-	s->corked = number(s->below, IPPROTO_UDP, UDP_CORK) != 0;
-	int discover = number(s->below, IPPROTO_IP, IP_MTU_DISCOVER);
+	if (!sock_kernels()) {
+		s->pktinfo = sock_udp_number(s->below, IPPROTO_IP, IP_PKTINFO) != 0;
+		s->recv_ttl = sock_udp_number(s->below, IPPROTO_IP, IP_RECVTTL) != 0;
+		s->recv_tos = sock_udp_number(s->below, IPPROTO_IP, IP_RECVTOS) != 0;
+		s->corked = sock_udp_number(s->below, IPPROTO_UDP, UDP_CORK) != 0;
+	}
+	s->tos = (uint8_t)sock_udp_number(s->below, IPPROTO_IP, IP_TOS);
+	s->ttl = (uint8_t)sock_udp_number(s->below, IPPROTO_IP, IP_TTL);
+	s->segment = (uint16_t)sock_udp_number(s->below, IPPROTO_UDP, UDP_SEGMENT);
+	int discover = sock_udp_number(s->below, IPPROTO_IP, IP_MTU_DISCOVER);
 	s->whole = discover == IP_PMTUDISC_DO || discover == IP_PMTUDISC_PROBE || discover == IP_PMTUDISC_INTERFACE;
-	__atomic_store_n(&s->gram->rx_room, (uint32_t)number(s->below, SOL_SOCKET, SO_RCVBUF), __ATOMIC_RELAXED);
+	__atomic_store_n(&s->gram->rx_room, (uint32_t)sock_udp_number(s->below, SOL_SOCKET, SO_RCVBUF),
+			 __ATOMIC_RELAXED);
 }
 
 /* Makes a socket of rnicd's with this address; *made: its descriptor. NULL and errno. */
@@ -88,8 +92,7 @@ static struct sock *make_new(int fd, const struct ipc_addr *local, bool wild, in
 	return NULL;
 }
 
-/* Puts s in fd's place, above the kernel's socket that fd was. On failure false and errno, and s is given back. */
-static bool take_place(int fd, int made, struct sock *s)
+bool sock_udp_take_place(int fd, int made, struct sock *s)
 {
 	int err = 0;
 
@@ -121,7 +124,7 @@ static int bind_port(int fd, const struct ipc_addr *a)
 	if (s == NULL)
 		return -1;
 	s->named = true;
-	if (!take_place(fd, made, s))
+	if (!sock_udp_take_place(fd, made, s))
 		return -1;
 	sock_put(s);
 	return 0;
@@ -169,7 +172,7 @@ static int bind_any(int fd, const struct ipc_addr *a, const struct sockaddr *sa,
 			return -1;
 	}
 	s->below_live = s->named = true;
-	if (!take_place(fd, made, s))
+	if (!sock_udp_take_place(fd, made, s))
 		return -1;
 	sock_put(s);
 	return 0;
@@ -180,12 +183,12 @@ bool sock_udp_bind(int fd, const struct ipc_addr *a, const struct sockaddr *sa, 
 	bool any = sock_addr_is_any(a);
 	int saved = errno;
 
-	if ((!any && !sock_may_reach(sa, len)) || !is_udp(fd)) {
+	if ((!any && !sock_may_reach(sa, len)) || !sock_is_udp(fd)) {
 		errno = saved;
 		return false;
 	}
 	errno = saved;
-	if (any && sock_world() != NULL && number(fd, IPPROTO_IPV6, IPV6_V6ONLY) == 0) {
+	if (any && sock_world() != NULL && sock_udp_number(fd, IPPROTO_IPV6, IPV6_V6ONLY) == 0) {
 		*rc = bind_any(fd, a, sa, len);
 		return true;
 	}
@@ -226,7 +229,7 @@ static struct sock *becomes(int fd, const struct ipc_addr *to)
 		return NULL;
 	}
 	s->below_live = local.port != 0;
-	return take_place(fd, made, s) ? s : NULL;
+	return sock_udp_take_place(fd, made, s) ? s : NULL;
 }
 
 struct sock *sock_udp_sends(int fd, const struct sockaddr *sa, socklen_t len)
@@ -237,7 +240,7 @@ struct sock *sock_udp_sends(int fd, const struct sockaddr *sa, socklen_t len)
 
 	if (__builtin_expect(!sock_may_reach(sa, len), 1))
 		return NULL;
-	if (is_udp(fd) && sock_addr_in(sa, len, &to) && sock_reaches(&to, &from))
+	if (sock_is_udp(fd) && sock_addr_in(sa, len, &to) && sock_reaches(&to, &from))
 		s = becomes(fd, &to);
 	errno = saved;
 	return s;
@@ -279,6 +282,8 @@ void sock_gram_below(struct sock *s)
 	socklen_t len = sizeof(sa);
 	int saved = errno;
 
+	if (sock_kernels())
+		return;
 	if (is_apart(s)) /* sends to another address: not from the address that leads to hear_nobody()'s peer */
 		(void)hear_all(s);
 	if (s->below_live)
@@ -308,19 +313,21 @@ static int no_peer(struct sock *s)
 	return 0;
 }
 
-/*
- * A socket that was never bound gives its port back, as in Linux: all its descriptors in this process become the
- * kernel's socket again.
- */
-static int as_it_was(struct sock *s)
+int sock_udp_as_it_was(struct sock *s)
 {
 	int err = 0;
 
-	(void)hear_all(s);
 	for (int fd = 0; fd < SOCK_FDS && err == 0; fd++)
 		if (__atomic_load_n(&sock_tab[fd], __ATOMIC_RELAXED) == s)
 			err = sock_become(fd, s->below, ~0, NULL);
 	return err;
+}
+
+/* A socket that was never bound gives its port back, as in Linux. */
+static int never_bound(struct sock *s)
+{
+	(void)hear_all(s);
+	return sock_udp_as_it_was(s);
 }
 
 static int peer_of(struct sock *s, const struct sockaddr *sa, socklen_t len, const struct ipc_addr *to)
@@ -357,7 +364,7 @@ int sock_udp_connect(struct sock *s, const struct sockaddr *sa, socklen_t len)
 	int err;
 
 	if (len >= sizeof(sa->sa_family) && sa->sa_family == AF_UNSPEC)
-		err = s->named ? no_peer(s) : as_it_was(s);
+		err = s->named ? no_peer(s) : never_bound(s);
 	else if (!sock_addr_in(sa, len, &to))
 		err = len < sizeof(struct sockaddr_in) ? EINVAL : EAFNOSUPPORT;
 	else
@@ -381,7 +388,94 @@ int sock_udp_shutdown(struct sock *s, int fd, int how)
 	return s->has_peer ? 0 : ENOTCONN;
 }
 
+/* ---- errors ---- */
+
+int sock_gram_error(struct sock *s)
+{
+	uint32_t e;
+
+	if (__atomic_load_n(&s->gram->error, __ATOMIC_RELAXED) == 0)
+		return 0;
+	e = __atomic_exchange_n(&s->gram->error, 0, __ATOMIC_ACQ_REL);
+	return e < 4096 ? (int)e : EIO;
+}
+
+void sock_gram_error_back(struct sock *s, int error)
+{
+	__atomic_store_n(&s->gram->error, (uint32_t)error, __ATOMIC_RELEASE);
+}
+
 /* ---- options: the kernel's socket below keeps them ---- */
+
+/*
+ * Options that the kernel's socket cannot have for the program's sake: the process that serves receives with all
+ * control messages, and each datagram by itself, and sends whole datagrams between the program's pieces.
+ */
+static const struct kept {
+	int level, name;
+	size_t at; /* offset in struct sock */
+} kept[] = {
+	{ IPPROTO_IP, IP_PKTINFO, offsetof(struct sock, pktinfo) },
+	{ IPPROTO_IP, IP_RECVTTL, offsetof(struct sock, recv_ttl) },
+	{ IPPROTO_IP, IP_RECVTOS, offsetof(struct sock, recv_tos) },
+	{ IPPROTO_UDP, UDP_CORK, offsetof(struct sock, corked) },
+	{ IPPROTO_UDP, UDP_GRO, offsetof(struct sock, gro) },
+};
+#define KEPT (sizeof(kept) / sizeof(kept[0]))
+
+static bool *kept_at(struct sock *s, const struct kept *k) { return (bool *)(void *)((uint8_t *)s + k->at); }
+
+static bool *option_kept(struct sock *s, int level, int name)
+{
+	for (size_t i = 0; sock_kernels() && i < KEPT; i++)
+		if (kept[i].level == level && kept[i].name == name)
+			return kept_at(s, &kept[i]);
+	return NULL;
+}
+
+static int set_kept(struct sock *s, int level, int name, const void *from, socklen_t len)
+{
+	bool *place = option_kept(s, level, name);
+	int on = 0;
+
+	if (place == NULL)
+		return sock_libc.setsockopt(s->below, level, name, from, len);
+	if (len < (level == IPPROTO_IP ? 1 : sizeof(on))) { /* options of IP may be one byte */
+		errno = EINVAL;
+		return -1;
+	}
+	memcpy(&on, from, len < sizeof(on) ? 1 : sizeof(on));
+	*place = on != 0;
+	return 0;
+}
+
+void sock_udp_learn_kept(struct sock *s, int fd)
+{
+	for (size_t i = 0; i < KEPT; i++)
+		*kept_at(s, &kept[i]) = sock_udp_number(fd, kept[i].level, kept[i].name) != 0;
+}
+
+void sock_udp_give_kept(struct sock *s)
+{
+	const int off = 0;
+
+	for (size_t i = 0; i < KEPT; i++) {
+		const int on = *kept_at(s, &kept[i]);
+		(void)sock_libc.setsockopt(s->below, kept[i].level, kept[i].name, &on, sizeof(on));
+	}
+	if (s->domain == AF_INET6) /* the program had not set it: such a socket would have stayed the kernel's */
+		(void)sock_libc.setsockopt(s->below, IPPROTO_IPV6, IPV6_RECVPKTINFO, &off, sizeof(off));
+}
+
+void sock_udp_join_not(const struct sock *s)
+{
+	const int off = 0;
+
+	if (s->corked)
+		(void)sock_libc.setsockopt(s->below, IPPROTO_UDP, UDP_CORK, &off, sizeof(off));
+	if (s->gro)
+		(void)sock_libc.setsockopt(s->below, IPPROTO_UDP, UDP_GRO, &off, sizeof(off));
+}
 
 int sock_udp_getopt(struct sock *s, int level, int name, void *to, socklen_t *len)
 {
@@ -393,12 +487,17 @@ int sock_udp_getopt(struct sock *s, int level, int name, void *to, socklen_t *le
 			return 0;
 		}
 	}
+	const bool *place = option_kept(s, level, name);
+	if (place != NULL) {
+		const int on = *place;
+		return sock_opt_give(to, len, &on, sizeof(on));
+	}
 	return sock_libc.getsockopt(s->below, level, name, to, len);
 }
 
 int sock_udp_setopt(struct sock *s, int level, int name, const void *from, socklen_t len)
 {
-	int rc = sock_libc.setsockopt(s->below, level, name, from, len);
+	int rc = set_kept(s, level, name, from, len);
 
 	if (rc != 0)
 		return rc;

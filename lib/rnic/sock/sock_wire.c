@@ -51,6 +51,8 @@ static void wire_keep(uint64_t number, int wire)
 	__atomic_store_n(seat_of(number, way), number | (uint64_t)(wire + 1), __ATOMIC_RELAXED);
 }
 
+void sock_wire_note(int below, int wire) { wire_keep(number_of(below), wire); }
+
 uint8_t sock_wire_usual(void)
 {
 	static bool said;
@@ -128,7 +130,7 @@ static bool has_wire(int fd)
 {
 	int speaks = sock_option(fd, SO_PROTOCOL);
 
-	return speaks == IPPROTO_TCP || (speaks == IPPROTO_UDP && !sock_kernels());
+	return speaks == IPPROTO_TCP || speaks == IPPROTO_UDP;
 }
 
 static int wire_refuse(int err)
