@@ -192,8 +192,8 @@ const struct counter counters[] = {
 	GROWS(PORT, "rx_moved", "frames", "frames handed to the worker that owns their connection"),
 	GROWS(PORT, "rx_moved_drops", "frames", "frames dropped because that worker's ring was full"),
 	GROWS(PORT, "rx_no_room", "frames",
-	      "frames dropped, for each member of a group or for some, because the control thread was behind, or because "
-	      "too many frames to groups waited for a turn of the worker"),
+	      "frames dropped, for each member of a group or for some, because the control thread was behind, or "
+	      "because too many frames to groups waited for a turn of the worker"),
 	GROWS(PORT, "no_buffer", "frames", "frames not received or not built because packet memory was used up"),
 	GROWS(PORT, "arp_rx", "frames", "ARP frames received"),
 	GROWS(PORT, "arp_tx", "frames", "ARP frames sent"),

@@ -75,7 +75,7 @@ static bool make_tables(struct rnicd_worker *w)
 	w->small_pool = pool_create(
 		name, &(struct pool_size){ .n = SMALL_BUFFERS, .cache = SMALL_CACHE, .room = SMALL_ROOM }, w->socket);
 
-	/* A connection has a block only while bytes are under way: with less memory than for all there are fewer blocks */
+	/* A connection has a block only while bytes are under way, so there may be fewer blocks than connections. */
 	uint64_t budget = rnicd_free_memory() / 4 / rnicd.cfg.n_workers + ((uint64_t)rnicd.cfg.work_mb << 20);
 	rc_tcp_cfg_default(&cfg, w->index, mtu, flows);
 	if (rnicd.cfg.work_mb != 0)
