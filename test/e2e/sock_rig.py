@@ -165,6 +165,16 @@ while True:
         s.sendto(d[::-1], who)
 """
 
+BIND = """
+import errno, socket, sys
+s = socket.socket(type=socket.SOCK_DGRAM)
+try:
+    s.bind((sys.argv[1], int(sys.argv[2])))
+    print("taken")
+except OSError as e:
+    print(errno.errorcode[e.errno])
+"""
+
 WAITS = """
 if sys.argv[2] == "poll":
     s.setblocking(False)

@@ -20,7 +20,7 @@ from gram_peer import ASKS, NUMBER, SENDS, put
 from nets import In, netns
 from rig import RNICRUN, Process, case, main, until
 from sock_raw import SIZE, Raw, addr
-from sock_rig import READS, lines, port_of, python
+from sock_rig import BIND, READS, WAITS, lines, port_of, python
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gram_table.py")
 
@@ -264,15 +264,6 @@ def sockets_go_through_fork_and_exec_and_to_other_processes():
 
 @case
 def a_killed_program_frees_its_port_and_its_peers_are_refused():
-    bind = """
-import errno, socket, sys
-s = socket.socket(type=socket.SOCK_DGRAM)
-try:
-    s.bind((sys.argv[1], int(sys.argv[2])))
-    print("taken")
-except OSError as e:
-    print(errno.errorcode[e.errno])
-"""
     with netns() as ns, Seen(ns) as seen:
         s = ours(ns, *python(READS, AT))
         at = port_of(s)
@@ -283,9 +274,9 @@ except OSError as e:
             put(p, 700)
             return seen.kinds() & IWARP
         until(by_iwarp)
-        assert ours(ns, *python(bind, AT, at)).ok() == "EADDRINUSE"
+        assert ours(ns, *python(BIND, AT, at)).ok() == "EADDRINUSE"
         os.kill(int(Process(["pgrep", "-P", str(s.pid), "python3"]).ok()), signal.SIGKILL)
-        until(lambda: theirs(ns, *python(bind, AT, at)).ok() == "taken")
+        until(lambda: theirs(ns, *python(BIND, AT, at)).ok() == "taken")
 
         def refused():
             put(p, 700)
@@ -305,20 +296,9 @@ s, to = (socket.socket(type=socket.SOCK_DGRAM) for _ in range(2))
 s.bind((sys.argv[1], 0))
 to.bind((sys.argv[1], 0))
 s.sendto(b"x", to.getsockname())
-if sys.argv[2] == "poll":
-    s.setblocking(False)
-print("waits", flush=True)
-if sys.argv[2] == "poll":
-    select.select([s], [], [])
-try:
-    while True:
-        if sys.argv[2] == "send":
-            s.sendto(bytes(1000), to.getsockname())
-        else:
-            s.recv(9)
-except OSError as e:
-    print(errno.errorcode[e.errno], flush=True)
-""", AT, how))
+def send():
+    s.sendto(bytes(1000), to.getsockname())
+""" + WAITS, AT, how))
             p.wait_line("waits")
             os.kill(serving(p), signal.SIGKILL)
             p.wait()

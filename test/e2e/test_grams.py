@@ -13,7 +13,7 @@ import struct
 from nets import KERNEL, OURS, tap
 from rig import PATIENCE, Daemon, Process, case, main, pair_conf, until
 from sock_raw import Raw, addr
-from sock_rig import kernels, killed_daemon, nothing_left, ours, port_of, python, same_as_the_kernel
+from sock_rig import BIND, kernels, killed_daemon, nothing_left, ours, port_of, python, same_as_the_kernel
 
 A, B = "10.77.0.1", "10.77.0.2"
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gram_table.py")
@@ -148,17 +148,6 @@ def a_server_on_all_addresses_serves_the_ports_and_the_kernel():
         Process(python(ASK, "127.0.0.1", at, 7, 10)).ok()
         ours(d, *python(ASK, B, at, 8, 10)).ok()
         s.stop()
-
-
-BIND = """
-import errno, socket, sys
-s = socket.socket(type=socket.SOCK_DGRAM)
-try:
-    s.bind((sys.argv[1], int(sys.argv[2])))
-    print("taken")
-except OSError as e:
-    print(errno.errorcode[e.errno])
-"""
 
 
 @case
