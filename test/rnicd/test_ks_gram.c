@@ -184,13 +184,19 @@ static void peer_says(const uint8_t *p, size_t len)
 	assert_int_equal(sendto(peer, p, len, 0, &to.sa, sizeof(to.v4)), len);
 }
 
+static void peer_says_message(const struct udps_msg *m)
+{
+	uint8_t buf[UDPS_LEN];
+
+	udps_build(buf, m);
+	peer_says(buf, sizeof(buf));
+}
+
 static void peer_asks(uint16_t port)
 {
 	const struct udps_msg m = { .to = port, .from = PEER_PORT, .unit = 1024, .nonce = NONCE, .status = UDPS_ASKS };
-	uint8_t buf[UDPS_LEN];
 
-	udps_build(buf, &m);
-	peer_says(buf, sizeof(buf));
+	peer_says_message(&m);
 }
 
 /* What the peer hears next. */
@@ -459,6 +465,34 @@ static void the_peer_needs_the_key(void **state)
 	assert_int_equal(peer_hears().status, UDPS_NOBODY);
 }
 
+static void an_answer_counts_for_the_next_socket_of_the_port(void **state)
+{
+	uint16_t p = 0;
+	const int below = kernels(LOOPBACK, &p, false);
+	struct gram *g = gram_of(below);
+	uint8_t buf[256];
+	struct udpl_hdr h;
+	ssize_t n = -1;
+
+	(void)state;
+	send_to(g, PEER, PEER_PORT, 50);
+	const struct udps_msg asked = peer_hears();
+	assert_int_equal(asked.status, UDPS_ASKS);
+	gram_over(g);
+	const struct udps_msg takes = {
+		.to = p, .from = PEER_PORT, .unit = 1024, .qkey = 7, .nonce = asked.nonce, .status = UDPS_TAKES
+	};
+	peer_says_message(&takes);
+	turns(2);
+	g = gram_of(below);
+	send_to(g, PEER, PEER_PORT, 50);
+	UNTIL((n = recv(peer, buf, sizeof(buf), MSG_DONTWAIT)) >= 0);
+	assert_int_equal(udpl_parse(buf, (uint32_t)n, &h), UDPL_OK);
+	assert_true(h.kind == UDPL_SEND && h.qkey == 7);
+	close(below);
+	gram_over(g);
+}
+
 /* Which of such sockets gets a datagram, the kernel chooses. */
 static void sockets_that_share_a_port_get_plain_datagrams(void **state)
 {
@@ -590,6 +624,7 @@ int main(void)
 		cmocka_unit_test(a_broken_ring_stops_its_socket_alone),
 		cmocka_unit_test(a_program_that_scribbles_harms_no_other_socket),
 		cmocka_unit_test(the_peer_needs_the_key),
+		cmocka_unit_test(an_answer_counts_for_the_next_socket_of_the_port),
 		cmocka_unit_test(sockets_that_share_a_port_get_plain_datagrams),
 		cmocka_unit_test(a_socket_that_has_given_its_port_back_takes_nothing),
 		cmocka_unit_test(what_is_for_another_process_is_passed_to_it),

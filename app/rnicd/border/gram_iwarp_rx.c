@@ -108,8 +108,8 @@ static void sock_message(struct grams *c, const struct gram_came *in, const stru
 		c->stats->ud_bad++;
 	else if (h->kind == UDPL_SOCK_ASK)
 		sock_answer(c, in, &said, here ? gram_find(c, in->dev, &q) : NULL);
-	else if (here)
-		sock_hear(c, in, &said);
+	else
+		sock_hear(c, in, &said); /* the asking socket may be closed; the next one of its port uses the answer */
 }
 
 /* ---- segments of incomplete datagrams ---- */
