@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "border/event.h"
 #include "border/handed.h"
+#include "ks_rig.h"
 #include "sockets/ks_sk.h"
 
 #define LOOPBACK 0x7f000001u
@@ -47,8 +47,6 @@ static uint32_t n_arrived; /* connections of the listener, since it listens */
 
 /* ---- the control thread ---- */
 
-static void answered(struct cmd *c) { c->type = CMD_NOTHING; }
-
 static void take(const struct event *ev)
 {
 	const struct event_stream *e = &ev->stream;
@@ -63,22 +61,6 @@ static void take(const struct event *ev)
 	for (uint32_t i = 0; i < ENDS; i++)
 		if (at[i].key == e->key)
 			at[i].told |= e->bits;
-}
-
-static void turns(uint32_t n)
-{
-	while (n-- > 0) {
-		assert_true(ks_poll());
-		(void)event_collect(64, take);
-	}
-}
-
-static void carry_out(struct cmd *c)
-{
-	c->done = answered;
-	cmd_send_all(c);
-	while (c->type != CMD_NOTHING)
-		turns(1);
 }
 
 static void wait_told(const struct end *e, uint32_t bits)
@@ -567,6 +549,7 @@ static int begin(void **state)
 	rnicd.cfg.flows = CONNS;
 	ks.net = &ks_net_kernel;
 	ks.serves = true;
+	ks_rig_take = take;
 	user.bell = calloc(1, sizeof(*user.bell));
 	if (user.bell == NULL || !ks_port_add(mac) || !ks_start(err, sizeof(err)))
 		return -1;
