@@ -4,10 +4,10 @@
  * end, and answers. So no message waits for the kernel to switch between two programs, as messages do where the
  * machine has fewer CPUs than polling threads. Connections and datagrams take turns of TURN round trips.
  *
- *	bench_lat ADDRESS ADDRESS send|write SIZE SECONDS
+ *	bench_lat ADDRESS ADDRESS send|write|imm SIZE SECONDS
  *
- * prints the median time of one way in nanoseconds, over a connection (Send, Write) and by unreliable datagrams (Send,
- * Write-Record). The end of a Write is seen in memory, all others by completions.
+ * prints the median time of one way in nanoseconds, over a connection (Send, Write, Write with immediate) and by
+ * unreliable datagrams (Send, Write-Record). The end of a Write is seen in memory, all others by completions.
  */
 #include "bench_time.h"
 #include "cm_rig.h"
@@ -45,7 +45,8 @@ struct kind {
 	uint32_t n;
 };
 
-static bool writes;
+static bool writes;    /* Writes and Write-Records, not Sends */
+static bool immediate; /* Writes carry immediate data, so their target gets a completion, as that of a Write-Record */
 static uint32_t size;
 static uint64_t began; /* when the wait for the present message began */
 
@@ -123,6 +124,9 @@ static void post_receive(struct side *s)
 	must(ibv_post_recv(s->qp, &wr, &bad) == 0, "posting a receive");
 }
 
+/* Whether a message takes a receive. */
+static bool receives(bool datagrams) { return !writes || (immediate && !datagrams); }
+
 static void make(struct kind *k)
 {
 	k->side[0].e = &srv;
@@ -134,7 +138,7 @@ static void make(struct kind *k)
 	for (int i = 0; i < 2; i++)
 		k->datagrams ? join_ud(&k->side[i], &k->side[1 - i]) : join_rc(&k->side[i], &k->side[1 - i]);
 	for (int i = 0; i < 2; i++)
-		for (uint32_t n = 0; n < DEPTH / 2 && !writes; n++)
+		for (uint32_t n = 0; n < DEPTH / 2 && receives(k->datagrams); n++)
 			post_receive(&k->side[i]);
 }
 
@@ -144,10 +148,11 @@ static uint64_t there(const struct side *to) { return (uintptr_t)to->e->buf + RX
 
 static void post_rc(struct side *s, const struct side *to)
 {
+	const enum ibv_wr_opcode write = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
 	struct ibv_sge sge = { (uintptr_t)s->e->buf + TX, size, s->e->mr->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge,
 				  .num_sge = 1,
-				  .opcode = writes ? IBV_WR_RDMA_WRITE : IBV_WR_SEND,
+				  .opcode = writes ? write : IBV_WR_SEND,
 				  .send_flags = (size <= depths().max_inline_data ? IBV_SEND_INLINE : 0) |
 						(++s->posted % SIGNAL == 0 ? IBV_SEND_SIGNALED : 0),
 				  .wr.rdma = { there(to), to->e->mr->rkey } },
@@ -192,7 +197,7 @@ static void not_lost(void)
 }
 
 /* Waits for the completion of a message that has arrived; passes over those of the end's own requests. */
-static void await_completion(struct side *s)
+static void await_completion(const struct kind *k, struct side *s)
 {
 	struct ibv_wc wc;
 	int n;
@@ -208,7 +213,7 @@ static void await_completion(struct side *s)
 		must(wc.status == IBV_WC_SUCCESS, ibv_wc_status_str(wc.status));
 		if ((wc.opcode & IBV_WC_RECV) == 0 && wc.opcode != IBV_WC_DRIVER1)
 			continue;
-		if (!writes)
+		if (receives(k->datagrams))
 			post_receive(s);
 		return;
 	}
@@ -229,8 +234,8 @@ static void await_memory(const struct side *s, uint8_t number)
 
 static void await(const struct kind *k, struct side *s, uint8_t number)
 {
-	if (k->datagrams || !writes)
-		await_completion(s);
+	if (k->datagrams || receives(false))
+		await_completion(k, s);
 	else
 		await_memory(s, number);
 	errno = EBADMSG;
@@ -260,10 +265,11 @@ int main(int argc, char **argv)
 {
 	static struct kind kind[2] = { { .datagrams = false }, { .datagrams = true } };
 
-	writes = argc == 6 && strcmp(argv[3], "write") == 0;
+	immediate = argc == 6 && strcmp(argv[3], "imm") == 0;
+	writes = immediate || (argc == 6 && strcmp(argv[3], "write") == 0);
 	size = argc == 6 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0;
 	if (size == 0 || size > TX - GRH || (!writes && strcmp(argv[3], "send") != 0)) {
-		fprintf(stderr, "bench_lat: ADDRESS ADDRESS send|write SIZE SECONDS; SIZE is 1 to %u\n", TX - GRH);
+		fprintf(stderr, "bench_lat: ADDRESS ADDRESS send|write|imm SIZE SECONDS; SIZE is 1 to %u\n", TX - GRH);
 		return 2;
 	}
 	end_open(&srv, argv[1]);

@@ -79,15 +79,17 @@ def losses(args):
 class OneProgram(Row):
     """
     Latency of datagrams and of connections with both ends in one program, and the ratio of the two. If two programs
-    share a CPU, a message waits until the kernel changes from one to the other; here no message does.
+    share a CPU, a message waits until the kernel changes from one to the other; here no message does. imm: the RC Write
+    has immediate data, so its target gets a completion, as the target of a Write-Record does.
     """
 
-    def __init__(self, args, mode, size):
+    def __init__(self, args, mode, size, imm=False):
         self.keys = {"rnicd": {"workers": args.daemon_cpu, "poll": "busy"}, "port": {"mtu": 1500, **SUMMED}}
-        self.argv = [WORD[mode].lower(), str(in_bytes(size)), str(max(0.2, args.seconds))]
-        kinds = [what(kind, mode) for kind in ("rc", "ud")]
-        self.figures = [Figure(f"{k} {size}, summed, both ends in one program, one way, median", "ns", None)
-                        for k in kinds]
+        self.argv = ["imm" if imm else WORD[mode].lower(), str(in_bytes(size)), str(max(0.2, args.seconds))]
+        kinds = [what("rc", mode) + (" with immediate" if imm else ""), what("ud", mode)]
+        beside = f", beside {kinds[0]}" if imm else ""
+        self.figures = [Figure(f"{k} {size}, summed, both ends in one program{b}, one way, median", "ns", None)
+                        for k, b in zip(kinds, ("", beside))]
         self.figures.append(Figure(f"ratio: {kinds[1]} / {kinds[0]}, {size} latency, both ends in one program", "",
                                    None))
 
@@ -305,6 +307,7 @@ def ratios(args):
 def datagram_rows(args):
     out = [*sweeps(args), *losses(args), *ratios(args),
            *(OneProgram(args, mode, size) for mode in ("send_lat", "write_lat") for size in ("64", "2k")),
+           *(OneProgram(args, "write_lat", size, imm=True) for size in ("64", "2k")),
            *(Incast(args, kind) for kind in ("rc", "rd"))]
     for count in (10, 100, 1000, 4000) if args.full else (10, 100, 1000):
         out += [Peers(args, kind, count) for kind in KINDS]

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 
+from rivals import sockperf_median
 from rows import GBS, Figure, Row, Versus
 from sockets import received_gbs
 from stage import PATIENCE, BenchError, client_of
@@ -101,12 +102,7 @@ class Sockperf(Loopback):
     def client(self, stage):
         return ["sockperf", "ping-pong", "--tcp", "-i", ADDR, "-p", str(self.PORT), "-m", "64", "-t", str(self.seconds)]
 
-    @staticmethod
-    def take(out):
-        found = re.search(r"percentile 50\.000 *= *([0-9.]+)", out)
-        if not found:
-            raise BenchError(f"sockperf said \"{out.strip()}\"")
-        return float(found[1])
+    take = staticmethod(sockperf_median)
 
 
 class IdleMemory(Row):

@@ -15,12 +15,24 @@ def ratio(name, *bar):
     return (name, f"ratio: {name}", 1, *bar)
 
 
+def rivals(name, figure, *bar):
+    """Bars of a figure to those of both libraries that a program would use over the kernel's TCP."""
+    return [(f"{name} / {rival.partition(' ')[0]} over kernel TCP with offloads", figure, rival, *bar)
+            for rival in ("UCX over TCP, tag_bw 64k, MTU 1500, offloads on",
+                          "libfabric tcp, fi_pingpong 64k, MTU 1500, offloads on")]
+
+
 # Name of the bar, its figure, divisor (a figure or a number), "at least" or "at most", target (None: none), goal.
 BARS = (
     ("Write 64 KiB, MTU 1500 / kernel TCP without offloads", "RC Write 64k, MTU 1500, CRC on",
      "kernel TCP, MTU 1500, segmentation offloads off", "at least", 4, 6),
     ("Write 64 KiB, MTU 1500 / kernel TCP with offloads", "RC Write 64k, MTU 1500, CRC on",
      "kernel TCP, MTU 1500, segmentation offloads on", "at least", 1, 1),
+    *rivals("Write 64 KiB, MTU 65280", "RC Write 64k, MTU 65280", "at least", 3, 6),
+    ratio("Write 64k, MTU 65280 / memcpy, in cache", "at least", 0.5, 0.8),
+    ratio("Write 64k, MTU 65280 / memcpy, out of cache", "at least", 0.7, 0.9),
+    *(ratio(f"{what} 64k, MTU 65280 / Write", "at least", 0.9, 1.0) for what in ("Read", "Send")),
+    ratio("Write 64k, MTU 1500 / CRC+CRC+copy, in cache", "at least", 0.5, 0.7),
     ("Write 64 KiB, MTU 9000 / CRC+CRC+copy, in cache", "ratio: Write 64k, MTU 9000 / CRC+CRC+copy, in cache", 1,
      "at least", 0.75, 0.9),
     ("Write 64 KiB, MTU 9000 / CRC+CRC+copy, out of cache", "ratio: Write 64k, MTU 9000 / CRC+CRC+copy, out of cache", 1,
@@ -33,6 +45,8 @@ BARS = (
     ("10 Gb/s port, Write 64 B / the same", "10 Gb/s port, Write 64, MTU 1500", PACKED[64], "at least", 0.8, 0.97),
     ("64 B Writes, 128 outstanding, M/s", "64 B Writes, 128 outstanding", 1, "at least", 8, 12),
     ("1024 QPs / 1 QP, 64 B Writes", "ratio: Write 64 B on 1024 QPs / on 1 QP", 1, "at least", 0.7, 0.9),
+    ratio("64 B Writes, one outstanding on each, 100 of 10000 QPs / 100 QPs", "at least", 0.7, 0.9),
+    ratio("64 B Writes, one outstanding on each, 10000 QPs / 100 QPs", "at least", 0.4, 0.6),
     ("Write latency 64 B, median, us", "Write latency, 64 B, median", 1, "at most", 1.6, 1.0),
     ("Write of 64 B, post to completion, p99 / median", "Write of 64 B, post to completion, p99",
      "Write of 64 B, post to completion, median", "at most", 3, 3),
@@ -53,10 +67,13 @@ BARS = (
      2),
     ("host port over veth, Write 64 KiB / kernel TCP without offloads", "RC Write 64k, MTU 1500, a host port over veth",
      "kernel TCP, MTU 1500, segmentation offloads off", "at least", 1.5, 3),
+    ("host port over veth, Send 64 B latency / spinning sockperf", "Send latency, 64 B, a host port over veth, median",
+     "kernel TCP, sockperf ping-pong of 64 B, spinning, one way, median", "at most", 0.8, 0.5),
     ("sockets, iperf3, MTU 1500 / kernel TCP without offloads",
      "ratio: iperf3, sockets / kernel over veth, MTU 1500, offloads off", 1, "at least", 3, 5),
     ("sockets, iperf3, MTU 1500 / kernel TCP with offloads",
      "ratio: iperf3, sockets / kernel over veth, MTU 1500, offloads on", 1, "at least", 1.5, 2.5),
+    ratio("iperf3 with calls of 1 MiB, wire iwarp / plain, MTU 1500", "at least", 1.3, 2),
     ("sockets, ping-pong of 64 B: the kernel's time / ours", "ratio: ping-pong of 64 B, kernel over veth / sockets", 1,
      "at least", 5, 12),
     ratio("embedded Write 64k over loopback, CRC off / iperf3", "at least", 0.8, 1.0),
@@ -68,6 +85,9 @@ BARS = (
     *(ratio(f"{what}, {size} latency{where}", "at most", bar, goal)
       for where in ("", ", both ends in one program")
       for what in ("UD Send / RC Send", "UD Write-Record / RC Write")
+      for size, bar, goal in (("64", 0.9, 0.8), ("2k", 0.9, 0.75))),
+    *(ratio(f"UD Write-Record / RC Write with immediate, {size} latency, both ends in one program", "at most", bar,
+            goal)
       for size, bar, goal in (("64", 0.9, 0.8), ("2k", 0.9, 0.75))),
     *(ratio(f"UD Write-Record / RC Write, {size} bandwidth", "at least", bar, goal)
       for size, bar, goal in (("1k", 1.2, 2.0), ("64k", 1.1, 1.5), ("512k", 1.1, 1.5))),
@@ -83,7 +103,8 @@ BARS = (
     *((f"MPI {what}, {MOST_RANKS} ranks, memory: {kind} / RC", f"MPI memory, {what}, {MOST_RANKS} ranks, {kind}",
        f"MPI memory, {what}, {MOST_RANKS} ranks, RC", "at most", 0.7, 0.7)
       for what in ("CG", "radix sort") for kind in ("UD", "RD")),
-    *(ratio(f"MPI kernels, {MOST_RANKS} ranks, {kind} / RC run time", "at most", 1.0, 1.0) for kind in ("UD", "RD")),
+    *(ratio(f"MPI kernels, {MOST_RANKS} ranks, {kind} / RC run time", "at most", 1.0, 1.0)
+      for kind in ("UD", "hybrid", "RD")),
     ("memory for a peer of reliable datagrams, B", "daemon's memory for a peer, RD, 1000 peers", 1 / 1024,
      "at most", 160, 96),
     ("memory for a device of reliable datagrams, B", "daemon's memory for a device, RD, 10000 devices", 1 / 1024,

@@ -4,11 +4,20 @@ The alternatives that a user has without this project, over veth between namespa
 libfabric over TCP.
 """
 import json
+import re
 
 from rows import GBS, Figure, Row
 from stage import BenchError
 
 UNITS = {"ns": 1e-3, "us": 1, "ms": 1e3, "sec": 1e6}
+
+
+def sockperf_median(out):
+    """The median of one way in what sockperf's client prints, us."""
+    found = re.search(r"percentile 50\.000 *= *([0-9.]+)", out)
+    if not found:
+        raise BenchError(f"sockperf said \"{out.strip()}\"")
+    return float(found[1])
 
 
 class Kernel(Row):
@@ -67,6 +76,25 @@ class KernelLatency(Kernel):
             raise BenchError(f"qperf said \"{' '.join(words)}\"") from None
 
 
+class KernelSockperf(Kernel):
+    """sockperf that spins on its sockets."""
+    SPINS = ["--tcp", "--nonblocked", "-i"]
+
+    def __init__(self, args):
+        super().__init__(args, 1500, True)
+        self.figures = [Figure("kernel TCP, sockperf ping-pong of 64 B, spinning, one way, median", "us", None)]
+
+    def needs(self):
+        return ["ip", "sockperf", "ethtool", "taskset", "ping", "stdbuf"]
+
+    def client(self, stage):
+        return ["sockperf", "ping-pong", *self.SPINS, stage.NET[0], "-m", "64", "-t", str(self.seconds)]
+
+    def run(self, stage):
+        server = ["stdbuf", "-oL", "sockperf", "server", *self.SPINS, stage.NET[0]]
+        return [sockperf_median(stage.kernel_pair(server, self.client(stage), "using recvfrom"))]
+
+
 class Ucx(Kernel):
     """UCX with UCX_TLS=tcp, as MPI libraries would use it."""
 
@@ -121,6 +149,7 @@ class Fabric(Kernel):
 def rival_rows(args):
     rows = [Kernel(args, mtu, offload) for mtu in (1500, 9000) for offload in (False, True)]
     rows += [KernelLatency(args, size) for size in (8, 64, 4096, 65536)]
+    rows.append(KernelSockperf(args))
     rows.append(Ucx(args, "tag_bw", 65536, 5000, Figure("UCX over TCP, tag_bw 64k, MTU 1500, offloads on", GBS, None)))
     rows.append(Ucx(args, "tag_lat", 64, 5000, Figure("UCX over TCP latency, tag_lat 64 B, median", "us", None)))
     rows.append(Fabric(args, 65536, 2000, Figure("libfabric tcp, fi_pingpong 64k, MTU 1500, offloads on", GBS, None)))

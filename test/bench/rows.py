@@ -15,6 +15,7 @@ from stage import PATIENCE, BenchError, Stage, run
 GBS = "GB/s"
 OUT_OF_CACHE = 128 << 20  # bytes; more than the caches hold
 IN_CACHE = 1 << 20
+LONGEST_MTU = 65280  # of a wired pair, as config/pair.conf has it
 SEGMENT = {1500: 1440, 9000: 8936}  # MTU: payload of one segment, for the machine's limit
 
 
@@ -156,6 +157,32 @@ class Versus(Row):
         return [(statistics.median(seen), side.figures[0].unit) for seen, side in zip(self.seen, self.sides) if seen]
 
 
+def started(stage, argv, port):
+    """A testpmd-rdma that runs beside others, which connect by ports of their own."""
+    return subprocess.Popen([stage.testpmd, *argv, "--cpu", str(stage.args.client_cpu), "-p", str(port)],
+                            env=stage.env, stderr=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE if "--json" in argv else subprocess.DEVNULL, text=True)
+
+
+def ended(programs):
+    for p in programs:
+        if p.poll() is None:
+            p.kill()
+        p.wait()
+
+
+def wait_ends(stage, want, clients, patience):
+    """Waits until so many ends of connections are open, those of the clients' control connections included."""
+    until = time.monotonic() + patience
+    while True:
+        c = stage.d.counters()
+        if c["opened"] - c["closed"] == want:
+            return
+        if time.monotonic() > until or any(p.poll() is not None for p in clients):
+            raise BenchError(f"{c['opened'] - c['closed']} ends of connections are open in place of {want}")
+        time.sleep(0.1)
+
+
 class Idle(Rnic):
     """Idle connections: the daemon's CPU time and memory for them, and how fast they are set up and taken down."""
     EACH = 2000  # connections of one client
@@ -182,14 +209,7 @@ class Idle(Rnic):
     def start(self, stage, n, port, server):
         argv = ["-s", "-a", stage.ADDR[0], "--once"] if server else \
             ["--mode", "idle", "--qps", str(n), "--seconds", "600", "--json", stage.ADDR[0]]
-        return subprocess.Popen([stage.testpmd, *argv, "--cpu", str(stage.args.client_cpu), "-p", str(port)],
-                                env=stage.env, stderr=subprocess.DEVNULL,
-                                stdout=subprocess.DEVNULL if server else subprocess.PIPE, text=True)
-
-    @staticmethod
-    def open_ends(stage):
-        c = stage.d.counters()
-        return c["opened"] - c["closed"]
+        return started(stage, argv, port)
 
     @staticmethod
     def cpu(stage, seconds=1.0, windows=3):
@@ -213,11 +233,7 @@ class Idle(Rnic):
         try:
             time.sleep(0.5)
             clients = [self.start(stage, n, 18600 + i, False) for i, n in enumerate(sizes)]
-            want, until = 2 * sum(sizes) + 2 * len(sizes), time.monotonic() + PATIENCE + self.count / 100
-            while self.open_ends(stage) < want:
-                if time.monotonic() > until or any(p.poll() is not None for p in clients):
-                    raise BenchError(f"only {self.open_ends(stage)} of {want} ends came up")
-                time.sleep(0.1)
+            wait_ends(stage, 2 * sum(sizes) + 2 * len(sizes), clients, PATIENCE + self.count / 100)
             time.sleep(0.5)
             values = [self.cpu(stage), (stage.d.memory() - base) / (2 * self.count) / 1024]
             if len(self.figures) == len(values):
@@ -226,10 +242,76 @@ class Idle(Rnic):
             res = json.loads(clients[0].communicate(timeout=PATIENCE)[0])["results"][0]
             return values + [self.count / res[k] * 1e9 for k in ("connect_ns", "close_ns")]
         finally:
-            for p in clients + servers:
-                if p.poll() is None:
-                    p.kill()
-                p.wait()
+            ended(clients + servers)
+
+
+class Active(Row):
+    """
+    64 B Writes with one outstanding on each queue pair: on 100 queue pairs alone, on the same beside 9,900 idle ones,
+    and on 10,000. The daemon's counter of work requests is read while all clients run.
+    """
+    CLIENTS, EACH, FEW = 4, 2500, 100
+    FIGURES = ("100 QPs", "100 of 10000 QPs", "10000 QPs")
+
+    def __init__(self, args):
+        self.seconds = max(0.1, 2 * args.seconds)
+        self.keys = {"rnicd": {"workers": args.daemon_cpu, "poll": "busy", "flows": 24000, "quota-qps": 4096,
+                               "user-share": 100},
+                     "port": {"mtu": 1500}}
+        self.figures = [Figure(f"64 B Writes, one outstanding on each of {n}", "M/s", None) for n in self.FIGURES]
+        self.figures += [Figure(f"ratio: 64 B Writes, one outstanding on each, {n} / {self.FIGURES[0]}", "", None)
+                         for n in self.FIGURES[1:]]
+
+    def group(self):
+        return self.figures[0].name
+
+    def scene(self, stage):
+        return stage.pair(self.keys, serve=False)
+
+    @staticmethod
+    def line(stage, mode, n):
+        return ["--mode", mode, "--size", "64", "--depth", "1", "--qps", str(n), "--seconds", "600", "--no-verify",
+                stage.ADDR[0]]
+
+    def command(self, stage):
+        conf = ", ".join(f"{k}={v}" for part in self.keys.values() for k, v in part.items())
+        return "\n".join(f"{many} x {stage.testpmd} {' '.join(self.line(stage, mode, n))}   # rnicd: {conf}"
+                         for many, mode, n in ((1, "write_bw", self.FEW), (self.CLIENTS, "idle", self.EACH),
+                                               (self.CLIENTS, "write_bw", self.EACH)))
+
+    def rate(self, stage):
+        """Millions of Writes a second."""
+        time.sleep(self.seconds)  # until all queue pairs have their turn
+        start, before = time.monotonic(), stage.d.counters()["wqes"]
+        time.sleep(self.seconds)
+        return (stage.d.counters()["wqes"] - before) / (time.monotonic() - start) / 1e6
+
+    @contextlib.contextmanager
+    def running(self, stage, jobs, beside=()):
+        """One client and its server for each job (mode, number of queue pairs), beside the jobs that run already."""
+        servers, clients, first = [], [], 18600 + len(beside)
+        try:
+            servers = [started(stage, ["-s", "-a", stage.ADDR[0], "--once"], first + i) for i in range(len(jobs))]
+            time.sleep(0.5)
+            clients = [started(stage, self.line(stage, *job), first + i) for i, job in enumerate(jobs)]
+            wait_ends(stage, 2 * sum(n + 1 for _, n in [*beside, *jobs]), clients, 2 * PATIENCE)
+            yield
+        finally:
+            ended(clients + servers)
+
+    def run(self, stage):
+        few, idle = [("write_bw", self.FEW)], [("idle", self.EACH - self.FEW // self.CLIENTS)] * self.CLIENTS
+        rates = []
+        with self.running(stage, few):
+            rates.append(self.rate(stage))
+        wait_ends(stage, 0, [], PATIENCE)
+        with self.running(stage, idle), self.running(stage, few, beside=idle):
+            rates.append(self.rate(stage))
+        wait_ends(stage, 0, [], PATIENCE)
+        with self.running(stage, [("write_bw", self.EACH)] * self.CLIENTS):
+            rates.append(self.rate(stage))
+        wait_ends(stage, 0, [], PATIENCE)
+        return rates + [r / rates[0] for r in rates[1:]]
 
 
 # ---- figures from a result ----
@@ -331,6 +413,7 @@ def bandwidths(args):
     for n in (64, 1024):
         yield Rnic(args, "send_bw", "64k", bandwidth(f"MTU 9000, {n} buffers, receiver reads them"), mtu=9000,
                    extra=["--depth", "64", "--touch", "--buffers", str(n)])
+    yield Rnic(args, "write_bw,read_bw,send_bw", "64k", bandwidth(f"MTU {LONGEST_MTU}"), mtu=LONGEST_MTU)
     for mtu in (1500, 9000):
         for what, port in (("CRC off", {"crc": "off"}), ("CRC summed", {"crc": "always"}), ("markers on", {"markers": "on"})):
             yield Rnic(args, "write_bw,read_bw", "64k", bandwidth(f"MTU {mtu}, {what}"), mtu=mtu, port=port)
@@ -367,11 +450,20 @@ def ratios(args):
     def write(size="64k", seconds=max(0.1, args.seconds / 2), **keys):
         return Rnic(args, "write_bw", size, bandwidth(""), seconds=seconds, **keys)
 
-    def loop(span):
-        return Limit("", ("limits", "--loop", SEGMENT[9000], span))
+    def loop(span, mtu=9000):
+        return Limit("", ("limits", "--loop", SEGMENT[mtu], span))
+
+    def same(mode, seconds=max(0.1, args.seconds / 2)):
+        return Rnic(args, mode, "64k", bandwidth(""), mtu=LONGEST_MTU, seconds=seconds)
 
     many = ["--buffers", "1024"]
     summed = {"crc": "always"}
+    for where, span, more in (("in cache", IN_CACHE, []), ("out of cache", OUT_OF_CACHE, many)):
+        yield Versus(f"Write 64k, MTU {LONGEST_MTU} / memcpy, {where}", write(mtu=LONGEST_MTU, extra=more),
+                     Limit("", ("limits", "--copy", 64 << 10, span)), turns=3)
+    for mode in ("read_bw", "send_bw"):
+        yield Versus(f"{WORD[mode]} 64k, MTU {LONGEST_MTU} / Write", same(mode), same("write_bw"), turns=3)
+    yield Versus("Write 64k, MTU 1500 / CRC+CRC+copy, in cache", write(port=summed), loop(IN_CACHE, 1500), turns=3)
     yield Versus("Write 64k, MTU 9000 / CRC+CRC+copy, in cache", write(mtu=9000, port=summed), loop(IN_CACHE))
     yield Versus("Write 64k, MTU 9000 / CRC+CRC+copy, out of cache", write(mtu=9000, extra=many, port=summed),
                  loop(OUT_OF_CACHE))
@@ -400,6 +492,7 @@ def others(args):
                    rnicd=calm, port=more, kind=kind)
     for count in (0, 1, 1000, 20000) if args.full else (0, 1, 1000):
         yield Idle(args, count)
+    yield Active(args)
 
 
 def project_rows(args):

@@ -24,9 +24,9 @@ import report
 import siw
 from rig import PATIENCE, Skip, case, main
 from rivals import rival_rows
-from rows import Versus, project_rows
+from rows import Active, Versus, project_rows
 from sockets import socket_rows
-from stage import cpu_ns
+from stage import Stage, cpu_ns
 
 BUILD = os.environ["RNIC_BUILD"]
 
@@ -346,13 +346,28 @@ def a_ping_pong_over_sockets_is_measured():
 def both_ends_of_datagrams_and_connections_in_one_program_are_measured():
     _, doc, _ = bench("--only", "64, summed, both ends in one program")
     rows = {r["name"]: r for r in doc["rows"]}
-    assert len(rows) == 6, sorted(rows)
-    for rc, ud in (("RC Send", "UD Send"), ("RC Write", "UD Write-Record")):
-        first, second = (rows[f"{k} 64, summed, both ends in one program, one way, median"] for k in (rc, ud))
+    assert len(rows) == 9, sorted(rows)
+    imm = "RC Write with immediate"
+    for rc, ud, beside in (("RC Send", "UD Send", ""), ("RC Write", "UD Write-Record", ""),
+                           (imm, "UD Write-Record", f", beside {imm}")):
+        first, second = (rows[f"{k} 64, summed, both ends in one program{b}, one way, median"]
+                         for k, b in ((rc, ""), (ud, beside)))
         ratio = rows[f"ratio: {ud} / {rc}, 64 latency, both ends in one program"]
         assert first["failure"] is None and min(first["values"]) > 0, first
         assert [round(b / a, 6) for a, b in zip(first["values"], second["values"])] == [
             round(r, 6) for r in ratio["values"]], ratio
+
+
+@case
+def active_queue_pairs_are_measured_alone_beside_idle_ones_and_all_together():
+    class Few(Active):
+        CLIENTS, EACH, FEW = 2, 8, 4
+
+    args = argparse.Namespace(build=BUILD, seconds=0.1, daemon_cpu=0, client_cpu=1)
+    row, stage = Few(args), Stage(args)
+    with row.scene(stage):
+        alone, beside, every, *ratios = row.run(stage)
+    assert min(alone, beside, every) > 0 and ratios == [beside / alone, every / alone], (alone, beside, every, ratios)
 
 
 @case
