@@ -21,7 +21,7 @@
 #define PACKET    4096u      /* bytes of a packet at most, its header included */
 #define WINDOW    64u        /* packets to one partner that are not acknowledged */
 #define ACK_EVERY 50u        /* packets after which an acknowledgement is sent, if no other packet carries it */
-#define ACK_DELAY 1000000ull /* ns that an acknowledgement waits for a packet to carry it */
+#define ACK_DELAY 5000000ull /* ns that an acknowledgement waits for a packet to carry it */
 #define PIECE     16384u     /* bytes of one Write-Record */
 
 enum mini_channel { CHANNEL_RC, CHANNEL_UD, CHANNEL_HYBRID, CHANNEL_RD };

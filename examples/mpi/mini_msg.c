@@ -5,9 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define QUIET_FIRST 5000000ull /* ns without a new piece until the missing ones are asked for; twice that next time */
 #define QUIET_MOST  200000000ull
+#define POLLS       500000ull /* ns that a rank polls without a pause before it naps */
+#define NAP_PART    8u        /* a nap lasts 1/8 of the time waited so far, and so delays a message by at most that */
+#define NAP_MOST    500000ull
 #define MOST        ((uint64_t)PAYLOAD * 8 * PIECE) /* bytes of a message, for whose map a packet has room */
 
 enum req_state {
@@ -311,15 +315,33 @@ void msg_run(uint64_t now)
 	}
 }
 
+/*
+ * Leaves the CPU to other ranks. Where ranks share a CPU, the kernel gives all of them the same time, so ranks that only
+ * poll would hold up the one that computes: a rank that has waited for long naps.
+ */
+static void rest(uint64_t waited)
+{
+	const uint64_t ns = waited / NAP_PART;
+	const struct timespec nap = { .tv_nsec = (long)(ns < NAP_MOST ? ns : NAP_MOST) };
+
+	if (waited > POLLS)
+		nanosleep(&nap, NULL);
+	else
+		sched_yield();
+}
+
 void msg_progress(void)
 {
+	static uint64_t news_at;
 	const bool news = net_poll();
 	const uint64_t now = mini_now();
 
 	stream_run(now);
 	msg_run(now);
-	if (!news)
-		sched_yield();
+	if (news)
+		news_at = now;
+	else
+		rest(now - news_at);
 }
 
 struct mini_req *msg_send(const void *buf, uint64_t len, unsigned to, int tag)

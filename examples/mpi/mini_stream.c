@@ -215,7 +215,7 @@ void stream_in(const uint8_t *packet, uint32_t len)
 	}
 	if (p->owed >= ACK_EVERY)
 		acknowledge(p, false);
-	else if (p->owed > 0 && p->ack_due == 0)
+	else if (p->owed > 0 && p->ack_due == 0 && mini.gram.carrier == BY_UD)
 		p->ack_due = mini_now() + ACK_DELAY;
 }
 
@@ -244,7 +244,7 @@ void stream_run(uint64_t now)
 
 		pump(p);
 		overdue(p, now);
-		if (p->ack_due != 0 && now >= p->ack_due && mini.gram.qp != NULL)
+		if (p->ack_due != 0 && now >= p->ack_due)
 			acknowledge(p, false);
 	}
 }

@@ -103,8 +103,7 @@ BARS = (
     *((f"MPI {what}, {MOST_RANKS} ranks, memory: {kind} / RC", f"MPI memory, {what}, {MOST_RANKS} ranks, {kind}",
        f"MPI memory, {what}, {MOST_RANKS} ranks, RC", "at most", 0.7, 0.7)
       for what in ("CG", "radix sort") for kind in ("UD", "RD")),
-    *(ratio(f"MPI kernels, {MOST_RANKS} ranks, {kind} / RC run time", "at most", 1.0, 1.0)
-      for kind in ("UD", "hybrid", "RD")),
+    *(ratio(f"MPI kernels, {MOST_RANKS} ranks, {kind} / RC run time", "at most", 1.0, 1.0) for kind in ("UD", "RD")),
     ("memory for a peer of reliable datagrams, B", "daemon's memory for a peer, RD, 1000 peers", 1 / 1024,
      "at most", 160, 96),
     ("memory for a device of reliable datagrams, B", "daemon's memory for a device, RD, 10000 devices", 1 / 1024,
