@@ -85,6 +85,12 @@ static int setup(void **state)
 	return make_rd(0) && make_rd(1) ? 0 : -1;
 }
 
+static void loop_empty(void)
+{
+	while (worker.loop_head != worker.loop_tail)
+		rte_pktmbuf_free(worker.loop[worker.loop_head++ % WORKER_LOOP]);
+}
+
 /* All packets and pairs come back; the next case has the same memory (rd_memory). */
 static int teardown(void **state)
 {
@@ -92,8 +98,7 @@ static int teardown(void **state)
 	for (uint32_t q = 0; q < RN_ARRAY_LEN(side); q++)
 		rd_destroy(&rd->d, qp(q));
 	rig_free(rig);
-	while (worker.loop_head != worker.loop_tail)
-		rte_pktmbuf_free(worker.loop[worker.loop_head++ % WORKER_LOOP]);
+	loop_empty();
 	for (uint32_t i = 0; i < rd_peers_ever(rd); i++)
 		if (rd->peer[i].used)
 			rd_peer_drop(rd, &rd->peer[i]);
@@ -321,6 +326,49 @@ static void answers_to_strangers_leave_packets_for_others(void **state)
 	until_all_is_back();
 }
 
+/* Fills the worker's loop but for one place. */
+static void loop_fill(void)
+{
+	while (worker.loop_tail - worker.loop_head < WORKER_LOOP - 1) {
+		struct rte_mbuf *m = rte_pktmbuf_alloc(port.pool);
+
+		assert_non_null(m);
+		worker.loop[worker.loop_tail++ % WORKER_LOOP] = m;
+	}
+}
+
+static void an_ack_leaves_though_packets_take_all_the_room(void **state)
+{
+	static struct ud_qp *none[1];
+	struct udpr_hdr h;
+	struct pkt p;
+
+	(void)state;
+	worker.uds.slot = none;
+	post(0);
+	turns(10);
+	assert_true(came[0]);
+	segments_of_stranger(&port_cfg.ip, 0, 2);
+	worker.now += 2 * ACK_DELAY;
+	for (uint32_t i = 1; i < PAIRS; i++)
+		post(2 * i);
+	loop_fill();
+	(void)rd_port_turn(&worker);
+	assert_int_equal(worker.loop_tail - worker.loop_head, WORKER_LOOP);
+	const uint8_t *frame = rte_pktmbuf_mtod(worker.loop[(worker.loop_tail - 1) % WORKER_LOOP], const uint8_t *);
+	assert_int_equal(pkt_parse(frame, 1000, 1000, &p), PKT_OK);
+	assert_int_equal(udpr_parse(frame + p.payload_off, p.payload_len, &h), UDPR_OK);
+	assert_int_equal(h.kind, UDPR_ACK);
+	for (uint32_t i = 0; i < 1000 && rd->packets_free < RD_PACKETS; i++) { /* the peer is silent from here on */
+		loop_empty();
+		worker.now += 10 * RN_NS_PER_MS;
+		rd->d.qp->now = worker.now;
+		(void)rd_port_turn(&worker);
+	}
+	assert_int_equal(rd->packets_free, RD_PACKETS);
+	rc_flush(&rig->n[0].ctx.rc);
+}
+
 /* A message of many packets waits in its work request until the peer answers, and not in packets. */
 static void a_flow_to_a_silent_address_has_one_packet(void **state)
 {
@@ -426,6 +474,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(peer_at_which_pairs_wait_is_not_forgotten, setup, teardown),
 		cmocka_unit_test_setup_teardown(floods_do_not_keep_known_peers_from_opening_flows, setup, teardown),
 		cmocka_unit_test_setup_teardown(answers_to_strangers_leave_packets_for_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_ack_leaves_though_packets_take_all_the_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_flow_to_a_silent_address_has_one_packet, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_tenant_that_sends_to_silent_addresses_leaves_room_for_others, setup,
 						teardown),

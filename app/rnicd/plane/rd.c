@@ -400,13 +400,21 @@ static uint32_t pairs_give(struct rnicd_worker *w, struct rd_port *r)
 	return n;
 }
 
-/* Sends the flow's packets that may be sent now, and the ACK that is due. False: the device takes no more frames. */
+/*
+ * Sends the ACK that is due, and the flow's packets that may be sent now. The ACK is first: the packets may use up the
+ * device's room turn after turn. False: the device takes no more frames.
+ */
 static bool flow_send(struct rnicd_worker *w, struct rd_port *r, struct rd_peer *p, uint32_t *n)
 {
 	const struct rnicd_port *port = rnicd.port[r->port];
 	struct udpr_hdr h;
 	uint64_t packet;
 
+	if (udpr_rx_due(&p->rx, ACK_DELAY) <= w->now && ud_room(w, port)) {
+		udpr_rx_ack(&p->rx, w->now, &h);
+		send_packet(w, rnicd.port[r->port], &p->addr, &h, NULL);
+		(*n)++;
+	}
 	while (ud_room(w, port) && udpr_tx_next(&p->tx, w->now, &h, &packet)) {
 		const bool data = h.kind == UDPR_DATA, again = data && udpr_tx_pkt(&p->tx, h.number)->again;
 
@@ -414,11 +422,6 @@ static bool flow_send(struct rnicd_worker *w, struct rd_port *r, struct rd_peer 
 		p->stats.again += again;
 		r->drops.again += again;
 		p->stats.packets_out += data && !again;
-		(*n)++;
-	}
-	if (udpr_rx_due(&p->rx, ACK_DELAY) <= w->now && ud_room(w, port)) {
-		udpr_rx_ack(&p->rx, w->now, &h);
-		send_packet(w, rnicd.port[r->port], &p->addr, &h, NULL);
 		(*n)++;
 	}
 	return ud_room(w, port);
