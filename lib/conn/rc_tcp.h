@@ -6,7 +6,8 @@
  *
  * One turn of a worker:
  *	ctx->rc.qp.now = clock;
- *	for each received segment	held = rc_tcp_segment(ctx, conn, &seg); if (!held) free the packet
+ *	for each received segment	held = rc_tcp_segment(ctx, conn, &seg); if (!held) free the packet;
+ *					if it has no data and gives no turn (rc_is_ready), arm the timer as below
  *	for each doorbell		rc_doorbell(&ctx->rc, qp)
  *	for each due timer		rc_tcp_timer(ctx, conn)
  *	while ((conn = rc_tcp_ready_pop(ctx))) {
@@ -131,7 +132,10 @@ struct rc_tcp_pkt {
 	uint32_t off, len, seq; /* the part that is kept */
 };
 
-/* True: the packet is held; its ref comes back in ctx->refs. False: it is the caller's again. */
+/*
+ * True: the packet is held; its ref comes back in ctx->refs. False: it is the caller's again. Data give the connection
+ * a turn, and so does any other segment, unless all is sent and acknowledged and nothing more is posted.
+ */
 RN_NODISCARD bool rc_tcp_segment(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_seg *seg);
 
 void rc_tcp_timer(struct rc_tcp_ctx *ctx, struct rc_tcp *c);

@@ -126,6 +126,19 @@ static inline void follow(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 	}
 }
 
+/*
+ * After a segment without data. The last acknowledgement of a connection that has nothing more to send gives no turn:
+ * by that turn the connection's lines may have left the cache. Its block is free at once, while it is cached, for the
+ * next connection that needs one.
+ */
+static inline void acknowledged(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
+{
+	if (!rc_settled(&c->rc) || !tcpl_settled(&c->tcp))
+		rc_ready_put(&ctx->rc, &c->rc);
+	else if (rc_resting(&ctx->rc, &c->rc))
+		rc_tcp_rest(ctx, c);
+}
+
 bool rc_tcp_segment(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_seg *seg)
 {
 	struct tcpl_ev ev = { 0 };
@@ -152,8 +165,6 @@ bool rc_tcp_segment(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_
 		rc_tcp_hold(ctx, c);
 	if (seg->len > 0)
 		rc_answer_put(&ctx->rc, &c->rc);
-	else
-		rc_ready_put(&ctx->rc, &c->rc);
 	if (rn_unlikely(rc_get_state(&c->rc) < RC_OPERATIONAL)) {
 		rc_set_mss(&c->rc, tcpl_emss(&c->tcp));
 		if (ev.bits & TCPL_EV_CONNECTED)
@@ -172,5 +183,7 @@ bool rc_tcp_segment(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_
 		ends(ctx, c, ev.bits);
 	if (rn_unlikely(rc_todo(&c->rc) & RC_TODO_LET_GO)) /* completions become visible before the next turn */
 		rc_tcp_let_go(ctx, c);
+	if (seg->len == 0)
+		acknowledged(ctx, c);
 	return ev.held || kept;
 }

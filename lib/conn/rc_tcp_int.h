@@ -70,6 +70,8 @@ static inline void rc_tcp_use_mem(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 bool rc_tcp_slice(struct rc_tcp_ctx *ctx, struct rc_tcp *c, const struct tcpl_slice *s);
 
 /* rc_tcp_out.c */
+/* While rc_resting(): gives the working memory back, if TCP holds nothing in it either. */
+void rc_tcp_rest(struct rc_tcp_ctx *ctx, struct rc_tcp *c);
 RN_COLD void rc_tcp_let_go(struct rc_tcp_ctx *ctx, struct rc_tcp *c);
 
 /* rc_tcp_rnr.c */

@@ -93,6 +93,22 @@ static inline void fill(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 	}
 }
 
+/*
+ * Gives the working memory back while nothing lies in it: no record is in flight, no packet held or kept, no end
+ * pending.
+ */
+void rc_tcp_rest(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
+{
+	static const struct tcpl_mem none;
+	enum tcpl_state s = tcpl_get_state(&c->tcp);
+	enum rc_state rs = rc_get_state(&c->rc);
+	bool open = s == TCPL_S_ESTABLISHED && (rs == RC_OPERATIONAL || rs == RC_WAIT_FIRST);
+
+	/* With our FIN acknowledged, nothing more will be sent. */
+	if ((open || s == TCPL_S_FIN_WAIT_2 || s == TCPL_S_TIME_WAIT) && tcpl_set_mem(&c->tcp, &none))
+		rc_rest(&ctx->rc, &c->rc);
+}
+
 /* TCP is CLOSED and has sent its last segment: all records and packets are given back. */
 static RN_COLD void finish(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 {
@@ -106,22 +122,6 @@ static RN_COLD void finish(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
 	for (; tcpl_rx_drop(&c->tcp, &ref); rc_tcp_unhold(ctx, c))
 		rc_tcp_ref_back(ctx, ref);
 	rc_closed(&ctx->rc, &c->rc);
-}
-
-/*
- * Gives the working memory back while nothing lies in it: no record is in flight, no packet held or kept, no end
- * pending.
- */
-static void rest(struct rc_tcp_ctx *ctx, struct rc_tcp *c)
-{
-	static const struct tcpl_mem none;
-	enum tcpl_state s = tcpl_get_state(&c->tcp);
-	enum rc_state rs = rc_get_state(&c->rc);
-	bool open = s == TCPL_S_ESTABLISHED && (rs == RC_OPERATIONAL || rs == RC_WAIT_FIRST);
-
-	/* With our FIN acknowledged, nothing more will be sent. */
-	if ((open || s == TCPL_S_FIN_WAIT_2 || s == TCPL_S_TIME_WAIT) && tcpl_set_mem(&c->tcp, &none))
-		rc_rest(&ctx->rc, &c->rc);
 }
 
 bool rc_tcp_out(struct rc_tcp_ctx *ctx, struct rc_tcp *c, struct tcpl_out *o)
@@ -148,7 +148,7 @@ bool rc_tcp_out(struct rc_tcp_ctx *ctx, struct rc_tcp *c, struct tcpl_out *o)
 		if (c->rc.rnr.state == RC_RNR_NONE) /* else the kept bytes come again */
 			finish(ctx, c);
 	} else if (rn_unlikely(rc_resting(&ctx->rc, &c->rc))) {
-		rest(ctx, c);
+		rc_tcp_rest(ctx, c);
 	}
 	return false;
 }

@@ -196,6 +196,12 @@ static inline bool qp_msgs_busy(const struct qp_msgs *m)
 /* Whether send work is posted that the engine has not taken; a corrupt ring counts if `any`. For the worker only. */
 static inline bool qp_posted(struct qp *qp) { return spsc_cons_avail(&qp->sq, qp->sq_taken + 1) > qp->sq_taken; }
 
+/* Whether all posted send work that the worker knows of has been taken. */
+static inline bool qp_all_taken(const struct qp *qp)
+{
+	return !qp->rung && qp->sq.seen - qp->sq.own <= qp->sq_taken && rn_likely(qp->sq.verdict == SPSC_OK);
+}
+
 /* ---- sending ---- */
 
 enum qp_pull {
@@ -263,8 +269,7 @@ static inline enum qp_pull qp_peek(struct qp_ctx *ctx, struct qp_msgs *m, uint32
 		*len = qp_cut_len(&w->send, max);
 		return QP_PULL_OK;
 	}
-	if (m->src == QP_SRC_NONE && !qp->rung && qp->sq.seen - qp->sq.own <= qp->sq_taken && !w->send.loaded &&
-	    rn_likely(qp->sq.verdict == SPSC_OK)) {
+	if (m->src == QP_SRC_NONE && !w->send.loaded && qp_all_taken(qp)) {
 		if (w->resp_head == w->resp_tail)
 			return QP_PULL_NONE;
 		m->src = m->src_turn = QP_SRC_RESP;

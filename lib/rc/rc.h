@@ -395,6 +395,8 @@ void rc_timer(struct rc_ctx *ctx, struct rc *c);
 /* When to call rc_timer; RN_NEVER: not before something else happens. */
 static inline uint64_t rc_next_wake(const struct rc *c) { return rn_min_u64(c->deadline, c->rnr.until); }
 
+/* Whether a turn would find nothing to do, until a doorbell, received bytes or a deadline. */
+bool rc_settled(const struct rc *c);
 /* Whether nothing lies in the working memory: if the stream holds nothing either, rc_rest takes it back. */
 bool rc_resting(const struct rc_ctx *ctx, const struct rc *c);
 void rc_rest(struct rc_ctx *ctx, struct rc *c);
@@ -540,6 +542,7 @@ struct rc *rc_ready_pop(struct rc_ctx *ctx);
 struct rc *rc_answer_pop(struct rc_ctx *ctx);
 void rc_answer_put(struct rc_ctx *ctx, struct rc *c);
 void rc_ready_put(struct rc_ctx *ctx, struct rc *c);
+static inline bool rc_is_ready(const struct rc *c) { return rn_link_linked(&c->ready); }
 /* The connection that rc_ready_pop returns next, if none has received anything; NULL: none. */
 const struct rc *rc_ready_first(const struct rc_ctx *ctx);
 

@@ -68,6 +68,15 @@ bool rc_wake(struct rc_ctx *ctx, struct rc *c)
 	return true;
 }
 
+bool rc_settled(const struct rc *c)
+{
+	const struct qp *qp = c->m.qp;
+
+	return c->out.flying == 0 && c->state == RC_OPERATIONAL && c->out.todo == 0 && c->setup == NULL &&
+	       c->rnr.state == RC_RNR_NONE && !c->out.rtr_due && qp != NULL && qp->state == QP_S_RTS &&
+	       qp_all_taken(qp) && c->m.src == QP_SRC_NONE && qp_msgs_sent(&c->m);
+}
+
 /* While few blocks are in use connections keep theirs, so request/response traffic skips the pool. */
 bool rc_resting(const struct rc_ctx *ctx, const struct rc *c)
 {

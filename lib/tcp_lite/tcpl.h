@@ -537,6 +537,9 @@ static inline const struct tcpl_chunk *tcpl_chunk(const struct tcpl_conn *c, uin
 	return &c->mem.chunk[idx & (c->mem.chunk_n - 1)];
 }
 
+/* Whether tcpl_out has nothing to do: all is sent and acknowledged, and nothing is owed to the peer. */
+bool tcpl_settled(const struct tcpl_conn *c);
+
 /* The next segment to transmit at `now`; false when there is none. What came out counts as sent. */
 bool tcpl_out(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o);
 

@@ -361,6 +361,16 @@ static bool out_synchronised(struct tcpl_conn *c, uint64_t now, struct tcpl_out 
 	return ((c->flags & F_ACK_NOW) || c->owed != 0) && out_ack(c, now, o);
 }
 
+bool tcpl_settled(const struct tcpl_conn *c)
+{
+	/* F_SENT: the timers are to be set anew. F_MODEL: tcpl_rate_idle() must know that the owner has no more. */
+	const uint32_t work = F_FIN_QUEUED | F_ACK_NOW | F_SYN_NOW | F_RST_NOW | F_RST_REPLY | F_WIN_PROBE |
+			      F_KEEP_PROBE | F_TLP_NOW | F_SENT | F_MODEL | F_PACE_WAIT;
+
+	return c->state == TCPL_S_ESTABLISHED && (c->flags & work) == 0 && c->q_head == c->q_tail &&
+	       c->r_head == c->r_tail && c->owed == 0;
+}
+
 bool tcpl_out(struct tcpl_conn *c, uint64_t now, struct tcpl_out *o)
 {
 	if (rn_unlikely(c->flags & (F_RST_NOW | F_RST_REPLY)))

@@ -348,13 +348,62 @@ static void any_number_of_work_requests_completes(void **state)
 	}
 }
 
+/*
+ * The acknowledgement of all that was in flight gives no turn if nothing waits, and the block is free at once: the
+ * first of two busy connections gives its block back. A connection with more to do gets its turn.
+ */
+static void last_acknowledgement_gives_no_turn(void **state)
+{
+	struct rig_cfg cfg;
+
+	(void)state;
+	rig_defaults(&cfg);
+	cfg.blocks = 2;
+	struct rig *r = up(&cfg);
+	struct rig_node *a = &r->n[0];
+	struct qp_sge src = rig_sge(a, 0, 64);
+	struct rig_wr w = { .op = QP_WR_WRITE,
+			    .flags = QP_WF_SIGNALED,
+			    .sge = &src,
+			    .num_sge = 1,
+			    .raddr = RIG_IOVA(1),
+			    .rkey = r->n[1].rkey };
+	rig_settle(r);
+	rig_connect(r, 1);
+	rig_settle(r);
+	for (uint32_t f = 0; f < 2; f++)
+		assert_true(rig_post(a, f, &w));
+	rig_turn(r, 0);
+	assert_int_equal(a->ctx.rc.blk_left, 0);
+	while (!rc_quiet(&a->conn[0].rc) || !rc_quiet(&a->conn[1].rc))
+		assert_true(rig_step(r));
+	assert_int_equal(a->ctx.rc.blk_left, 1);
+	for (uint32_t f = 0; f < 2; f++) {
+		assert_false(rc_is_ready(&a->conn[f].rc));
+		assert_true(a->conn[f].tcp.t_rtx == RN_NEVER);
+	}
+	assert_true(rig_post(a, 0, &w));
+	rig_turn(r, 0);
+	assert_true(rig_queue(a, 0, &w)); /* posted, and not looked at before the acknowledgement comes */
+	a->q[0].qp.rung = true;
+	while (!rc_quiet(&a->conn[0].rc))
+		assert_true(rig_step(r));
+	assert_true(rc_is_ready(&a->conn[0].rc));
+	rig_free(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(set_up_tells_both_sides),   cmocka_unit_test(lengths),
-		cmocka_unit_test(every_combination),         cmocka_unit_test(orderly_end),
-		cmocka_unit_test(attributes_change_in_sqd),  cmocka_unit_test(answers_go_before_what_is_posted),
-		cmocka_unit_test(touched_bytes_are_counted), cmocka_unit_test(any_number_of_work_requests_completes),
+		cmocka_unit_test(set_up_tells_both_sides),
+		cmocka_unit_test(lengths),
+		cmocka_unit_test(every_combination),
+		cmocka_unit_test(orderly_end),
+		cmocka_unit_test(attributes_change_in_sqd),
+		cmocka_unit_test(answers_go_before_what_is_posted),
+		cmocka_unit_test(touched_bytes_are_counted),
+		cmocka_unit_test(any_number_of_work_requests_completes),
+		cmocka_unit_test(last_acknowledgement_gives_no_turn),
 	};
 
 	return cmocka_run_group_tests_name("qp_basic", tests, NULL, NULL);

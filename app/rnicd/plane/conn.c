@@ -550,6 +550,9 @@ struct rte_mbuf *conn_input(struct rnicd_worker *w, struct rnicd_port *port, str
 	bool anew = (seg.flags & (TCPL_SYN | TCPL_ACK | TCPL_RST)) == TCPL_SYN &&
 		    (was == TCPL_S_TIME_WAIT || was == TCPL_S_CLOSED);
 	bool held = rc_tcp_segment(&w->tcp, qc, &seg);
+	/* now the timer's neighbours are in the cache: they are the connections that sent just before and behind */
+	if (seg.len == 0 && !rc_is_ready(&qc->rc))
+		conn_arm(w, rn_container_of(qc, struct conn, qc));
 	if (rn_unlikely(tcpl_get_state(&qc->tcp) == TCPL_S_TIME_WAIT) && was != TCPL_S_TIME_WAIT)
 		time_wait_begin(w, rn_container_of(qc, struct conn, qc));
 	if (rn_unlikely(held)) {

@@ -9,11 +9,6 @@
 #define TURN_SHARE WORKER_BURST
 _Static_assert(PORT_TX_WIRE <= WORKER_BURST, "one turn receives what the one before it has sent");
 
-static void arm(struct rnicd_worker *w, struct conn *c)
-{
-	rn_wheel_arm(&w->wheel, &c->timer, rc_tcp_next_wake(&c->qc));
-}
-
 static bool loop_put(struct rnicd_worker *w, struct rnicd_port *port, struct rte_mbuf *m)
 {
 	if (w->loop_tail - w->loop_head == WORKER_LOOP) {
@@ -98,7 +93,7 @@ static uint32_t conn_tx_answer(struct rnicd_worker *w)
 		struct conn *c = conn_of(&qc->rc);
 		if (!send_segments(w, c, ANSWER_SHARE, &count) && !c->dead)
 			rc_ready_put(&w->tcp.rc, &qc->rc);
-		arm(w, c);
+		conn_arm(w, c);
 	}
 	return count;
 }
@@ -128,7 +123,7 @@ uint32_t conn_transmit(struct rnicd_worker *w)
 		/* A connection that made itself ready during its own turn may come up twice (rc_rnr.c). */
 		if (!done && !rn_link_linked(&c->link))
 			rn_list_push_back(&parked, &c->link);
-		arm(w, c);
+		conn_arm(w, c);
 	}
 	while ((c = rn_list_pop(&parked, struct conn, link)) != NULL)
 		if (!c->dead)
@@ -165,7 +160,7 @@ void conn_too_big(struct rnicd_worker *w, struct flow *f, const struct pkt_too_b
 		return;
 	rc_tcp_too_big(&w->tcp, &c->qc, b->seq, b->mtu - headers(c));
 	tell_path(w, c);
-	arm(w, c);
+	conn_arm(w, c);
 }
 
 uint32_t conn_timers(struct rnicd_worker *w)
@@ -177,7 +172,7 @@ uint32_t conn_timers(struct rnicd_worker *w)
 		struct conn *c = rn_container_of(t, struct conn, timer);
 		rc_tcp_timer(&w->tcp, &c->qc);
 		tell_path(w, c);
-		arm(w, c);
+		conn_arm(w, c);
 		n++;
 	}
 	return n;

@@ -176,6 +176,12 @@ struct rnicd_worker {
 	void *qp_mem;
 };
 
+/* Sets the connection's timer. */
+static inline void conn_arm(struct rnicd_worker *w, struct conn *c)
+{
+	rn_wheel_arm(&w->wheel, &c->timer, rc_tcp_next_wake(&c->qc));
+}
+
 extern struct rnicd_worker *worker_at[RNICD_MAX_WORKERS]; /* from start to stop; dataplane.c */
 
 /* ---- worker.c ---- */
