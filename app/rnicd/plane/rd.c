@@ -400,10 +400,7 @@ static uint32_t pairs_give(struct rnicd_worker *w, struct rd_port *r)
 	return n;
 }
 
-/*
- * Sends the ACK that is due, and the flow's packets that may be sent now. The ACK is first: the packets may use up the
- * device's room turn after turn. False: the device takes no more frames.
- */
+/* Sends the ACK that is due, then packets, which may use up the device's room. False: the device takes no more. */
 static bool flow_send(struct rnicd_worker *w, struct rd_port *r, struct rd_peer *p, uint32_t *n)
 {
 	const struct rnicd_port *port = rnicd.port[r->port];
