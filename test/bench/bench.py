@@ -6,7 +6,7 @@ side in one run.
 
 Every row is a command line that anyone can repeat. Every row is measured once in each round (interleaved, so that a
 slow minute of the machine affects all rows alike), and the table shows median, minimum and maximum. A row that only
-draws a point of a picture, and has no target, is measured in the first round alone, unless --full. The ratios that have
+draws a point of a picture, and has no target, is measured in the first round alone, unless --full; so is memory. The ratios that have
 targets ("bars") are also measured in turns of a fraction of a second. The run does not fail because something is slow.
 Two CPUs are used: one for the daemon, the other one for both clients.
 """
@@ -84,7 +84,8 @@ def in_round(rows, n, args):
     if n == 0 or args.full or args.only:
         return rows
     targets = report.behind_bars()
-    return [r for r in rows if all(f.chart is None for f in r.figures) or any(f.name in targets for f in r.figures)]
+    return [r for r in rows if not r.steady and
+            (all(f.chart is None for f in r.figures) or any(f.name in targets for f in r.figures))]
 
 
 def groups(rows):

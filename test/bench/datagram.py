@@ -118,6 +118,7 @@ class OneProgram(Row):
 
 class Peers(Row):
     """The daemon's memory for one queue pair that talks to many peers; RC needs a connection for each peer."""
+    steady = True
 
     def __init__(self, args, kind, count):
         self.kind, self.count = kind, count
@@ -189,6 +190,7 @@ class Crowd(Row):
     more than one queue pair a device: the memory for each, and the daemon's CPU time for a message from each to the one
     queue pair of rnicd, which sleeps between the messages.
     """
+    steady = True
     HERE = os.path.dirname(os.path.abspath(__file__))
     WARM = 64  # devices that are met before the measurement
 

@@ -21,7 +21,7 @@ KERNELS = {  # kernel: its command line
     "CG": ("cg", "32"), "MG": ("mg", "16"), "LU": ("lu", "16", "30"), "radix sort": ("radix", "20000"),
     "SMG": ("smg", "8"),
 }
-PAUSE = 0.25  # seconds before a job: the daemon gives back the memory of the job before, on the ranks' CPU
+PAUSE = 0.2  # seconds before a job: the daemon gives back the memory of the job before, on the ranks' CPU
 SIZES = 4 ** 10  # bytes of the largest message; sizes are powers of 4
 RUN, CALLS = "MPI run, ", "MPI calls, "  # charts, then the kernel
 
@@ -107,6 +107,7 @@ class Memory(Mpi):
     and are shared with the daemon, and the growth of the daemon's own memory. Ordinary pages.
     """
     KEEP = ("-k",)
+    steady = True
 
     def __init__(self, args, channel, ranks, what):
         super().__init__(args, channel, ranks, KERNELS[what], poll="adaptive", hugepages="no")

@@ -29,6 +29,7 @@ class Figure:
 
 class Row:
     figures = ()
+    steady = False  # the figures hardly differ from round to round: the first round is enough
 
     def needs(self):
         return []
@@ -114,7 +115,7 @@ class Versus(Row):
     measured in a round; few where a run is long.
     """
 
-    def __init__(self, name, *sides, turns=5):
+    def __init__(self, name, *sides, turns=4):
         self.sides, self.turns, self.seen = sides, turns, ([], [])
         self.figures = [Figure(f"ratio: {name}", "", None)]
 
