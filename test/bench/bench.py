@@ -6,9 +6,9 @@ side in one run.
 
 Every row is a command line that anyone can repeat. Every row is measured once in each round (interleaved, so that a
 slow minute of the machine affects all rows alike), and the table shows median, minimum and maximum. A row that only
-draws a point of a picture, and has no target, is measured in the first round alone, unless --full; so is memory. The ratios that have
-targets ("bars") are also measured in turns of a fraction of a second. The run does not fail because something is slow.
-Two CPUs are used: one for the daemon, the other one for both clients.
+draws a point of a picture, and has no target, is measured in the first round alone, unless --full; so is memory. The
+ratios that have targets ("bars") are also measured in turns of a fraction of a second. The run does not fail because
+something is slow. Two CPUs are used: one for the daemon, the other one for both clients.
 """
 import argparse
 import json
