@@ -11,7 +11,7 @@ import re
 import subprocess
 import time
 
-from rows import GBS, Figure, Row, Versus
+from rows import GBS, Figure, Row, Versus, settings
 from stage import PATIENCE, BenchError, end, run
 
 CHANNELS = ("rc", "ud", "hybrid", "rd")
@@ -52,8 +52,7 @@ class Mpi(Row):
                 "-c", self.channel, os.path.join(folder, self.kernel[0]), *self.kernel[1:]]
 
     def command(self, stage):
-        conf = ", ".join(f"{k}={v}" for part in self.keys.values() for k, v in part.items())
-        return f"{' '.join(self.line(stage))}   # rnicd: {conf}"
+        return f"{' '.join(self.line(stage))}   # rnicd: {settings(self.keys)}"
 
     def job(self, stage):
         time.sleep(PAUSE)

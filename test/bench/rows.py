@@ -68,6 +68,11 @@ class Limit(Row):
             raise BenchError(f"{self.argv[0]} said \"{' '.join(out)}\"") from None
 
 
+def settings(keys):
+    """A daemon's configuration in one line."""
+    return ", ".join(f"{k}={v}" for part in keys.values() for k, v in part.items())
+
+
 class Rnic(Row):
     """One testpmd-rdma run. figures(mode, size) makes the figures for each combination."""
 
@@ -92,8 +97,7 @@ class Rnic(Row):
         return {"af_packet": ["ip", "ethtool"], "host": ["ip"]}.get(self.kind, [])
 
     def setting(self):
-        conf = ", ".join(f"{k}={v}" for part in self.keys.values() for k, v in part.items())
-        return f"{'' if self.kind == 'pair' else self.kind + ' between two daemons; '}rnicd: {conf}"
+        return f"{'' if self.kind == 'pair' else self.kind + ' between two daemons; '}rnicd: {settings(self.keys)}"
 
     def command(self, stage):
         return f"{stage.testpmd} {' '.join(self.argv)} {stage.ADDR[0]}   # {self.setting()}"
@@ -275,7 +279,7 @@ class Active(Row):
                 stage.ADDR[0]]
 
     def command(self, stage):
-        conf = ", ".join(f"{k}={v}" for part in self.keys.values() for k, v in part.items())
+        conf = settings(self.keys)
         return "\n".join(f"{many} x {stage.testpmd} {' '.join(self.line(stage, mode, n))}   # rnicd: {conf}"
                          for many, mode, n in ((1, "write_bw", self.FEW), (self.CLIENTS, "idle", self.EACH),
                                                (self.CLIENTS, "write_bw", self.EACH)))
